@@ -1,4 +1,4 @@
-"""Fixtures of all tests: each test gets its own configuration folder, and a sandbox on request."""
+"""Fixtures for all tests: a new configuration folder per test, and a sandbox on request."""
 
 import gc
 import os
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collab.sandbox import Sandbox
 
 NUMBERS = count()
-gc.disable()  # what is imported and collected stays
+gc.disable()  # imported modules and collected tests stay
 settings.register_profile(
     "collab", max_examples=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
@@ -22,7 +22,7 @@ settings.load_profile("collab")
 
 
 def pytest_collection_finish() -> None:
-    """What is imported by now stays, so it is not looked through again and again for garbage."""
+    """Exclude all imported objects from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -30,7 +30,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def skip_fsync() -> Iterator[None]:
-    """Files outlive the processes that tests kill; only a machine that crashes loses them."""
+    """Skip fsync: files survive killed processes, and only a crash of the machine loses them."""
     before = os.fsync
     os.fsync = lambda fd: None
     yield
@@ -39,7 +39,7 @@ def skip_fsync() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def new_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
-    """Makes a folder: pytest looks through thousands of its own for the number of the next."""
+    """Return a function that makes folders faster than pytest, which searches for a free number."""
     parent = tmp_path_factory.mktemp("folders")
 
     def new_folder() -> Path:
@@ -57,7 +57,7 @@ def tmp_path(new_folder: Callable[[], Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a random Llama that knows a dozen words."""
+    """A random Llama that knows a dozen words."""
     from support.tiny_words import save_tiny
     from support.trainer_recipes import WORDS
 
@@ -66,7 +66,7 @@ def tiny_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def configuration(new_folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What is trusted in one test is not in another, nor in the user's own folder."""
+    """Use a new configuration folder per test, so approvals are not shared."""
     folder = new_folder()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
     monkeypatch.setenv("COLLAB_APPROVED", "")
@@ -84,7 +84,7 @@ def sandbox() -> Iterator["Sandbox"]:
 
 @pytest.fixture
 def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """OpenTelemetry's exporter in memory, to which all spans of the test go."""
+    """OpenTelemetry's in-memory exporter, which gets all spans of the test."""
     sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="needs opentelemetry-sdk")
     from opentelemetry import trace
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor

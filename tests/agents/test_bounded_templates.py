@@ -1,4 +1,4 @@
-"""A template that somebody else has written ends soon, whatever is in it."""
+"""A foreign template ends soon, whatever it contains."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from collab.agents.prompts import Template
 from collab.errors import CollabError
 
 MERSENNE = str(2**61 - 1)
-"""Its multiples have one hash."""
+"""All multiples of this number have the same hash."""
 DOUBLED = "{% for _ in range(60) %}{% set ns.x = GROWN %}{% endfor %}{{ ns.x }}"
 LONG = "a" * 500_000
 LOOP = "{% for _ in range(99999) %}"
@@ -213,21 +213,21 @@ HUGE = {
 
 @pytest.mark.parametrize("name", one_in(6, HUGE))
 def test_huge_template_is_refused_within_seconds(name: str) -> None:
-    begun = time.thread_time()
+    started = time.thread_time()
     with pytest.raises(CollabError, match=r"handles more than|maximum recursion|nested too deeply"):
         Template(HUGE[name], "team.agents.a.prompt").render(task={"abc": 1})
-    assert time.thread_time() - begun < 5
+    assert time.thread_time() - started < 5
 
 
 def colliding(number: int) -> list[tuple[int, int]]:
-    """Return pairs with one hash, as the hash of a tuple is computed."""
+    """Return pairs with equal hashes, computed like the hash of a tuple."""
     first, second, third = 11400714785074694791, 14029467366897019727, 2870177450012600261
     inverse = pow(second, -1, 2**64)
     pairs: list[tuple[int, int]] = []
     for a in range(1, 64 * number):
-        begun = (third + a * second) % 2**64
-        begun = ((begun << 31) | (begun >> 33)) * first % 2**64
-        b = (12345678901234567 - begun) * inverse % 2**64
+        hash_value = (third + a * second) % 2**64
+        hash_value = ((hash_value << 31) | (hash_value >> 33)) * first % 2**64
+        b = (12345678901234567 - hash_value) * inverse % 2**64
         pairs += [(a, b)] * (b < 2**60)
         if len(pairs) == number:
             break
@@ -261,10 +261,10 @@ GIVEN: dict[str, tuple[str, Callable[[], object]]] = {
 @pytest.mark.parametrize("name", GIVEN)
 def test_template_with_huge_fields_is_refused_within_seconds(name: str) -> None:
     source, given = GIVEN[name][0], GIVEN[name][1]()
-    begun = time.thread_time()
+    started = time.thread_time()
     with pytest.raises(CollabError, match=r"handles more than|has no 'abab"):
         Template(source, "team.agents.a.prompt").render(task={"x": given, "ba" * 30_000: 1})
-    assert time.thread_time() - begun < 5
+    assert time.thread_time() - started < 5
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def run(text: str) -> type:
 
 
 def bare(method: str) -> str:
-    """A method as a function of its own."""
+    """Dedent a method to a function."""
     return "\n".join(line.removeprefix("    ") for line in method.split("\n"))
 
 
@@ -97,13 +97,13 @@ def test_an_agent_that_breaks_its_part_breaks_the_program() -> None:
 
 
 @pytest.mark.parametrize(
-    ("public", "told"),
+    ("public", "message"),
     [
         ({"entry_point": "f"}, "asks for f; set team.join to python"),
         ({"prompt": "class Other:\n    pass"}, "the prompt defines no class 'Shelf'"),
         ({"prompt": "class Shelf("}, "does not parse"),
     ],
 )
-def test_problem_without_a_class_is_refused(public: dict[str, str], told: str) -> None:
-    with pytest.raises(AgentError, match=told):
+def test_problem_without_a_class_is_refused(public: dict[str, str], message: str) -> None:
+    with pytest.raises(AgentError, match=message):
         joined(bare(TOTAL), **public)

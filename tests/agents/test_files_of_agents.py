@@ -1,4 +1,4 @@
-"""Responses of several named files, and the program that agents' files make together."""
+"""Responses with several named files, and the program built from all agents' files."""
 
 import json
 
@@ -57,9 +57,9 @@ def test_joint_program_maps_lines_to_files_and_agents() -> None:
 
 def test_file_written_by_two_agents_is_refused() -> None:
     joint = join({"a": AREA, "b": AREA}, PROBLEM)
-    with pytest.raises(BadFiles, match=r"'area\.py' occurs twice, first in line 1") as told:
+    with pytest.raises(BadFiles, match=r"'area\.py' occurs twice, first in line 1") as error:
         split_files(joint.text)
-    assert joint.locate(told.value.lineno or 0) == ("b", 1)
+    assert joint.locate(error.value.lineno or 0) == ("b", 1)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_number_and_size_of_files_are_limited() -> None:
 
 def test_syntax_error_names_the_file_and_both_line_numbers() -> None:
     parse_program(AREA + "# file: main.py\nfrom area import area\n")
-    with pytest.raises(SyntaxError, match=r"\(main\.py, line 2\)") as told:
+    with pytest.raises(SyntaxError, match=r"\(main\.py, line 2\)") as error:
         parse_program(AREA + "# file: main.py\nx = 1\ny = (\n")
-    assert told.value.lineno == 6
-    with pytest.raises(SyntaxError):  # each file alone, not what they make together
+    assert error.value.lineno == 6
+    with pytest.raises(SyntaxError):  # files are parsed separately
         parse_program('# file: a.py\nx = """\n# file: b.py\n"""\n')

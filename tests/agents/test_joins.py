@@ -1,4 +1,4 @@
-"""From artifacts to the joint artifact, and back to whose line it was."""
+"""From answers to the joint answer, and from its lines back to their agents."""
 
 from collab.agents.joins import join_python, join_text, preamble
 from collab.records import Problem

@@ -1,4 +1,4 @@
-"""A join that takes a helper's function from that helper only."""
+"""A join that takes a helper's function only from that helper."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ def lines_stay(definition: str) -> None:
     assert joint.locate(lines.index("def f(n):") + 1) == ("main", n_lines + 1)
     assert joint.locate(lines.index("def is_odd(n):") + 1) == ("aux", 1)
     first, last = joint.spans["main"]
-    kept = [line.replace("is_odd_dropped", "is_odd") for line in lines[first - 1 : last]]
-    assert len(kept) == n_lines + 2
+    restored = [line.replace("is_odd_dropped", "is_odd") for line in lines[first - 1 : last]]
+    assert len(restored) == n_lines + 2
     if "import" not in definition:
-        assert kept == f"{definition}\n{CALLS}".split("\n")
+        assert restored == f"{definition}\n{CALLS}".split("\n")
 
 
 def test_helper_may_define_the_function_in_any_way() -> None:

@@ -1,4 +1,4 @@
-"""From responses to artifacts."""
+"""From responses to parsed answers."""
 
 import textwrap
 from pathlib import Path

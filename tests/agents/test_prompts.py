@@ -27,7 +27,7 @@ def test_error_for_a_missing_field_lists_the_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "fields", "told"),
+    ("source", "fields", "message"),
     [
         (
             "{{ others.plannr }}",
@@ -49,11 +49,11 @@ def test_error_for_a_missing_field_lists_the_fields() -> None:
     ],
 )
 def test_error_for_an_unknown_name_lists_the_available_ones(
-    source: str, fields: dict[str, Any], told: str
+    source: str, fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(AgentError) as caught:
         Template(source, "here").render(**fields)
-    assert str(caught.value).startswith(f"here: {told}")
+    assert str(caught.value).startswith(f"here: {message}")
 
 
 def test_field_may_have_any_name() -> None:

@@ -1,4 +1,4 @@
-"""A whole program as two artifacts: joined again, it does what it did."""
+"""A program split into two answers behaves the same after joining."""
 
 import pytest
 

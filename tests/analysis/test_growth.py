@@ -1,4 +1,4 @@
-"""The analysis takes time in proportion to the size of the program, whatever the construct."""
+"""The analysis takes time proportional to the program's size, for every construct."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from collab.analysis import helper_use
 
 SMALL = 150
 MAX_GROWTH = 2.4
-"""Of the steps, when the size doubles; a quadratic part that shows would make it 4."""
+"""Growth of the number of steps when the size doubles; a visible quadratic part would give 4."""
 
 
 def each(text: str, n: int, joint: str = "") -> str:
-    """`text` n times, with the number (#) and the next one (~) put in."""
+    """`text` repeated n times, with # replaced by the number and ~ by the next one."""
     return joint.join(text.replace("#", str(i)).replace("~", str(i + 1)) for i in range(n))
 
 
@@ -76,7 +76,7 @@ CONSTRUCTS: dict[str, Callable[[int], str]] = {
 
 
 def steps(work: Callable[[], object]) -> int:
-    """Lines that `work` goes through, and calls that it makes: its time, but for the machine."""
+    """Count the lines and calls that `work` runs, a time measure that ignores the machine."""
     count = 0
 
     def trace(_frame: FrameType, _event: str, _argument: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Ways for a helper's value to flow on that are easy to miss."""
+"""Ways in which a helper's value is used that are easy to miss."""
 
 import pytest
 

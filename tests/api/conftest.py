@@ -17,14 +17,14 @@ ROWS = [{"prompt": f"say a word {n}", "wanted": "left"} for n in range(4)]
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The model of a random Llama that knows a dozen words."""
+    """A random Llama that knows a dozen words."""
     folder = save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
     return {"name": str(folder), "dtype": "float32", "device": "cpu"}
 
 
 @pytest.fixture
 def pair(tiny: dict[str, Any]) -> collab.Team:
-    """Two agents who say a word each."""
+    """A team of two agents that say one word each."""
     return collab.Team(
         name="pair",
         agents={
@@ -38,7 +38,7 @@ def pair(tiny: dict[str, Any]) -> collab.Team:
 
 @pytest.fixture(autouse=True, scope="package")
 def one_thread() -> Iterator[None]:
-    """So small a model gains nothing from a second thread."""
+    """Use one thread: the model is too small for a second one to help."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,4 +1,4 @@
-"""Training from Python: rows, functions, callbacks, and what comes of it."""
+"""Training from Python: rows, functions, callbacks, and the results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_rows_and_functions_train_a_team(pair: collab.Team, tmp_path: Path) -> N
     assert len(repr(run)) < 300
     assert "<li>return" in run._repr_html_()
     names = {name.rpartition(":")[2] for name in run.about["given_in_python"]}
-    assert names == {"short"}, "the other one stands in a file, which the folder holds"
+    assert names == {"short"}, "the other function is copied from its file"
     assert list((tmp_path / "run" / "functions").rglob("*.py"))
     trained = run.team()
     assert trained.recipe.team.agents["a"].adapter
@@ -147,7 +147,7 @@ def test_broken_metrics_line_is_refused_and_a_partial_one_skipped(tmp_path: Path
     run = tmp_path / "cut off"
     run.mkdir()
     (run / "metrics.jsonl").write_text('{"type": "step.finished", "step": 1}\n{"ty')
-    assert collab.read_metrics(run) == [{"step": 1}], "a run at work"
+    assert collab.read_metrics(run) == [{"step": 1}], "a running run ends with a partial line"
     (run / "metrics.jsonl").write_text('{"type": "step.finished", "step": 1}\nbroken\n')
     with pytest.raises(RecordError, match="line 2: not JSON"):
         collab.read_metrics(run)

@@ -87,14 +87,14 @@ def collab() -> Collab:
 
 @pytest.fixture
 def shouting(project: Path) -> None:
-    """A team of which one agent is always wrong."""
+    """A team in which one agent is always wrong."""
     agents = 'agents:\n  a: {prompt: "SAY {{ task.word }}."}\n'
     (project / "agents" / "shouting.yaml").write_text("extends: pair\n" + agents)
 
 
 @pytest.fixture(autouse=True)
 def restore_sighup() -> Iterator[None]:
-    """Commands hear SIGHUP, also where the tests run under nohup, which has them ignore it."""
+    """Handle SIGHUP, even if the tests run under nohup, which ignores it."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)

@@ -1,4 +1,4 @@
-"""`collab run --best-of`: all combinations of the answers, and what is said of the best."""
+"""`collab run --best-of`: all combinations of the answers, and the report of the best one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.command_line import Collab, Result
 pytestmark = pytest.mark.usefixtures("project")
 
 ANSWERS = {
-    # by agent, sample after sample: only a's first and b's second answer are right
+    # by agent and sample: only a's first and b's second answer are right
     "a": ["Say w0.", "no", "no"],
     "b": ["no", "Say w0.", "no"],
 }
@@ -31,17 +31,19 @@ def run(collab: Collab, *more: str, answers: dict[str, list[str]] = ANSWERS) -> 
 def test_best_pair_is_a_new_combination(collab: Collab) -> None:
     result = run(collab, "--out", "out")
     assert result.status == 0
-    told = (
+    message = (
         "best of 9 combinations of 3 samples: reward 1.00 of 1.00 by a of sample 0, b of sample 1"
     )
-    assert told in " ".join(result.out.split())
+    assert message in " ".join(result.out.split())
     assert "a new combination; best sample: 0.50" in " ".join(result.out.split())
     [line] = Path("out/best.jsonl").read_text().splitlines()
     best = json.loads(line)
     assert (best["made_of"], best["played"], best["scored"]) == ({"a": 0, "b": 1}, False, 9)
     assert best["artifacts"] == {"a": "Say w0.", "b": "Say w0."}
     assert best["score"]["reward"] == 1.0
-    assert len(Path("out/episodes.jsonl").read_text().splitlines()) == 3, "nothing else was played"
+    assert len(Path("out/episodes.jsonl").read_text().splitlines()) == 3, (
+        "only the samples were played"
+    )
 
 
 def test_played_combination_wins_ties(collab: Collab) -> None:
@@ -52,7 +54,7 @@ def test_played_combination_wins_ties(collab: Collab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         (("--samples", "2"), "runs 3 episodes per task; leave out --samples"),
         (("--set", "team.protocol=sequential"), "agents see each other's answers"),
@@ -61,8 +63,8 @@ def test_played_combination_wins_ties(collab: Collab) -> None:
     ],
 )
 def test_best_of_is_refused_when_answers_cannot_be_recombined(
-    collab: Collab, more: tuple[str, ...], told: str
+    collab: Collab, more: tuple[str, ...], message: str
 ) -> None:
     result = run(collab, *more)
     assert result.status == 2
-    assert told in " ".join(result.err.split())
+    assert message in " ".join(result.err.split())

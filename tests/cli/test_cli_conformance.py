@@ -37,10 +37,10 @@ def test_a_server_is_checked(project: Path, collab: Collab) -> None:
         name = f"openai:{server.base_url}#qwen"
         result = collab("models", "--check", name, "--set", "tokens=true", "--json")
     assert (result.status, result.err) == (0, "")
-    told = json.loads(result.out)
-    assert told["conforms"]
-    assert told["model"] == "openai:qwen"
-    outcomes = {check["check"]: check["outcome"] for check in told["checks"]}
+    report = json.loads(result.out)
+    assert report["conforms"]
+    assert report["model"] == "openai:qwen"
+    outcomes = {check["check"]: check["outcome"] for check in report["checks"]}
     assert outcomes["tokens"] == outcomes["stop"] == outcomes["context"] == "ok"
     assert outcomes["adapters"] == "not applicable"
 
@@ -72,12 +72,12 @@ def test_bad_usage(project: Path, collab: Collab, arguments: tuple[str, ...], wo
 
 
 def test_models_as_json(collab: Collab) -> None:
-    told = json.loads(collab("models", "--json").out)
-    assert told["aliases"][0]["alias"] == "smollm2-135m"
-    coder = told["aliases"][1]
+    report = json.loads(collab("models", "--json").out)
+    assert report["aliases"][0]["alias"] == "smollm2-135m"
+    coder = report["aliases"][1]
     assert (coder["alias"], coder["license"]) == ("qwen2.5-coder-0.5b", "Apache-2.0")
     assert coder["disk_bytes"] > coder["bytes"] == 491_400_064
-    assert {"transformers", "openai", "anthropic"} <= set(told["engines"])
+    assert {"transformers", "openai", "anthropic"} <= set(report["engines"])
 
 
 STUBBORN = '''\

@@ -1,4 +1,4 @@
-"""`collab diff`: two recorded runs, settings and results."""
+"""`collab diff`: settings and results of two recorded runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def played(collab: Collab, out: str, *more: str) -> None:
 
 
 def zero_rewards(folder: str, number: int) -> None:
-    """Let a run have earned nothing on some of its problems."""
+    """Set the rewards of a run's first problems to zero."""
     path = Path(folder, "episodes.jsonl")
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     for row in rows[:number]:

@@ -1,4 +1,4 @@
-"""`collab doctor`: its lines come one by one, and what it says of the engines."""
+"""`collab doctor`: prints line by line; findings about engines."""
 
 from collections.abc import Iterator
 
@@ -68,7 +68,7 @@ def test_vllm_version_is_checked_against_the_tested_range(
 
 def test_doctor_groups_are_examined_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
     def attack() -> None:
-        raise AssertionError("the sandbox is attacked before its lines are asked for")
+        raise AssertionError("the sandbox is attacked before its lines are requested")
 
     monkeypatch.setattr("collab.sandbox.doctor.examine", attack)
     groups = [group for group, _ in doctor.examine()]
@@ -78,24 +78,24 @@ def test_doctor_groups_are_examined_lazily(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_line_is_shown_before_the_next_finding_is_made(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen = []
+    shown = []
 
     def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
         yield "first", slowly()
         yield "second", iter([Finding("c", False, "not here", "install it")])
 
     def slowly() -> Iterator[Finding]:
-        seen.append(capsys.readouterr().out)
+        shown.append(capsys.readouterr().out)
         yield Finding("a", True, "here")
-        seen.append(capsys.readouterr().out)
+        shown.append(capsys.readouterr().out)
         yield Finding("b", False, "broken", "mend it", needed=True)
-        seen.append(capsys.readouterr().out)
+        shown.append(capsys.readouterr().out)
 
     monkeypatch.setattr(doctor, "examine", examine)
     with pytest.raises(typer.Exit) as ended:
         doctor.command(json=False)
     assert ended.value.exit_code == 1
-    assert [text.split() for text in seen] == [
+    assert [text.split() for text in shown] == [
         ["first"],
         ["ok", "a", "here"],
         ["no", "b", "broken;", "mend", "it"],

@@ -1,4 +1,4 @@
-"""`collab eval`: teams side by side, gone on with, interrupted, killed."""
+"""`collab eval`: compare teams, resume, interrupt, kill."""
 
 import json
 import re
@@ -21,7 +21,7 @@ def episodes_of(team: str) -> list[str]:
 
 
 def row(text: str, title: str) -> list[str]:
-    """The cells of the table's row."""
+    """The cells of a table row."""
     line = next(line for line in text.splitlines() if line.startswith(title))
     return re.split(r"\s{2,}", line.removeprefix(title).strip())
 
@@ -41,17 +41,17 @@ def test_teams_are_shown_side_by_side_with_intervals(collab: Collab) -> None:
 
 
 def test_a_dry_run_plans_every_team_and_plays_none(collab: Collab) -> None:
-    asked = (*ECHO, "--task", "words/0-3", "--samples", "2", "--dry-run")
+    arguments = (*ECHO, "--task", "words/0-3", "--samples", "2", "--dry-run")
     limit = ("--set", "sampling.max_new_tokens=10")
-    result = collab(*asked, *limit)
+    result = collab(*arguments, *limit)
     assert result.status == 0, result.err
     reason = result.out.splitlines()
     each = "8 episodes (4 x 2), at most 160 new tokens in 16 responses"
     assert reason.count(each) == reason.count("problems: words/0, words/1, words/2, words/3") == 2
     assert [line for line in reason if line in ("pair:", "shouting:")] == ["pair:", "shouting:"]
-    whole = "in all: 16 episodes, at most 320 new tokens in 32 responses; pass@k for k = 1"
-    assert reason[-1] == whole
-    (plan,) = collab(*asked, *limit, "--json").events
+    total = "in all: 16 episodes, at most 320 new tokens in 32 responses; pass@k for k = 1"
+    assert reason[-1] == total
+    (plan,) = collab(*arguments, *limit, "--json").events
     assert {name: team["calls"] for name, team in plan["teams"].items()} == {
         "pair": 16, "shouting": 16,
     }  # fmt: skip
@@ -156,8 +156,8 @@ def test_folder_of_an_evaluated_team_is_an_ordinary_run(collab: Collab) -> None:
     shown = collab("show", "out/pair")
     assert "words/1#0" in shown.out
     assert shown.err == ""
-    whole = collab("replay", "out")
-    assert "out is an evaluation; name one of its teams: out/pair, out/shouting" in whole.err
+    refused = collab("replay", "out")
+    assert "out is an evaluation; name one of its teams: out/pair, out/shouting" in refused.err
     replayed = collab("replay", "out/shouting")
     assert (replayed.status, replayed.err) == (0, "")
     again = collab("eval", "out/pair", "--task", "words/2")
@@ -264,8 +264,8 @@ def test_bad_usage_is_one_message(case: str, collab: Collab, project: Path) -> N
 
 
 def test_a_tester_must_be_an_agent(collab: Collab) -> None:
-    asked = ("eval", "coding-tested", "--task", "humaneval/0", "--model", "echo", "--dry-run")
-    result = collab(*asked, "--select", "examples", "--tester", "testr")
+    arguments = ("eval", "coding-tested", "--task", "humaneval/0", "--model", "echo", "--dry-run")
+    result = collab(*arguments, "--select", "examples", "--tester", "testr")
     assert result.status == 2
     assert "unknown agent 'testr'; did you mean 'tester'?" in result.err
-    assert "--tester needs --select examples" in collab(*asked, "--tester", "tester").err
+    assert "--tester needs --select examples" in collab(*arguments, "--tester", "tester").err

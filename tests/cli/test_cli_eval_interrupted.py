@@ -1,4 +1,4 @@
-"""An evaluation that is killed or interrupted is readable, and gone on with."""
+"""A killed or interrupted evaluation is readable and can be resumed."""
 
 import json
 import signal
@@ -32,7 +32,7 @@ def hold_file(project: Path) -> Path:
 
 
 def begin(*arguments: str) -> subprocess.Popen[str]:
-    """An evaluation that has finished its first episode and is held up in the others."""
+    """Start an evaluation that finishes one episode and blocks in the others."""
     process = start("eval", *LINE, *arguments)
     wait_for_episode(process, Path("out/pair"))
     return process
@@ -45,9 +45,9 @@ def test_killed_evaluation_is_readable_and_resumed(collab: Collab, hold_file: Pa
     killed = read_results(Path("out"))
     assert (killed.status, [team.label for team in killed.teams]) == ("running", ["pair"])
     assert episodes_of("pair") == ["words/0#0"]
-    told = collab("report", "out")
-    assert told.out.startswith("out/report.html: 1 episode, ")
-    assert "out: the evaluation is killed" in told.err
+    report = collab("report", "out")
+    assert report.out.startswith("out/report.html: 1 episode, ")
+    assert "out: the evaluation is killed" in report.err
     assert "<table" in Path("out/report.html").read_text()
     hold_file.unlink()
     result = collab("eval", *LINE)

@@ -1,4 +1,4 @@
-"""`collab init`: a project that runs as it is."""
+"""`collab init`: creates a project that runs unchanged."""
 
 import asyncio
 import json

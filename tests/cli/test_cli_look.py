@@ -1,4 +1,4 @@
-"""The commands that look things up: tasks, teams, models, schema, help."""
+"""Commands that only list or explain: tasks, teams, models, schema, help."""
 
 import inspect
 import json
@@ -20,16 +20,16 @@ def test_version(collab: Collab) -> None:
 
 
 def test_help_lists_every_command_and_each_has_examples(collab: Collab) -> None:
-    listed = collab("--help").out
+    output = collab("--help").out
     for name, first_sentence in COMMANDS.items():
-        assert f" {name} " in listed
+        assert f" {name} " in output
         own_help = inspect.getdoc(import_module(f"collab.cli.commands.{name}").command) or ""
         assert first_sentence == " ".join(own_help.partition("\n\n")[0].split())
         result = collab(name, "--help")
         assert result.status == 0
         description, _, panels = result.out.partition("Options:\n")
         assert f"collab {name}" in description.partition("Examples")[2]
-        assert re.findall(r"<\w.*?>", panels) == [], "values have names in capitals"
+        assert re.findall(r"<\w.*?>", panels) == [], "value names are in capitals"
         assert "--help" in panels
         assert "[/]" not in result.out
 
@@ -55,10 +55,10 @@ def test_tasks_marks_hidden_fields_and_fields_of_some_rows(collab: Collab, proje
 
 
 def test_teams_lists_the_first_sentence_and_shows_one(collab: Collab) -> None:
-    listed = collab("teams").out
-    assert "Two agents each say a word." in listed
-    assert re.search(r"^coding-pipeline +analyst, aux, main +pipeline +An ", listed, re.M)
-    assert re.search(r"^pocket +aux, main +parallel +Two .* plain text\.$", listed, re.M)
+    output = collab("teams").out
+    assert "Two agents each say a word." in output
+    assert re.search(r"^coding-pipeline +analyst, aux, main +pipeline +An ", output, re.M)
+    assert re.search(r"^pocket +aux, main +parallel +Two .* plain text\.$", output, re.M)
     result = collab("teams", "pair")
     assert "-- a.prompt\nSay {{ task.word }}." in result.out
 
@@ -67,13 +67,13 @@ def test_trainers_lists_trainers_and_shows_what_one_sets(collab: Collab, project
     (project / "trainers").mkdir()
     (project / "trainers" / "mine.yaml").write_text("extends: cross\ngroup_size: 5\n")
     (project / "trainers" / "odd.yaml").write_text("group_size: none\n")
-    listed = collab("trainers")
-    assert listed.status == 0, listed.err
-    assert re.search(r"^magrpo +magrpo +4 +seven suites +MAGRPO with the paper", listed.out, re.M)
-    assert re.search(r"^mine +cross +5 +- ", listed.out, re.M)
-    assert re.search(r"^odd +- +- +- +broken: .*group_size", listed.out, re.M)
-    assert re.search(r"^dapo +magrpo +4 +- ", listed.out, re.M)
-    assert "-: no result yet" in listed.out
+    result = collab("trainers")
+    assert result.status == 0, result.err
+    assert re.search(r"^magrpo +magrpo +4 +seven suites +MAGRPO with the paper", result.out, re.M)
+    assert re.search(r"^mine +cross +5 +- ", result.out, re.M)
+    assert re.search(r"^odd +- +- +- +broken: .*group_size", result.out, re.M)
+    assert re.search(r"^dapo +magrpo +4 +- ", result.out, re.M)
+    assert "-: no result yet" in result.out
     shown = collab("trainers", "mine")
     assert "-- its settings\nalgorithm: cross\ngroup_size: 5\n" in shown.out
     assert "did you mean 'mine'?" in collab("trainers", "mines").err

@@ -1,4 +1,4 @@
-"""Records whose files say what no run says: told, and shown as far as they go."""
+"""Records with invalid content are reported and shown as far as possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real processes: streams, exit statuses, interruptions, and what is left behind."""
+"""Real processes: streams, exit statuses, interrupts, and leftovers."""
 
 import json
 import os
@@ -19,14 +19,19 @@ pytestmark = [pytest.mark.usefixtures("project"), pytest.mark.slow]
 
 
 def finish(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    popen_options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.run(
-        [*COLLAB, *arguments], text=True, env=environment(), timeout=60, check=False, **given
+        [*COLLAB, *arguments],
+        text=True,
+        env=environment(),
+        timeout=60,
+        check=False,
+        **popen_options,
     )
 
 
 def begin(*arguments: str) -> subprocess.Popen[str]:
-    """A run that has finished its first episode and is held up in the others."""
+    """Start a run that finishes one episode and blocks in the others."""
     line = ("run", "pair", "--task", "words/0-3", "--out", "out", *arguments)
     process = start(*line, start_new_session=True)
     wait_for_episode(process, Path("out"))
@@ -34,7 +39,7 @@ def begin(*arguments: str) -> subprocess.Popen[str]:
 
 
 def left_behind(session: int) -> list[str]:
-    """The processes of a session that still live."""
+    """Return the processes of a session that are still running."""
     outcome = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -72,7 +77,7 @@ def test_closing_the_terminal_interrupts_the_command(command: str) -> None:
     process = subprocess.Popen(
         ["sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', os.ttyname(slave), *COLLAB, command, *line],
         env=environment(TERM="xterm"),
-        start_new_session=True,  # so that the terminal that it opens is its own
+        start_new_session=True,  # so the terminal becomes its controlling terminal
     )
     folder = Path("out/pair") if command == "eval" else Path("out")
     wait_for_episode(process, folder)
@@ -84,7 +89,7 @@ def test_closing_the_terminal_interrupts_the_command(command: str) -> None:
 
 
 def test_nohup_continues_when_the_terminal_is_closed() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup starts a command
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # like nohup
     try:
         process = begin("--model", "models.py:patient")
     finally:
@@ -215,13 +220,13 @@ def test_closed_stream_is_treated_as_empty(closed: str, line: str) -> None:
 def test_deleted_current_folder_is_a_one_line_error(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
+    deleted = tmp_path / "deleted"
+    deleted.mkdir()
+    monkeypatch.chdir(deleted)
+    deleted.rmdir()
     done = finish(*line.split())
-    told = "error: the current folder was deleted; change to another one\n"
-    assert (done.returncode, done.stderr) == (2, told)
+    message = "error: the current folder was deleted; change to another one\n"
+    assert (done.returncode, done.stderr) == (2, message)
 
 
 @pytest.mark.parametrize("line", [COMMANDS[1], "schema", "--help"])

@@ -1,4 +1,4 @@
-"""`collab report`, on whole and on broken runs."""
+"""`collab report`, on complete and broken runs."""
 
 import json
 from collections.abc import Callable
@@ -62,7 +62,7 @@ def test_only_a_report_is_replaced(collab: Collab, run: Path, name: str) -> None
 
 @pytest.fixture
 def evaluated(collab: Collab, project: Path) -> Path:
-    """Two teams on four problems, two samples each."""
+    """An evaluation of two teams on four problems with two samples each."""
     team = (project / "agents" / "pair.yaml").read_text()
     (project / "agents" / "other.yaml").write_text(team.replace("Say {{", "Tell {{"))
     arguments = ("-t", "words/0-3", "-n", "2", "-m", "echo", "--out", "teams")

@@ -1,4 +1,4 @@
-"""`collab run`: what it shows, what it leaves behind, how it ends."""
+"""`collab run`: its output, its files, and its exit."""
 
 import json
 from pathlib import Path
@@ -101,7 +101,9 @@ def test_unavailable_model_is_bad_usage(collab: Collab, project: Path) -> None:
 
 def test_require_solved_needs_every_episode_solved(collab: Collab) -> None:
     assert collab(*ECHO, "--task", "words/0", "--require-solved").status == 1
-    assert collab(*ECHO, "--task", "words/0", "--require-pass").status == 1, "its older name"
+    assert collab(*ECHO, "--task", "words/0", "--require-pass").status == 1, (
+        "the option's older name"
+    )
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(collab: Collab) -> None:
@@ -114,15 +116,15 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(collab: Collab) -> None:
 
 
 def test_a_dry_run_prints_the_plan_and_the_recipe_on_request(collab: Collab) -> None:
-    asked = (
+    arguments = (
         *ECHO, "--task", "words/0-3", "--samples", "2",
         "--set", "sampling.max_new_tokens=10", "--set", "agents.b.sampling.temperature=0.5",
     )  # fmt: skip
-    plan = collab(*asked, "--dry-run").out
+    plan = collab(*arguments, "--dry-run").out
     assert plan.startswith("pair, parallel, 1 turn\n")
     assert "  round 1: a, b at the same time\n" in plan
-    assert "judging" not in plan, "no program is run for texts"
-    result = collab(*asked, "--show-recipe")
+    assert "judging" not in plan, "text tasks run no programs"
+    result = collab(*arguments, "--show-recipe")
     assert result.status == 0
     assert result.out.endswith(plan)
     recipe = printed_recipe(result.out)
@@ -181,8 +183,8 @@ def test_model_loading_does_not_count_as_run_time(collab: Collab, project: Path)
 
 
 def test_truncated_agents_are_named_at_the_end(collab: Collab, project: Path) -> None:
-    begun = {"text": "Say", "finish_reason": "length"}
-    script = {"a": [begun] * 4, "b": ["Say w0."] * 4}
+    truncated = {"text": "Say", "finish_reason": "length"}
+    script = {"a": [truncated] * 4, "b": ["Say w0."] * 4}
     (project / "script.yaml").write_text(yaml.safe_dump(script))
     result = collab("run", "pair", "-t", "words/0-3", "-m", "scripted:script.yaml")
     message = "warning: 100% of the responses of a are truncated at their limit; raise its max_new"
@@ -197,14 +199,14 @@ def test_unused_feedback_is_warned_about(collab: Collab, project: Path) -> None:
     assert message in collab(*arguments, "--dry-run").out
     assert "never used" not in collab(*arguments, "--set", "team.turns=2").err
     shipped = collab("run", "pocket", "-t", "pocket-code/0", "-m", "echo", "--dry-run")
-    assert "never used" not in shipped.out, "which offers feedback for more turns"
+    assert "never used" not in shipped.out, "the shipped team has feedback for more turns"
 
 
 def test_a_run_without_an_episode_does_not_block_its_folder(collab: Collab, project: Path) -> None:
     Path("models.py").write_text(Path("models.py").read_text() + LOST)
-    asked = ("run", "pair", "-t", "words/0", "--out", "out")
-    assert "the disk is gone" in collab(*asked, "-m", "models.py:lost").err
-    assert collab(*asked, "-m", "echo").status == 0
+    arguments = ("run", "pair", "-t", "words/0", "--out", "out")
+    assert "the disk is gone" in collab(*arguments, "-m", "models.py:lost").err
+    assert collab(*arguments, "-m", "echo").status == 0
 
 
 LOST = """

@@ -1,4 +1,4 @@
-"""`collab show` and `collab replay`, on whole and on broken runs."""
+"""`collab show` and `collab replay`, on complete and broken runs."""
 
 import json
 from pathlib import Path
@@ -32,8 +32,8 @@ def test_show_prints_the_gain_of_a_training_run(collab: Collab, run: Path) -> No
     (run / "run.json").write_text(json.dumps({**about, "summary": {"gains": gains}}))
     lines = collab("show", str(run)).out.splitlines()
     assert "gain ± s.e." in lines[-2]
-    told = "sampled 4 0.50 of 2.00 1.50 of 2.00 +1.00 ± 0.25 - -"
-    assert lines[-1].split() == told.split()
+    expected = "sampled 4 0.50 of 2.00 1.50 of 2.00 +1.00 ± 0.25 - -"
+    assert lines[-1].split() == expected.split()
 
 
 @pytest.mark.parametrize("name", ["words/1#0", "2"])
@@ -114,8 +114,8 @@ def test_replay_covers_only_recorded_episodes(collab: Collab, run: Path) -> None
 
 
 def test_agent_with_its_own_model_is_replayed_too(collab: Collab) -> None:
-    own = ("--set", "agents.a.model=echo")
-    collab("run", "pair", "-t", "words/0", "-m", "echo", *own, "--out", "own")
+    settings = ("--set", "agents.a.model=echo")
+    collab("run", "pair", "-t", "words/0", "-m", "echo", *settings, "--out", "own")
     Path("own/recipe.yaml").write_text(
         Path("own/recipe.yaml").read_text().replace("engine: echo", "engine: models.py:patient")
     )

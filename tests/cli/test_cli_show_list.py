@@ -1,4 +1,4 @@
-"""`collab show` without a run: a list of them, and folders that hold several."""
+"""`collab show` without a run: the list of runs, and folders with several."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_unnamed_team_is_labeled_by_its_agents(collab: Collab) -> None:
     agents = {name: {"prompt": "x"} for name in ("aux", "ma/in", "c", "d", "e")}
     assert TeamSpec.model_validate({"agents": agents}).name == "aux+ma-in+c+2"
     assert TeamSpec.model_validate({"name": "duo", "agents": agents}).name == "duo"
-    asked = Agent(prompt="{{ task.prompt }}")
-    team = Team(agents={"aux": asked, "main": asked}, model="echo", rewards=[lambda _: 1.0])
+    agent = Agent(prompt="{{ task.prompt }}")
+    team = Team(agents={"aux": agent, "main": agent}, model="echo", rewards=[lambda _: 1.0])
     assert repr(team) == "<Team aux+main: aux, main>"
     team.run([{"prompt": "x"}], out="runs/unnamed")
     old = played(collab, "runs/old")
@@ -112,8 +112,8 @@ def test_running_run_with_a_dead_process_is_shown_as_killed(collab: Collab) -> N
     assert about["process"]["pid"] == os.getpid()
     assert status_of(about) == "running"
     assert "running" in collab("show").out
-    gone = {**this_process(), "began": "1"}  # its number was given to this one
-    (folder / "run.json").write_text(json.dumps({**about, "process": gone}))
+    ended = {**this_process(), "began": "1"}  # another process has its number now
+    (folder / "run.json").write_text(json.dumps({**about, "process": ended}))
     assert "killed" in collab("show").out
     assert "the run was killed: 2 of 2 episodes finished" in collab("show", "runs/a").err
 
@@ -122,8 +122,8 @@ def test_running_run_with_a_dead_process_is_shown_as_killed(collab: Collab) -> N
     ("change", "status"),
     [
         ({"host": "elsewhere", "pid": 1}, "running"),
-        ({"began": "1"}, "killed"),  # the number was given to another process
-        ({"pid": 2**22 + 1}, "killed"),  # no process has so high a number
+        ({"began": "1"}, "killed"),  # another process has the number now
+        ({"pid": 2**22 + 1}, "killed"),  # above the highest process number
         ({"pid": -1}, "running"),
         ({"pid": "x"}, "running"),
         ({"pid": 10**40}, "running"),

@@ -1,4 +1,4 @@
-"""What a terminal shows: panels, tables, a live part, colours unless NO_COLOR is set."""
+"""Terminal output: panels, tables, a live part, and colors unless NO_COLOR is set."""
 
 import io
 import logging
@@ -69,8 +69,8 @@ def test_few_episodes_are_shown_in_full() -> None:
         view.see(EpisodeFinished(episode=item))
     view.see(RunFinished(run="r", status="done", summary=summarize(episodes, 1.0)))
     shown = text_of(terminal)
-    for told in ("aux, 9 tokens", "joined", "[2/3] hold", "flags: worker_died", "$1.0000"):
-        assert told in shown
+    for expected in ("aux, 9 tokens", "joined", "[2/3] hold", "flags: worker_died", "$1.0000"):
+        assert expected in shown
     assert "2 episodes: 1 solved, 1 not solved; mean return 0.67 of 1.00" in shown
     assert "record: runs/r" in shown
 
@@ -123,7 +123,7 @@ def test_markup_and_control_characters_are_escaped() -> None:
 
 
 EVIL = "\x1b]8;;http://evil\x07[link=http://evil]x[/link]\u202e\x9b2J\x1b[2J"
-"""Escapes, markup, and a mark of direction."""
+"""Escape codes, markup, and a direction mark."""
 
 
 def assert_harmless(shown: str) -> None:
@@ -157,8 +157,8 @@ def test_untrusted_text_cannot_control_the_terminal_through_stderr() -> None:
 
 
 def test_json_output_is_lossless_and_harmless() -> None:
-    told = episode(1.0).model_copy(update={"id": f"é{EVIL}\x7f\U000e0041"})
-    text = json_text(told)
-    assert Episode.model_validate_json(text) == told
+    odd = episode(1.0).model_copy(update={"id": f"é{EVIL}\x7f\U000e0041"})
+    text = json_text(odd)
+    assert Episode.model_validate_json(text) == odd
     assert clean(text) == text
     assert "é" in text

@@ -1,4 +1,4 @@
-"""Tables on terminals of several widths: they fit, and nothing is left out."""
+"""Tables fit terminals of several widths without losing text."""
 
 import io
 import re
@@ -30,7 +30,7 @@ def shown(page: TerminalPage) -> str:
 
 
 def check(show: Callable[[Page], None], width: int) -> str:
-    """All that is shown fits, and a wide terminal shows each word of the plain page."""
+    """Check that the output fits, and that a wide terminal shows every word of the plain page."""
     plain, narrow = io.StringIO(), terminal(width)
     show(PlainPage(plain))
     show(narrow)

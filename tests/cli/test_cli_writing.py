@@ -1,4 +1,4 @@
-"""The writing teams on the command line: no word about tests or programs."""
+"""The writing teams on the command line: their output never mentions tests or programs."""
 
 from pathlib import Path
 

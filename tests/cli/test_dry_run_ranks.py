@@ -1,4 +1,4 @@
-"""`collab train --dry-run` with GPUs and ranks, on a machine without a GPU and on one with some."""
+"""`collab train --dry-run` with GPUs and ranks, on machines with and without GPUs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def dry(folder: Path, *arguments: str) -> Any:
 
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two GPUs, of which torch tells the names and the memory."""
+    """Simulate two GPUs with given names and memory."""
     here = [Card("h100", 80_000_000_000), Card("l4", 24_000_000_000)]
     monkeypatch.setattr(placement, "visible_gpus", lambda: 2)
     monkeypatch.setattr(cards, "local_card", here.__getitem__)
@@ -72,7 +72,6 @@ def test_processes_without_a_gpu_are_counted(folder: Path) -> None:
 
 
 def test_plan_uses_all_local_gpus_and_the_smallest_memory(folder: Path, two_gpus: None) -> None:
-    """All of them, and as much as the smallest one holds."""
     result = dry(folder, "--set", "model.device=auto")
     assert "on 2 x l4: fits" in result.stdout
     assert "of 24.0 GB per GPU" in result.stdout
@@ -99,7 +98,7 @@ def test_local_card_reports_its_actual_memory(
 def test_gpu_without_bfloat16_holds_float32_weights(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As training has it there, where a model's dtype is `auto`."""
+    """Training uses float32 there if a model's dtype is `auto`."""
     monkeypatch.setattr(placement, "visible_gpus", lambda: 1)
 
     def weights(bfloat16: bool, dtype: str) -> int:

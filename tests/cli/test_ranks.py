@@ -1,4 +1,4 @@
-"""How `collab train` decides on ranks, what it tells torchrun, and how it tells their end."""
+"""Ranks in `collab train`: their number, the call of torchrun, and its exit."""
 
 from __future__ import annotations
 
@@ -97,17 +97,18 @@ def test_rank_is_recognized_by_its_environment(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("seen", "own"), [(None, "2"), ("4,5,6,7", "6"), ("5", "5"), ("GPU-a,GPU-b,GPU-c", "GPU-c")]
+    ("visible", "expected"),
+    [(None, "2"), ("4,5,6,7", "6"), ("5", "5"), ("GPU-a,GPU-b,GPU-c", "GPU-c")],
 )
 def test_rank_sees_only_its_own_gpu(
-    monkeypatch: pytest.MonkeyPatch, seen: str | None, own: str
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, expected: str
 ) -> None:
     monkeypatch.setenv("LOCAL_RANK", "2")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen or "")
-    if seen is None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")
+    if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     _take_own_gpu()
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == own
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
 
 
 def test_rank_0_status_is_returned_and_other_failures_are_reported(tmp_path: Path) -> None:

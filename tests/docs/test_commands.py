@@ -1,4 +1,4 @@
-"""Every command that a page tells is one that collab has, with options that it takes."""
+"""Every command on a page exists in collab and has the options shown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.parent.glob("*.md"))]
 
 
 def commands_of(page: Path) -> list[str]:
-    """The commands of a page: lines of its blocks, and words between backticks."""
+    """The commands of a page, from its code blocks and from inline code."""
     text = page.read_text().replace("\\\n", " ")
     lines = re.findall(
         r"^(collab .+)$", "\n".join(re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)), re.M
@@ -34,10 +34,10 @@ def test_commands_and_options_exist() -> None:
         if name.startswith("-"):
             continue
         assert name in COMMANDS, command
-        _, own, _ = group.resolve_command(context, [name])
-        taken = {option for parameter in own.params for option in parameter.opts}
-        given = {word for word in words if word.startswith("-")}
-        assert given <= taken | {"--help"}, command
+        _, found_command, _ = group.resolve_command(context, [name])
+        known_options = {option for parameter in found_command.params for option in parameter.opts}
+        used_options = {word for word in words if word.startswith("-")}
+        assert used_options <= known_options | {"--help"}, command
 
 
 def test_there_are_commands_to_check() -> None:

@@ -1,4 +1,4 @@
-"""The hook that checks the subject of a commit."""
+"""The hook that checks commit subjects."""
 
 from __future__ import annotations
 

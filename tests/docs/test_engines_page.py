@@ -1,4 +1,4 @@
-"""The engines' page."""
+"""The page on engines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs/engines.md"
 
 
 def test_server_command_of_the_page_has_the_required_options() -> None:
-    """A seed among them: without one every server draws the same numbers."""
+    """The options include a seed; without one, every server samples the same numbers."""
     [command] = re.findall(r"```sh\n(VLLM_.* vllm serve .*?)```", PAGE.read_text(), re.DOTALL)
     flags = re.compile(r"--[a-z-]+")
     assert "--seed" in flags.findall(START)

@@ -1,4 +1,4 @@
-"""What docs/environments.md shows is true."""
+"""The examples of docs/environments.md work."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def test_custom_game_can_be_played(project: Path) -> None:
         found = collab.load("walkers", task="meeting", model="echo").run(f"meeting/{row}").episode
         assert found.failure is None
         a, b = (found.turns[0].joint.find(mark) for mark in "ab")
-        if a >= 0 and b - a == 4:  # two steps from each other
+        if a >= 0 and b - a == 4:  # two steps apart
             episode = team.run(f"meeting/{row}").episode
             assert episode.solved
             assert episode.joint_return == episode.largest_return == 1.0
             break
     else:
-        pytest.fail("no deal has them two steps apart")
+        pytest.fail("no problem starts two steps apart")

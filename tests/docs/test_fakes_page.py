@@ -1,4 +1,4 @@
-"""The page about fakes: its script, its test and its commands, run as they stand."""
+"""The page about fakes: its script, test and commands run unchanged."""
 
 from __future__ import annotations
 

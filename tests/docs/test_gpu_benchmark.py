@@ -1,4 +1,4 @@
-"""`benchmarks/gpu_first.py` works, here on a CPU and a tiny model."""
+"""`benchmarks/gpu_first.py` works on a CPU with a tiny model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rows_in(out: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def measure_in_process(gpu_first: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are measured here, as torch is imported already; the first has a process of its own."""
+    """Measure rows in this process, which has imported torch; the versions use a new process."""
 
     def measure(command: list[str], seconds: float) -> dict[str, Any]:
         row: dict[str, Any]
@@ -69,7 +69,7 @@ def test_every_row_is_measured_or_gives_a_reason(
 
 @pytest.fixture
 def stand_in(gpu_first: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Rows are listed and measured by a program that prints a number, and that hangs once."""
+    """Replace measurements by a program that prints a number and hangs once."""
     measured: list[str] = []
     hangs = {"ceiling/copy"}
 
@@ -101,7 +101,7 @@ def test_second_start_measures_only_missing_and_failed_rows(
     assert rows["ceiling/copy"]["failed"] == "not done in 0.3 s"
     assert [name for name in rows if "failed" in rows[name]] == ["ceiling/copy"]
     with out.open("a") as stream:
-        stream.write('{"row": "ceiling/attention", "on": "CPU", "seco\n')  # killed as it wrote
+        stream.write('{"row": "ceiling/attention", "on": "CPU", "seco\n')  # torn by a kill
     stand_in.clear()
     before = out.read_text()
     gpu_first.main([*start, "ceiling"])
@@ -113,9 +113,9 @@ def test_second_start_measures_only_missing_and_failed_rows(
     capsys.readouterr()
     assert gpu_first.main(["--table", str(out)]) == 0
     assert stand_in == ["versions"]
-    told = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in told] == ["CPU", *CEILINGS]
-    assert "failed" not in "".join(told)
+    table_lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in table_lines] == ["CPU", *CEILINGS]
+    assert "failed" not in "".join(table_lines)
 
 
 def test_each_machine_has_separate_rows(

@@ -1,4 +1,4 @@
-"""The table of docs/gpu.md is what the plan says now."""
+"""The table of docs/gpu.md matches the current plan."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def test_table_matches_the_plan(
     data["trainer"] |= {"tasks_per_step": 16, "group_size": 8, "steps": 10}
     data["sampling"]["max_new_tokens"] = 512
     cards = ("rtx4090", "l40s", "h100", "h200")
-    for told, name in zip(row_of(shape), cards, strict=True):
+    for cell, name in zip(row_of(shape), cards, strict=True):
         found = make_plan(Recipe.model_validate(data), CARDS[name]).on_card
         assert found is not None
         assert found.fits
-        assert told.startswith(f"{found.micro_batch_tokens:,}"), name
-        assert ("computed twice" in told) == found.gradient_checkpointing, name
+        assert cell.startswith(f"{found.micro_batch_tokens:,}"), name
+        assert ("computed twice" in cell) == found.gradient_checkpointing, name

@@ -1,4 +1,4 @@
-"""The page of metrics names all that is measured, by the names that the code has."""
+"""The page on metrics names all metrics of the code."""
 
 import re
 from pathlib import Path
@@ -10,9 +10,11 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def names_in_the_code() -> set[str]:
-    own = {value for name, value in vars(metric_names).items() if name.isupper() and name[0] != "_"}
-    return {*own, *(measure.metric for measure in MEASURES if measure.metric)} - {
-        metric_names.AGENT  # what the names of an agent's metrics begin with
+    constants = {
+        value for name, value in vars(metric_names).items() if name.isupper() and name[0] != "_"
+    }
+    return {*constants, *(measure.metric for measure in MEASURES if measure.metric)} - {
+        metric_names.AGENT  # the prefix of an agent's metrics
     }
 
 

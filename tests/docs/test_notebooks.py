@@ -1,4 +1,4 @@
-"""The notebooks run from their first cell to their last, each in a kernel of its own."""
+"""Every notebook runs from start to end in its own kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOTEBOOKS = Path(__file__).resolve().parents[2] / "examples" / "notebooks"
 
 @pytest.mark.notebooks
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
-@pytest.mark.filterwarnings("ignore")  # of the packages that start the kernel
+@pytest.mark.filterwarnings("ignore")  # of packages that start the kernel
 def test_every_cell_runs(path: Path, tmp_path: Path) -> None:
     client, form = import_module("nbclient"), import_module("nbformat")
 

@@ -1,4 +1,4 @@
-"""The table of docs/architecture.md: each extension is added from outside, in as many files."""
+"""Each extension can be added with the number of files in the table of docs/architecture.md."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def table() -> dict[str, int]:
-    """By extension: the files that the table says it takes now."""
+    """The number of files per extension in the table."""
     text = (DOCS / "architecture.md").read_text()
     rows = re.findall(r"^\| (an? [\w ]+?) \| (\d+) \|", text, re.MULTILINE)
     return {name: int(number) for name, number in rows}
@@ -118,12 +118,12 @@ def test_every_row_is_tried() -> None:
     assert set(table()) == {*FILES, *ALGORITHMS}
 
 
-@pytest.mark.parametrize("what", list(FILES))
-def test_extension_takes_the_number_of_files_in_the_table(project: Path, what: str) -> None:
+@pytest.mark.parametrize("extension", list(FILES))
+def test_extension_takes_the_number_of_files_in_the_table(project: Path, extension: str) -> None:
     before = set(project.rglob("*"))
-    path, text, setting = FILES[what]
+    path, text, setting = FILES[extension]
     (project / path).write_text(text)
-    assert len(set(project.rglob("*")) - before) == table()[what]
+    assert len(set(project.rglob("*")) - before) == table()[extension]
     settings = ["team.turns=2", *([setting] if setting else [])]
     task = "mine" if path.startswith("tasks") else "task"
     team = collab.load(
@@ -135,18 +135,18 @@ def test_extension_takes_the_number_of_files_in_the_table(project: Path, what: s
     episode = team.run(f"{task}/0").episode
     assert episode.failure is None
     assert (project / "called").exists() == (path == "own.py")
-    if what == "a team":
+    if extension == "a team":
         assert "my word" in json.dumps([d.observation[0].content for d in episode.decisions("a")])
 
 
-@pytest.mark.parametrize("what", list(ALGORITHMS))
+@pytest.mark.parametrize("extension", list(ALGORITHMS))
 def test_algorithm_takes_the_number_of_files_in_the_table(
-    project: Path, tmp_path_factory: pytest.TempPathFactory, what: str
+    project: Path, tmp_path_factory: pytest.TempPathFactory, extension: str
 ) -> None:
     tiny = save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
     before = set(project.rglob("*"))
-    (project / "own.py").write_text(ALGORITHMS[what])
-    assert len(set(project.rglob("*")) - before) == table()[what]
+    (project / "own.py").write_text(ALGORITHMS[extension])
+    assert len(set(project.rglob("*")) - before) == table()[extension]
     recipe = make_game(tiny, project, algorithm="own.py:own", steps=1, evaluation=None)
     asyncio.run(TrainingRun(recipe, project / "run").run())
     assert (project / "called").exists()

@@ -1,4 +1,4 @@
-"""The programs in docs/protocols.md, docs/own_algorithm.md and docs/suites.md, run."""
+"""The programs in docs/protocols.md, docs/own_algorithm.md and docs/suites.md run."""
 
 from __future__ import annotations
 

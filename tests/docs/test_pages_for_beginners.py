@@ -1,4 +1,4 @@
-"""The index leads to every page; the pages on evaluation and protocols say what there is."""
+"""The index links every page; the pages on evaluation and protocols are complete."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def test_page_names_the_templates_of_every_protocol(name: str) -> None:
     section = page.partition("## Templates by protocol")[2].partition("\n## ")[0]
     [row] = [line for line in section.splitlines() if re.match(rf"\|.*`{name}`.*\|.*\|", line)]
     source = inspect.getsource(inspect.getmodule(BUILT_IN[name]) or BUILT_IN[name])
-    asked = re.findall(r'"(discuss|rebut|criticise|answer_critic)"', source)
-    assert all(f"{template}`" in row for template in ["prompt", *asked])
+    templates = re.findall(r'"(discuss|rebut|criticise|answer_critic)"', source)
+    assert all(f"{template}`" in row for template in ["prompt", *templates])

@@ -1,4 +1,4 @@
-"""The pictures that `make picture` draws: README's run, and the figure of docs/results.md."""
+"""The pictures drawn by `make picture`: README's run and the figure of docs/results.md."""
 
 import html
 import importlib.util
@@ -44,7 +44,7 @@ def test_the_command_draws_a_run(picture: ModuleType, drawn: list[str]) -> None:
 
 
 def test_picture_matches_the_current_output(picture: ModuleType, drawn: list[str]) -> None:
-    """Titles, parts and labels stand in both; numbers and the agents' texts differ."""
+    """Titles, parts and labels match; numbers and the agents' texts differ."""
     words = words_of(picture.PICTURE.read_text())
     labels = ["points", "why", "judged", "isolation", "return", "responses", "prompt", "record:"]
     reward = load_task("pocket-code").reward

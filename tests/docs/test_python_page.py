@@ -1,4 +1,4 @@
-"""What docs/python.md, docs/from_trl.md and docs/from_comlrl.md tell to write, run as it is."""
+"""The code in docs/python.md, docs/from_trl.md and docs/from_comlrl.md runs unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(code: str, tiny: Path) -> dict[str, Any]:
-    """Run an example; where it trains, on a tiny model in place of the default."""
+    """Run an example; if it trains, use a tiny model instead of the default one."""
     small = f"model={{'name': {str(tiny)!r}, 'dtype': 'float32', 'device': 'cpu'}}, steps=2"
     found: dict[str, Any] = {}
     threads = torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""docs/ranks.md: its commands run, and its settings are those of the recipe."""
+"""docs/ranks.md: its commands run, and its settings exist in recipes."""
 
 from __future__ import annotations
 

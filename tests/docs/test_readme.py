@@ -1,4 +1,4 @@
-"""Every command and every example of the README, run."""
+"""Every command and example of the README runs."""
 
 import json
 import re
@@ -24,9 +24,9 @@ def commands() -> list[str]:
 
 
 def test_make_targets_of_the_readme_exist() -> None:
-    made = [line for line in commands() if line.startswith("make ")]
-    assert made == ["make run", "make test"]
-    for line in made:
+    make_lines = [line for line in commands() if line.startswith("make ")]
+    assert make_lines == ["make run", "make test"]
+    for line in make_lines:
         subprocess.run([*line.split(), "--dry-run"], cwd=ROOT, check=True, capture_output=True)
 
 

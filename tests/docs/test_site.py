@@ -1,4 +1,4 @@
-"""The documentation as a whole: its pages, links and names, and the files for contributors."""
+"""The documentation as a whole: pages, links, names, and the files for contributors."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ def test_package_paths_in_the_pages_exist() -> None:
 def test_make_targets_named_for_contributors_exist() -> None:
     texts = [(ROOT / name).read_text() for name in ("CONTRIBUTING.md", ".ci/run")]
     texts += [path.read_text() for path in (ROOT / ".github/workflows").glob("*.yml")]
-    told = {
+    make_calls = {
         t
         for text in texts
         for t in re.findall(r"^\W*(?:run: )?make ([a-z -]+?)(?:  |$|`)", text, re.M)
     }
-    for targets in sorted(told):
+    for targets in sorted(make_calls):
         command = ["make", "--dry-run", *targets.split()]
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    assert {"docs", "lint types", "test"} <= told
+    assert {"docs", "lint types", "test"} <= make_calls
 
 
 def test_workflows_and_hooks_are_yaml() -> None:

@@ -1,4 +1,4 @@
-"""The page about small models: its settings are taken, and do what it says."""
+"""The page about small models: its settings are valid and have their effect."""
 
 from __future__ import annotations
 

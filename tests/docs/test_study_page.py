@@ -1,4 +1,4 @@
-"""Every command of docs/study.md, run in its order, on a tiny model with fewer tokens and seeds."""
+"""Every command of docs/study.md runs in order, on a tiny model with fewer tokens and seeds."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ FEWER = ("pocket-code/120-124 --samples 2", "pocket-code/120-121 --samples 1")
 
 def replace(file: Path, words: dict[str, str]) -> None:
     text = file.read_text()
-    for whole, small in words.items():
-        assert whole in text
-        text = text.replace(whole, small)
+    for original, small in words.items():
+        assert original in text
+        text = text.replace(original, small)
     file.write_text(text)
 
 
 def test_study_of_the_page_matches_the_example() -> None:
-    told = yaml.safe_load(blocks("study.md", "yaml")[0])
+    shown = yaml.safe_load(blocks("study.md", "yaml")[0])
     shipped = DOCS.parent / "examples" / "studies" / "game.yaml"
-    assert yaml.safe_load(shipped.read_text()) == told
+    assert yaml.safe_load(shipped.read_text()) == shown
     spec = load_study(shipped)
     assert {f"`{key}`" for key in StudySpec.model_fields} <= set(
         re.findall(r"`\w+`", (DOCS / "study.md").read_text())

@@ -1,4 +1,4 @@
-"""The team, the parser and the joins of docs/teams.md, and the sources of docs/feedback.md."""
+"""The team, parser and joins of docs/teams.md, and the sources of docs/feedback.md."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def score_of(turn: Turn) -> Score:
 
 
 def feedback_by_agent(episode: Episode) -> dict[str, str]:
-    """By agent: what it was told after the first turn."""
+    """The feedback of the first turn, by agent."""
     return {
         agent: "\n".join(item.text for item in items)
         for agent, items in episode.turns[0].feedback.items()
@@ -72,33 +72,33 @@ def test_planner_coder_and_reviewer(folder: Path, team: str) -> None:
     before, after = score_of(first), score_of(second)
     assert (before.solved, after.solved) == (False, True)
     assert after.reward == after.maximum == pytest.approx(2.1)
-    seen = {d.agent: d.observation[-1].content for d in second.decisions}
+    observations = {d.agent: d.observation[-1].content for d in second.decisions}
     assert PLAN in {d.agent: d.observation[-1].content for d in first.decisions}["coder"]
-    assert REVIEW in seen["coder"]
-    assert "max(strings" in seen["reviewer"]
+    assert REVIEW in observations["coder"]
+    assert "max(strings" in observations["reviewer"]
 
 
 @pytest.mark.parametrize(
     ("team", "join"), [("trio", "joins.py:coders"), ("coding-planned", "python")]
 )
 def test_feedback_contains_nothing_false(folder: Path, team: str, join: str) -> None:
-    """Also where the join is the user's, which is handed the words of all and takes the code."""
+    """Uses a custom join too, which gets all answers and returns only the code."""
     with (folder / "joins.py").open("a") as file:
         file.write("\ndef coders(artifacts, problem):\n    return artifacts['coder']\n")
     episode = play(folder, team, [WRONG, RIGHT], f"team.join={join}")
     assert score_of(episode.turns[0]).maximum == pytest.approx(2.1)
-    heard = feedback_by_agent(episode)
-    assert "Static analysis:\n- `longest` is defined" in heard["coder"]
-    whole = "Static analysis of the joint program:\n- coder: `longest` is defined"
-    assert all(whole in heard[agent] for agent in ("planner", "reviewer"))
-    for text in heard.values():
+    feedback = feedback_by_agent(episode)
+    assert "Static analysis:\n- `longest` is defined" in feedback["coder"]
+    joint_analysis = "Static analysis of the joint program:\n- coder: `longest` is defined"
+    assert all(joint_analysis in feedback[agent] for agent in ("planner", "reviewer"))
+    for text in feedback.values():
         assert "parse" not in text
         assert "does not define" not in text
         assert "2 examples in the prompt hold" in text
 
 
 @pytest.mark.parametrize(
-    ("coder", "own", "to_others"),
+    ("coder", "to_author", "to_others"),
     [
         (
             "```python\ndef longest(strings):\n    return (strings\n```",
@@ -114,17 +114,16 @@ def test_feedback_contains_nothing_false(folder: Path, team: str, join: str) -> 
     ],
 )
 def test_error_in_the_code_is_attributed_to_its_author(
-    folder: Path, coder: str, own: str, to_others: str
+    folder: Path, coder: str, to_author: str, to_others: str
 ) -> None:
-    heard = feedback_by_agent(play(folder, "trio", [coder, RIGHT]))
-    assert f"- {own}" in heard["coder"]
+    feedback = feedback_by_agent(play(folder, "trio", [coder, RIGHT]))
+    assert f"- {to_author}" in feedback["coder"]
     for agent in ("planner", "reviewer"):
-        assert f"- {to_others}" in heard[agent]
-        assert "your" not in heard[agent]
+        assert f"- {to_others}" in feedback[agent]
+        assert "your" not in feedback[agent]
 
 
 def test_page_shows_the_rewards_a_team_can_earn(folder: Path) -> None:
-    """As docs/teams.md shows it."""
     lines = outlook(load_recipe("trio", task="humaneval"))
     assert lines == blocks("teams.md", "text")[0].splitlines()
     assert outlook(load_recipe("coding", task="humaneval")) == ["reward: at most 4 per turn"]
@@ -137,7 +136,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 4096}))
     for file in [*model.glob("*token*.json"), *model.glob("*.jinja")]:
-        text = file.read_text()  # control tokens that no prompt spells
+        text = file.read_text()  # use control tokens that no prompt contains
         for token in ("end", "unknown"):
             text = text.replace(f'"{token}"', f'"<|{token}|>"')
             text = text.replace(f" {token} ", f" <|{token}|> ")
@@ -189,8 +188,8 @@ def test_the_parser_and_the_joins_work(folder: Path) -> None:
 
 
 def test_the_sources_work(folder: Path) -> None:
-    [listed] = blocks("feedback.md", "yaml")
-    written = yaml.safe_load(listed)["feedback"]
+    [block] = blocks("feedback.md", "yaml")
+    written = yaml.safe_load(block)["feedback"]
     names = ("feedback.py:lengths", "feedback.py:shouting")
     team = {"feedback": [written[2], *names], "agents": {"a": {"prompt": ""}, "b": {"prompt": ""}}}
     spec = TeamSpec.model_validate(team)
@@ -209,15 +208,15 @@ def test_the_sources_work(folder: Path) -> None:
 
     async def tell() -> dict[str, tuple[Feedback, ...]]:
         sources = open_sources(spec.feedback, sandbox=None, open_model=no_model)
-        heard, _ = await gather(sources, spec.feedback, outcome)
-        return heard
+        feedback, _ = await gather(sources, spec.feedback, outcome)
+        return feedback
 
-    heard = asyncio.run(tell())
+    feedback = asyncio.run(tell())
     again = "Remember to return a value. " * 2
-    assert [item.text for item in heard["a"]] == [
+    assert [item.text for item in feedback["a"]] == [
         again,
         "You wrote 2 words, in turn 1.",
         "Lines in capitals: none.",
     ]
-    assert heard["b"][2].findings[0].line == 2
+    assert feedback["b"][2].findings[0].line == 2
     TeamSpec.model_validate({**team, "feedback": written})

@@ -1,4 +1,4 @@
-"""The tool and the team of docs/tools.md, and the team that ships with a tool."""
+"""The tool and team of docs/tools.md, and the shipped team with a tool."""
 
 from __future__ import annotations
 

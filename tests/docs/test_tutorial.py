@@ -70,7 +70,7 @@ def test_programs_are_scored(tmp_path: Path) -> None:
 
 
 def make_smaller(recipe: Path) -> None:
-    """One short step."""
+    """Reduce training to one short step."""
     data = yaml.safe_load(recipe.read_text())
     data["trainer"] |= {"steps": 1, "group_size": 4, "tasks_per_step": 1}
     data["trainer"]["evaluation"] = {"samples": 2}
@@ -89,7 +89,7 @@ def test_every_command_runs(tmp_path: Path) -> None:
         if "collab serve" not in block:
             shell(block.replace("--samples 8", "--samples 2"), folder)
     assert (folder / "first.html").exists()
-    assert "color" not in (answer := served(folder)), "a client needs no hidden field"
+    assert "color" not in (answer := served(folder)), "the answer contains no hidden field"
     assert json.loads(answer)["choices"][0]["message"]["content"]
     (folder / "use.py").write_text(blocks("tutorial.md", "python")[1])
     assert shell("python use.py", folder).strip()

@@ -1,4 +1,4 @@
-"""Programs in the pages are typed as a user's editor sees them, where basedpyright is installed."""
+"""Programs on the pages pass basedpyright, like in a user's editor, if it is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PYRIGHT = shutil.which("basedpyright") or shutil.which(
 
 
 def errors_in(folder: Path) -> str:
-    """What pyright complains of; empty for nothing."""
+    """pyright's errors, or an empty string."""
     assert PYRIGHT is not None
     command = [PYRIGHT, "--pythonpath", sys.executable, "--level", "error", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

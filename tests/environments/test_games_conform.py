@@ -1,4 +1,4 @@
-"""Every game passes one suite, and no text earns what play does not."""
+"""Every game passes the conformance suite, and no constant text earns a reward."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from collab.errors import RecipeError
 def test_a_game_conforms(name: str) -> None:
     found = conform(BUILT_IN[name], episodes=100)
     assert len(found) == len(CHECKS)
-    assert [told for told in found if told.fault] == []
+    assert [check for check in found if check.fault] == []
 
 
 @pytest.mark.parametrize("name", ["nim", "kuhn"])
@@ -37,7 +37,7 @@ def test_thousands_of_longer_games_end_as_they_should(name: str) -> None:
 
 
 def play_many_games(name: str, episodes: int) -> None:
-    """`play` raises where a game does not keep its word."""
+    """Play episodes; `play` raises if a game breaks its contract."""
     chance, game = Random(7), BUILT_IN[name]()
     for number in range(episodes):
         steps = sum(1 for _ in play(game, chance, hostile=0.2 if number % 2 else 0.0))
@@ -86,7 +86,7 @@ def test_board_with_an_invalid_number_of_marks_is_refused(opened: int) -> None:
 @pytest.mark.parametrize("fault", list(FAULTS))
 def test_conformance_suite_detects_each_fault(fault: str) -> None:
     game = match()
-    assert all(not told.fault for told in conform(game, episodes=40))
+    assert all(not check.fault for check in conform(game, episodes=40))
 
     class Broken(game):  # type: ignore[misc, valid-type]
         def __init__(self) -> None:
@@ -99,8 +99,8 @@ def test_conformance_suite_detects_each_fault(fault: str) -> None:
     for name, value in changes.items():
         if callable(value):
             setattr(Broken, name, value)
-    told = [found.fault for found in conform(Broken, episodes=40)]
-    assert any(re.search(fault, each) for each in told), told
+    faults = [found.fault for found in conform(Broken, episodes=40)]
+    assert any(re.search(fault, each) for each in faults), faults
 
 
 FORFEITS = (
@@ -170,7 +170,7 @@ def test_cheats_in_a_cooperative_game_earn_no_more_than_silence(
 
 
 def return_of_constant_text(name: str, seat: str, text: str, seed: int) -> float:
-    """What one who says the same at every turn earns beside others who say nothing."""
+    """The return of a player that repeats a text while the others say nothing."""
     game, total = BUILT_IN[name](), 0.0
     step = game.reset(Random(seed))
     while not step.ended:
@@ -180,11 +180,11 @@ def return_of_constant_text(name: str, seat: str, text: str, seed: int) -> float
 
 
 def test_progress_is_rewarded_only_once() -> None:
-    """Walking to and fro, or writing and overwriting, brings nothing."""
+    """Moving back and forth, or writing and overwriting, earns nothing."""
     for number in range(20):
         for text in ("UDUDUD", "LRLRLR", "UUUUUU", "RRLLRR"):
             near = return_of_constant_text("grid-plan", "walker", text, number)
-            assert near < 0.5 or near > 1.5, "near the goal, or at it"
+            assert near < 0.5 or near > 1.5, "the walker is near the goal or at it"
         for text in ("1 1 1\n1 1 2\n1 1 3\n1 1 4", "\n".join(["1 1 1"] * 16)):
             assert return_of_constant_text("mini-sudoku", "filler", text, number) < 0.5
         for text in ("fill red 1 1 5 5\nclear 1 1 5 5", "fill red 1 1 5 5\nfill yellow 1 1 5 5"):

@@ -1,4 +1,4 @@
-"""Nim: whoever takes the last stick wins."""
+"""Nim: the player that takes the last stick wins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the games agrees with the games as they are played."""
+"""Known solutions of the games agree with played games."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ Strategy = Mapping[tuple[str, str], Mapping[str, float]]
 
 @cache
 def wins_at_nim(heaps: tuple[int, ...]) -> bool:
-    """Return True if the player to move can win, by trying all moves."""
+    """Return whether the player to move can win, by trying all moves."""
     after = (
-        tuple(sorted((*heaps[:n], left - taken, *heaps[n + 1 :])))
-        for n, left in enumerate(heaps)
-        for taken in range(1, left + 1)
+        tuple(sorted((*heaps[:n], size - taken, *heaps[n + 1 :])))
+        for n, size in enumerate(heaps)
+        for taken in range(1, size + 1)
     )
     return any(not wins_at_nim(rest) for rest in after)
 
 
 def parity(heaps: Sequence[int]) -> bool:
-    """Decide the same by Bouton's rule: the sum of the heaps without carry is not 0."""
+    """Decide by Bouton's rule: the player can win if the xor of the heaps is not 0."""
     return reduce(xor, heaps, 0) != 0
 
 
@@ -71,7 +71,7 @@ def test_suboptimal_play_is_exploitable() -> None:
 
 
 def test_best_reply_beats_every_other_reply() -> None:
-    """The best reply is found by settling situations one by one; here by trying all of them."""
+    """The best reply is computed per situation and checked against all replies."""
     chance = Random(1)
     strategy = {}
     for card, history in kuhn.situations():
@@ -80,10 +80,10 @@ def test_best_reply_beats_every_other_reply() -> None:
         strategy[card, history] = dict(zip(letters, (share, 1 - share), strict=True))
     gains = []
     for seat, histories in enumerate((("", "cb"), ("c", "b"))):
-        own = list(product(CARDS, histories))
+        situations = list(product(CARDS, histories))
         found = []
-        for moves in product(*([m[0] for m in LEGAL[h]] for _, h in own)):
-            reply = {**strategy, **{s: {m: 1.0} for s, m in zip(own, moves, strict=True)}}
+        for moves in product(*([m[0] for m in LEGAL[h]] for _, h in situations)):
+            reply = {**strategy, **{s: {m: 1.0} for s, m in zip(situations, moves, strict=True)}}
             earned = kuhn.value(reply, strategy) if seat == 0 else -kuhn.value(strategy, reply)
             found.append(earned)
         gains.append(max(found))
@@ -97,14 +97,16 @@ def test_played_kuhn_poker_has_the_value_of_its_solution() -> None:
         game = Kuhn()
         step = game.reset(chance)
         while not step.ended:
-            ((seat, told),) = step.observations.items()
-            assert not isinstance(told, str)
-            history = {"Nobody has bet": "", "The other player checked": "c"}.get(told["summary"])
+            ((seat, observation),) = step.observations.items()
+            assert not isinstance(observation, str)
+            history = {"Nobody has bet": "", "The other player checked": "c"}.get(
+                observation["summary"]
+            )
             if history is None:
                 history = "cb" if seat == "first" else "b"
-            chances = strategy[told["card"], history]
+            chances = strategy[observation["card"], history]
             letter = chance.choices([*chances], [*chances.values()])[0]
-            word = next(move for move in told["legal"] if move[0] == letter)
+            word = next(move for move in observation["legal"] if move[0] == letter)
             step = game.step({seat: word})
         assert isinstance(step.rewards, dict)
         assert step.rewards["first"] == -step.rewards["second"]
@@ -118,12 +120,13 @@ def test_tic_tac_toe_is_a_draw() -> None:
     game = TicTacToe()
     step = game.reset(Random(0))
     while not step.ended:
-        ((player, told),) = step.observations.items()
-        assert not isinstance(told, str)
-        board = tuple("" if mark.isdigit() else mark for mark in told["board"].split())
+        ((player, observation),) = step.observations.items()
+        assert not isinstance(observation, str)
+        board = tuple("" if mark.isdigit() else mark for mark in observation["board"].split())
         other = "o" if player == "x" else "x"
         after = {
-            n: -value_of_board((*board[: n - 1], player, *board[n:]), other) for n in told["empty"]
+            n: -value_of_board((*board[: n - 1], player, *board[n:]), other)
+            for n in observation["empty"]
         }
         step = game.step({player: str(max(after, key=lambda n: after[n]))})
     assert step.rewards == 0.0

@@ -63,9 +63,9 @@ def test_pairing_removes_shared_task_variance_from_the_interval() -> None:
     first, base = result_of("a", [(n % 4,) for n in range(6)])
     other, values = result_of("b", [(n % 4 + (0.4, 0.5, 0.6)[n % 3] * 0.5,) for n in range(6)])
     change = difference(first, base, other, values).metrics["return"]
-    own = other.metrics["return"]
+    unpaired = other.metrics["return"]
     assert change.low > 0
-    assert change.high - change.low < (own.high - own.low) / 3
+    assert change.high - change.low < (unpaired.high - unpaired.low) / 3
 
 
 def test_speed_excludes_time_without_a_running_episode() -> None:

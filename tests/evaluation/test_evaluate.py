@@ -20,7 +20,7 @@ from collab.trainers.training.run import TrainingRun
 
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of models whose weights are loaded."""
+    """Records the names of models whose weights are loaded."""
     names: list[str] = []
     load = weights.load_model
 

@@ -1,4 +1,4 @@
-"""Evaluations of teams, rows and functions that are given in Python."""
+"""Evaluations of teams, rows and functions defined in Python."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def test_a_notebook_shows_names_as_text() -> None:
 
 
 def test_keyword_argument_sets_a_recipe_setting() -> None:
-    made = team("a", "one two three four")
-    results = collab.evaluate(made, task=ROWS, max_new_tokens=2)
+    team_a = team("a", "one two three four")
+    results = collab.evaluate(team_a, task=ROWS, max_new_tokens=2)
     assert results.teams[0].agents["a"]["new_tokens"] == 2 * len(ROWS)
     with pytest.raises(RecipeError, match="unknown setting 'num_turns'; it is 'turns' here"):
-        collab.evaluate(made, task=ROWS, num_turns=2)
+        collab.evaluate(team_a, task=ROWS, num_turns=2)
 
 
 def last(artifacts: Any, problem: Any) -> Any:
@@ -77,8 +77,10 @@ def test_own_run_accepts_other_rows_without_approval(
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / config))
     agents = {"a": collab.Agent(prompt="{{ task.prompt }}")}
-    made = collab.Team(agents=agents, model="echo", join=last, rewards=[right], hidden=["answer"])
-    made.run(ROWS[0], out=tmp_path / "j1")
+    custom_team = collab.Team(
+        agents=agents, model="echo", join=last, rewards=[right], hidden=["answer"]
+    )
+    custom_team.run(ROWS[0], out=tmp_path / "j1")
     results = collab.evaluate(str(tmp_path / "j1"), task=ROWS, rewards=[right], hidden=["answer"])
     assert results.teams[0].metrics["return"].mean == 0.5
 
@@ -117,9 +119,9 @@ def test_prompt_is_checked_before_any_work() -> None:
 
 def test_unused_templates_raise_a_warning() -> None:
     agents = {"a": collab.Agent(prompt="{{ task.prompt }}", templates={"rebut": "No."})}
-    made = collab.Team(agents=agents, model="echo", rewards=[right], hidden=["answer"])
+    custom_team = collab.Team(agents=agents, model="echo", rewards=[right], hidden=["answer"])
     with pytest.warns(UserWarning, match=r"rebut is not used"):
-        collab.evaluate(made, task=ROWS)
+        collab.evaluate(custom_team, task=ROWS)
 
 
 def test_callbacks_receive_episodes_and_events() -> None:
@@ -136,12 +138,12 @@ def test_callbacks_receive_episodes_and_events() -> None:
 
 
 def test_text_rows_without_a_reward_are_refused() -> None:
-    made = collab.Team(agents={"a": collab.Agent()}, model="echo")
+    custom_team = collab.Team(agents={"a": collab.Agent()}, model="echo")
     message = r"^the task passed in Python: no reward is given, and without.*rewards=\[\.\.\.\]"
     with pytest.raises(TaskError, match=message):
-        collab.evaluate(made, task=ROWS)
+        collab.evaluate(custom_team, task=ROWS)
     with pytest.raises(TaskError, match=message):
-        made.run(ROWS)
+        custom_team.run(ROWS)
 
 
 def test_selection_must_be_a_selection_object() -> None:

@@ -1,4 +1,4 @@
-"""The folder of an evaluation: gone on with, never mixed up, readable when cut off."""
+"""Evaluation folders: resuming, no mixing of runs, and reading partial results."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ RECIPE = Recipe.model_validate({"team": {"agents": {"a": {"prompt": "say"}}}})
 
 
 def record(path: Path, *episodes: Episode, identity: str = "one") -> None:
-    """What an earlier call has left, as the next one finds it, and more."""
+    """Append episodes to the folder of an earlier evaluation."""
     keep_finished(path / "episodes.jsonl")
     folder = RunFolder(path, RECIPE, {"identity": identity})
     for episode in episodes:

@@ -1,4 +1,4 @@
-"""What makes an episode another one, and what does not."""
+"""Settings that change an episode's identity, and settings that do not."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Intervals cover the truth as often as they say, at the numbers of tasks that are in use."""
+"""Intervals have their stated coverage at the usual numbers of tasks."""
 
 from collections.abc import Callable
 from functools import cache
@@ -17,13 +17,13 @@ from collab.evaluation.values import pass_at_k
 
 CASES = 1000
 FEWER_CASES = 500
-"""Enough where only a lower limit is checked."""
+"""Enough cases to check a lower limit."""
 Simulated = Callable[[int, int, np.random.Generator], NDArray[np.float64]]
-"""From numbers of cases and tasks to a value for each."""
+"""Maps numbers of cases and tasks to one value each."""
 
 
 def passes(a: float, b: float, samples: int, k: int) -> Simulated:
-    """pass@k of tasks whose chances are Beta(a, b) distributed."""
+    """Simulate pass@k of tasks with Beta(a, b) distributed success rates."""
     table = np.array([pass_at_k(samples, c, k) for c in range(samples + 1)])
 
     def simulate(cases: int, tasks: int, random: np.random.Generator) -> NDArray[np.float64]:
@@ -33,7 +33,7 @@ def passes(a: float, b: float, samples: int, k: int) -> Simulated:
 
 
 def returns(cases: int, tasks: int, random: np.random.Generator) -> NDArray[np.float64]:
-    """Shares as the published reward for code gives them: levels that gate each other."""
+    """Simulate returns like the published code reward's, with levels that gate each other."""
     main = random.random((cases, tasks)) < 0.95
     parsed = main & (random.random((cases, tasks)) < 0.9)
     tests = parsed * random.beta(0.6, 0.8, (cases, tasks))
@@ -43,7 +43,7 @@ def returns(cases: int, tasks: int, random: np.random.Generator) -> NDArray[np.f
 
 
 def gains(a: float, b: float, samples: int, most: float) -> Simulated:
-    """Differences in pass@1 to a team that is better by up to `most` on every task."""
+    """Simulate differences in pass@1 to a team that is better by up to `most` per task."""
 
     def simulate(cases: int, tasks: int, random: np.random.Generator) -> NDArray[np.float64]:
         chance = random.beta(a, b, (cases, tasks))
@@ -71,7 +71,7 @@ DIFFERENCES: dict[str, Simulated] = {
 
 
 def clipped_values(draw: Callable[..., NDArray[np.float64]]) -> Simulated:
-    """Values of a distribution, cut off at 0 and 1."""
+    """Simulate values of a distribution, clipped to 0 and 1."""
     return lambda cases, tasks, random: np.clip(draw(random, (cases, tasks)), 0, 1)
 
 
@@ -135,7 +135,7 @@ def coverage(low: NDArray[np.float64], high: NDArray[np.float64], truth: float) 
 def test_identical_tasks_get_the_exact_interval_of_a_proportion(value: float) -> None:
     low, high = mean_limits([[value] * 31], 0, 1)
     assert low <= value <= high
-    # Jeffreys' limit of 0 passes in 31, when only the unseen half counts: Beta(1/2, 31).
+    # Jeffreys' limit of 0 passes in 31, with only the unseen half: Beta(1/2, 31).
     assert high - low == pytest.approx(0.078, abs=0.003)
 
 

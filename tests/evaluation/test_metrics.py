@@ -1,4 +1,4 @@
-"""pass@k and its siblings, against all subsets."""
+"""pass@k and similar metrics, compared with enumeration of all subsets."""
 
 from itertools import combinations
 from statistics import fmean

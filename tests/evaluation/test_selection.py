@@ -1,4 +1,4 @@
-"""One program of several samples, chosen by what the prompt shows."""
+"""Selection of one program from several samples, using only the prompt's examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From episodes to a value for each metric and task."""
+"""From episodes to one value per metric and task."""
 
 import pytest
 from support.episodes import make_episode, make_part, make_score
@@ -20,7 +20,7 @@ def test_passes_and_best_test_fractions() -> None:
     assert values["pass@1"]["t"] == 0.25
     assert values["pass@2"]["t"] == pytest.approx(0.5)
     assert values["accuracy@1"]["t"] == pytest.approx(1.5 / 4)
-    # Of 6 pairs 3 hold the best, 2 the second best.
+    # Of 6 pairs, 3 contain the best and 2 the second best.
     assert values["accuracy@2"]["t"] == pytest.approx((3 * 1 + 2 * 0.5 + 1 * 0) / 6)
 
 
@@ -70,9 +70,9 @@ def test_without_tests_there_is_no_pass() -> None:
 
 
 def test_failed_episodes_have_no_value_and_lower_the_largest_k() -> None:
-    whole = group("t", make_score(solved=True), make_score(solved=False))
+    finished = group("t", make_score(solved=True), make_score(solved=False))
     values = task_values(
-        {"t": [*whole, make_episode("t", 2, make_score(0.0), failed=True)], "u": []}, [1, 2, 3]
+        {"t": [*finished, make_episode("t", 2, make_score(0.0), failed=True)], "u": []}, [1, 2, 3]
     )
     assert values["pass@1"] == {"t": 0.5}
     assert values["pass@2"] == {"t": 1.0}

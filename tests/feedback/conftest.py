@@ -38,7 +38,7 @@ OutcomeOf = Callable[..., Outcome]
 
 @pytest.fixture
 def outcome_of() -> OutcomeOf:
-    """An outcome of artifacts given by agent."""
+    """Return a function that builds an outcome from answers by agent."""
 
     def outcome_of(
         problem: Problem = PROBLEM, join: str = "python", solved: Any = False, **artifacts: str

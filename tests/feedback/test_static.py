@@ -9,9 +9,9 @@ from support.rooms.static_findings import AUX, MAIN, OutcomeOf, codes, give_feed
 
 
 def test_sound_code_has_no_findings(outcome_of: OutcomeOf) -> None:
-    told = give_feedback(outcome_of(aux=AUX, main=MAIN))
-    assert told["aux"].text == "Static analysis:\n- `aux` is defined"
-    assert told["main"].text == (
+    feedback = give_feedback(outcome_of(aux=AUX, main=MAIN))
+    assert feedback["aux"].text == "Static analysis:\n- `aux` is defined"
+    assert feedback["main"].text == (
         "Static analysis:\n- `sum_of_squares` is defined\n"
         "- `sum_of_squares` calls `aux` and uses its value"
     )
@@ -20,38 +20,38 @@ def test_sound_code_has_no_findings(outcome_of: OutcomeOf) -> None:
 def test_findings_use_the_line_numbers_of_each_agent(outcome_of: OutcomeOf) -> None:
     aux = "import os\n\n\ndef aux(x):\n    return y * x"
     main = "def sum_of_squares(xs):\n    unused = 1\n    return sum(map(aux, xz))"
-    told = give_feedback(outcome_of(aux=aux, main=main))
-    assert ("F821", 5) in codes(told["aux"])
-    assert ("F401", 1) in codes(told["aux"])
-    assert ("F841", 2) in codes(told["main"])
-    assert ("F821", 3) in codes(told["main"])
-    assert "line 3: F821 Undefined name `xz`" in told["main"].text
-    assert all(finding.source in ("ast", "ruff") for finding in told["main"].findings)
+    feedback = give_feedback(outcome_of(aux=aux, main=main))
+    assert ("F821", 5) in codes(feedback["aux"])
+    assert ("F401", 1) in codes(feedback["aux"])
+    assert ("F841", 2) in codes(feedback["main"])
+    assert ("F821", 3) in codes(feedback["main"])
+    assert "line 3: F821 Undefined name `xz`" in feedback["main"].text
+    assert all(finding.source in ("ast", "ruff") for finding in feedback["main"].findings)
 
 
 def test_names_provided_by_the_prompt_are_not_undefined(outcome_of: OutcomeOf) -> None:
-    told = give_feedback(outcome_of(aux="def aux(x):\n    return math.sqrt(x)", main=MAIN))
-    assert "F821" not in str(told)
+    feedback = give_feedback(outcome_of(aux="def aux(x):\n    return math.sqrt(x)", main=MAIN))
+    assert "F821" not in str(feedback)
 
 
 def test_missing_helper_is_reported_to_both_agents(outcome_of: OutcomeOf) -> None:
-    told = give_feedback(outcome_of(aux="def other(x):\n    return x", main=MAIN))
-    assert "your code does not define `aux`" in told["aux"].text
-    assert "F821 Undefined name `aux`" in told["main"].text
+    feedback = give_feedback(outcome_of(aux="def other(x):\n    return x", main=MAIN))
+    assert "your code does not define `aux`" in feedback["aux"].text
+    assert "F821 Undefined name `aux`" in feedback["main"].text
 
 
 def test_line_numbers_in_messages_refer_to_the_agents_code(outcome_of: OutcomeOf) -> None:
     main = "import math\nimport os\n\nimport os\n\ndef sum_of_squares(xs):\n    return aux(os)"
-    told = give_feedback(outcome_of(aux=AUX, main=main))["main"].text
-    assert "line 4: F811 Redefinition of unused `os` from line 2" in told
-    assert "line 1: F811 Redefinition of unused `math` from what the prompt gives" in told
-    told = give_feedback(outcome_of(aux=f"import os\n{AUX}", main=main))["main"].text
-    assert "line 2: F811 Redefinition of unused `os` from line 1 of aux" in told
+    feedback = give_feedback(outcome_of(aux=AUX, main=main))["main"].text
+    assert "line 4: F811 Redefinition of unused `os` from line 2" in feedback
+    assert "line 1: F811 Redefinition of unused `math` from what the prompt gives" in feedback
+    feedback = give_feedback(outcome_of(aux=f"import os\n{AUX}", main=main))["main"].text
+    assert "line 2: F811 Redefinition of unused `os` from line 1 of aux" in feedback
 
 
 def test_function_without_a_return_value_is_reported(outcome_of: OutcomeOf) -> None:
-    told = give_feedback(outcome_of(aux="def aux(x):\n    print(x)", main=MAIN))
-    assert "`aux` returns no value" in told["aux"].text
+    feedback = give_feedback(outcome_of(aux="def aux(x):\n    print(x)", main=MAIN))
+    assert "`aux` returns no value" in feedback["aux"].text
 
 
 @pytest.mark.parametrize(
@@ -63,30 +63,30 @@ def test_function_without_a_return_value_is_reported(outcome_of: OutcomeOf) -> N
     ],
 )
 def test_main_is_told_whether_it_calls_aux(outcome_of: OutcomeOf, main: str, message: str) -> None:
-    told = give_feedback(outcome_of(aux=AUX, main=f"def sum_of_squares(xs):\n    {main}"))
-    assert message in told["main"].text
+    feedback = give_feedback(outcome_of(aux=AUX, main=f"def sum_of_squares(xs):\n    {main}"))
+    assert message in feedback["main"].text
 
 
 def test_syntax_error_is_reported_to_its_author(outcome_of: OutcomeOf) -> None:
-    told = give_feedback(outcome_of(aux="def aux(x):\n    return (x", main=MAIN))
-    error = told["aux"].findings[0]
+    feedback = give_feedback(outcome_of(aux="def aux(x):\n    return (x", main=MAIN))
+    error = feedback["aux"].findings[0]
     assert (error.code, error.severity, error.line, error.column) == (
         "syntax-error",
         "error",
         2,
         12,
     )
-    assert "line 2: your code does not parse: '(' was never closed" in told["aux"].text
-    assert "the joint program does not parse, because of the code of: aux" in told["main"].text
-    assert "`sum_of_squares` is defined" in told["main"].text
+    assert "line 2: your code does not parse: '(' was never closed" in feedback["aux"].text
+    assert "the joint program does not parse, because of the code of: aux" in feedback["main"].text
+    assert "`sum_of_squares` is defined" in feedback["main"].text
 
 
 def test_ruff_reports_syntax_errors_without_ast(outcome_of: OutcomeOf) -> None:
-    told = give_feedback(
+    feedback = give_feedback(
         outcome_of(aux=AUX, main="def sum_of_squares(xs):\n    return ((xs)"), tools=["ruff"]
     )
-    assert codes(told["main"])[0][0] == "invalid-syntax"
-    assert told["aux"].text == "Static analysis: no remark."
+    assert codes(feedback["main"])[0][0] == "invalid-syntax"
+    assert feedback["aux"].text == "Static analysis: no remark."
 
 
 JOINS = """\
@@ -99,7 +99,7 @@ PLAN = "- it's simple: square, then add"
 
 
 @pytest.mark.parametrize(
-    ("join", "told_all"),
+    ("join", "expected"),
     [
         ("tidied", "- line 2: F821 Undefined name `aux`"),
         ("broken", "- the joint program does not parse: '(' was never closed"),
@@ -111,22 +111,22 @@ def test_findings_that_cannot_be_attributed_go_to_every_agent(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     join: str,
-    told_all: str,
+    expected: str,
 ) -> None:
     (tmp_path / "joins.py").write_text(JOINS)
     monkeypatch.chdir(tmp_path)
-    told = give_feedback(
+    feedback = give_feedback(
         outcome_of(planner=PLAN, coder=f"# it is mine\n{MAIN}", join=f"joins.py:{join}")
     )
     for agent in ("planner", "coder"):
-        assert told[agent].text == f"Static analysis of the joint program:\n{told_all}"
-        assert told[agent].findings[0].line is None
+        assert feedback[agent].text == f"Static analysis of the joint program:\n{expected}"
+        assert feedback[agent].findings[0].line is None
 
 
 def test_code_that_parses_only_when_joined_is_not_called_broken(
     outcome_of: OutcomeOf,
 ) -> None:
     halves = {"head": "def sum_of_squares(xs):\n    x = 0", "main": "    return sum(xs)"}
-    told = give_feedback(outcome_of(**halves))
-    assert "parse" not in told["head"].text + told["main"].text
-    assert "`sum_of_squares` is defined" in told["main"].text
+    feedback = give_feedback(outcome_of(**halves))
+    assert "parse" not in feedback["head"].text + feedback["main"].text
+    assert "`sum_of_squares` is defined" in feedback["main"].text

@@ -27,47 +27,47 @@ def feedback_on(*tools: str, **files: str) -> dict[str, Feedback]:
 
 
 def test_sound_files() -> None:
-    told = feedback_on(store=STORE, main=MAIN)
-    assert told["store"].text == "Static analysis: no remark."
-    assert told["main"].text == "Static analysis:\n- `price` is defined"
+    feedback = feedback_on(store=STORE, main=MAIN)
+    assert feedback["store"].text == "Static analysis: no remark."
+    assert feedback["main"].text == "Static analysis:\n- `price` is defined"
 
 
 def test_each_agent_gets_findings_of_its_own_files() -> None:
     two = STORE + "# file: store/names.py\nimport os\n\nwhole = 1\n"
-    told = feedback_on(store=two, main=MAIN.replace("cost(name) +", "cots(name) +"))
-    assert "store/names.py, line 1: F401 `os` imported but unused" in told["store"].text
-    assert "main.py, line 5: F821 Undefined name `cots`" in told["main"].text
-    assert "main.py, line 1: F401" in told["main"].text
-    assert "cots" not in told["store"].text
-    [undefined] = [f for f in told["main"].findings if f.code == "F821"]
+    feedback = feedback_on(store=two, main=MAIN.replace("cost(name) +", "cots(name) +"))
+    assert "store/names.py, line 1: F401 `os` imported but unused" in feedback["store"].text
+    assert "main.py, line 5: F821 Undefined name `cots`" in feedback["main"].text
+    assert "main.py, line 1: F401" in feedback["main"].text
+    assert "cots" not in feedback["store"].text
+    [undefined] = [f for f in feedback["main"].findings if f.code == "F821"]
     assert (undefined.file, undefined.line) == ("main.py", 5)
 
 
 def test_mypy_checks_imports_between_files() -> None:
-    told = feedback_on("mypy", store=STORE, main=MAIN.replace("cost(name) + 1", "cost(3)"))
-    assert 'main.py, line 5: arg-type Argument 1 to "cost"' in told["main"].text
-    assert told["store"].text == "Static analysis: no remark."
+    feedback = feedback_on("mypy", store=STORE, main=MAIN.replace("cost(name) + 1", "cost(3)"))
+    assert 'main.py, line 5: arg-type Argument 1 to "cost"' in feedback["main"].text
+    assert feedback["store"].text == "Static analysis: no remark."
     missing = feedback_on("mypy", store=STORE, main=MAIN.replace("import cost", "import prize"))
     assert 'main.py, line 1: attr-defined Module "store.goods" has no' in missing["main"].text
 
 
 def test_name_from_another_file_is_undefined_without_an_import() -> None:
-    told = feedback_on(
+    feedback = feedback_on(
         store=STORE, main="# file: main.py\ndef price(name):\n    return cost(name)\n"
     )
-    assert "main.py, line 2: F821 Undefined name `cost`" in told["main"].text
+    assert "main.py, line 2: F821 Undefined name `cost`" in feedback["main"].text
 
 
 def test_unparsable_file_is_reported_to_its_author() -> None:
-    told = feedback_on(store=STORE.replace("len(name)", "len(name"), main=MAIN)
-    assert "store/goods.py, line 2: the file does not parse" in told["store"].text
-    assert "does not parse, because of store/goods.py" in told["main"].text
+    feedback = feedback_on(store=STORE.replace("len(name)", "len(name"), main=MAIN)
+    assert "store/goods.py, line 2: the file does not parse" in feedback["store"].text
+    assert "does not parse, because of store/goods.py" in feedback["main"].text
 
 
 def test_duplicate_file_is_reported() -> None:
-    told = feedback_on(store=STORE, main=STORE)
-    assert "'store/goods.py' occurs twice, first in line 1" in told["main"].text
-    assert "because of main" in told["store"].text
+    feedback = feedback_on(store=STORE, main=STORE)
+    assert "'store/goods.py' occurs twice, first in line 1" in feedback["main"].text
+    assert "because of main" in feedback["store"].text
 
 
 @pytest.mark.parametrize("tool", ["ruff", "mypy"])
@@ -81,37 +81,37 @@ def test_analyzers_do_not_execute_the_checked_files(tool: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["../a", "os", "a b", "store/goods"])
 def test_invalid_file_names_do_not_break_the_analyzer(name: str) -> None:
-    told = feedback_on("ruff", store=STORE, main=f"# file: {name}.py\nx = one\n")
-    assert "F821 Undefined name `one`" in told["main"].text
+    feedback = feedback_on("ruff", store=STORE, main=f"# file: {name}.py\nx = one\n")
+    assert "F821 Undefined name `one`" in feedback["main"].text
 
 
 def test_file_comment_in_joined_code_creates_no_files() -> None:
-    made = {
+    artifacts = {
         "aux": "# file: aux.py\ndef aux(x):\n    return x",
         "main": "def price(x):\n    return ax",
     }
-    joint = join_for("python")(made, PROBLEM)
-    told = give_feedback(Outcome(PROBLEM, tuple(made), made, joint, None, 0))
-    assert "- line 2: F821 Undefined name `ax`" in told["main"].text
-    assert "`aux` is defined" in told["aux"].text
+    joint = join_for("python")(artifacts, PROBLEM)
+    feedback = give_feedback(Outcome(PROBLEM, tuple(artifacts), artifacts, joint, None, 0))
+    assert "- line 2: F821 Undefined name `ax`" in feedback["main"].text
+    assert "`aux` is defined" in feedback["aux"].text
 
 
-@pytest.mark.parametrize("asked", ["__main__", "Solution.area", "class Solution"])
-def test_entry_point_that_is_no_function_is_not_reported_missing(asked: str) -> None:
+@pytest.mark.parametrize("entry_point", ["__main__", "Solution.area", "class Solution"])
+def test_entry_point_that_is_no_function_is_not_reported_missing(entry_point: str) -> None:
     program = "class Solution:\n    def area(self, x):\n        return x\n\n\nprint(input())\n"
-    problem = Problem(address="t/0", public={"prompt": "", "entry_point": asked})
+    problem = Problem(address="t/0", public={"prompt": "", "entry_point": entry_point})
     files = {"store": STORE, "main": f"# file: main.py\n{program}"}
     for join, artifacts in (("text", {"main": program}), ("files", files)):
         joint = join_for(join)(artifacts, problem)
-        told = give_feedback(Outcome(problem, tuple(artifacts), artifacts, joint, None, 0))
-        assert told["main"].text == "Static analysis: no remark."
+        feedback = give_feedback(Outcome(problem, tuple(artifacts), artifacts, joint, None, 0))
+        assert feedback["main"].text == "Static analysis: no remark."
 
 
 def test_agent_without_a_file_is_told_the_expected_format() -> None:
-    told = feedback_on(store="", main=MAIN)
-    assert "begin each with a line # file: NAME.py" in told["store"].text
-    told = feedback_on(store=STORE, main="# file: main.py\nx = 1\n")
-    assert "`main.py` does not define `price`" in told["main"].text
+    feedback = feedback_on(store="", main=MAIN)
+    assert "begin each with a line # file: NAME.py" in feedback["store"].text
+    feedback = feedback_on(store=STORE, main="# file: main.py\nx = 1\n")
+    assert "`main.py` does not define `price`" in feedback["main"].text
 
 
 def test_agent_that_wrote_no_file_gets_all_findings() -> None:
@@ -119,5 +119,5 @@ def test_agent_that_wrote_no_file_gets_all_findings() -> None:
     joint = join_for("files")(files, PROBLEM)
     roles = Roles(contributors=("store", "main"), helpers=("store",), entry="main")
     outcome = Outcome(PROBLEM, ("store", "main", "critic"), files, joint, None, 0, roles=roles)
-    told = give_feedback(outcome)["critic"]
-    assert "main, main.py, line 5: F821 Undefined name `one`" in told.text
+    feedback = give_feedback(outcome)["critic"]
+    assert "main, main.py, line 5: F821 Undefined name `one`" in feedback.text

@@ -1,4 +1,4 @@
-"""The linters and type checkers behind static feedback: what is taken of them, how they run."""
+"""The linters and type checkers behind static feedback: their findings and their processes."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from collab.records import Finding, Problem
 
 def test_style_findings_are_omitted(outcome_of: OutcomeOf) -> None:
     main = f"def sum_of_squares(xs):\n    assert xs != 77\n    return aux(xs)  # {'x' * 200}"
-    told = give_feedback(outcome_of(aux=AUX, main=main))
-    assert {finding.source for finding in told["main"].findings} == {"ast"}
+    feedback = give_feedback(outcome_of(aux=AUX, main=main))
+    assert {finding.source for finding in feedback["main"].findings} == {"ast"}
 
 
 def test_suppression_comments_are_ignored(outcome_of: OutcomeOf) -> None:
     main = "# ruff: noqa\ndef sum_of_squares(xs):\n    return aux(xz)  # noqa"
-    told = give_feedback(outcome_of(aux=AUX, main=main))
-    assert ("F821", 3) in codes(told["main"])
+    feedback = give_feedback(outcome_of(aux=AUX, main=main))
+    assert ("F821", 3) in codes(feedback["main"])
 
 
 def test_errors_come_first_and_the_rest_is_counted(outcome_of: OutcomeOf) -> None:
     body = "".join(f"    a{n} = 1\n" for n in range(20))
-    told = give_feedback(
+    feedback = give_feedback(
         outcome_of(aux=AUX, main=f"def sum_of_squares(xs):\n{body}    return xz"), limit=3
     )
-    assert len(told["main"].findings) == 3
-    assert told["main"].findings[0].code == "F821"
-    assert told["main"].text.endswith("- and 20 more")
+    assert len(feedback["main"].findings) == 3
+    assert feedback["main"].findings[0].code == "F821"
+    assert feedback["main"].text.endswith("- and 20 more")
 
 
 def test_any_team_and_any_function_are_analyzed(outcome_of: OutcomeOf) -> None:
     artifacts = {"first": "def first(x):\n    return x", "second": MAIN.replace("aux", "first")}
-    told = give_feedback(
+    feedback = give_feedback(
         outcome_of(**artifacts, tester="# nothing to define"), functions={"tester": ""}
     )
-    assert "`first` is defined" in told["first"].text
-    assert "your code does not define `second`" in told["second"].text
-    assert told["tester"].text == "Static analysis: no remark."
-    told = give_feedback(outcome_of(**artifacts), functions={"first": "missing"})
-    assert "does not define `missing`" in told["first"].text
-    assert "`sum_of_squares` is defined" in told["second"].text
+    assert "`first` is defined" in feedback["first"].text
+    assert "your code does not define `second`" in feedback["second"].text
+    assert feedback["tester"].text == "Static analysis: no remark."
+    feedback = give_feedback(outcome_of(**artifacts), functions={"first": "missing"})
+    assert "does not define `missing`" in feedback["first"].text
+    assert "`sum_of_squares` is defined" in feedback["second"].text
 
 
 @pytest.mark.slow
@@ -134,21 +134,21 @@ def test_a_tool_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_programs_checked_in_one_batch_are_isolated() -> None:
-    """No program can name another, and none is told under which name it lay."""
+    """No program can refer to another or learn its own module name."""
     spies = [f"from program_{n} import Secret\nx: int = Secret()\n" for n in ("0", "1", "")]
-    own = "class int:\n    pass\n\n\ndef f(x: int) -> None: ...\n\n\nf(3)\n"
+    shadowing = "class int:\n    pass\n\n\ndef f(x: int) -> None: ...\n\n\nf(3)\n"
 
     async def check() -> list[list[Finding]]:
         batcher = Batcher(find_tool("mypy"))
-        programs = ["class Secret:\n    pass\n", *spies, own]
+        programs = ["class Secret:\n    pass\n", *spies, shadowing]
         try:
             return await asyncio.gather(*map(batcher.check, programs))
         finally:
             await batcher.aclose()
 
-    hidden, *seen, clash = asyncio.run(check())
+    hidden, *of_spies, clash = asyncio.run(check())
     assert hidden == []
-    assert seen == [[], [], []]
+    assert of_spies == [[], [], []]
     assert [finding.message for finding in clash] == [
         'Argument 1 to "f" has incompatible type "builtins.int"; expected "program.int"'
     ]
@@ -156,5 +156,5 @@ def test_programs_checked_in_one_batch_are_isolated() -> None:
 
 def test_problem_without_a_prompt_is_analyzed(outcome_of: OutcomeOf) -> None:
     problem = Problem(address="demo/1", public={"entry_point": "f"})
-    told = give_feedback(outcome_of(problem=problem, main="def f(x):\n    return x"))
-    assert told["main"].text == "Static analysis:\n- `f` is defined"
+    feedback = give_feedback(outcome_of(problem=problem, main="def f(x):\n    return x"))
+    assert feedback["main"].text == "Static analysis:\n- `f` is defined"

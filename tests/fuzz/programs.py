@@ -1,4 +1,4 @@
-"""Random and mutated programs, the same ones for the same seed."""
+"""Random and mutated programs, reproducible by seed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def humaneval() -> list[Row]:
 
 
 def programs(count: int, seed: int, rows: list[Row]) -> Iterator[tuple[Row, str]]:
-    """`count` programs, each with the problem that it began as."""
+    """Yield `count` programs with the problem that each started from."""
     random_ = random.Random(seed)
     for number in range(count):
         row = rows[number % len(rows)]
@@ -99,7 +99,7 @@ def _edit_tokens(random_: random.Random, program: str) -> str:
 
 
 def _edited(random_: random.Random, pieces: list[str]) -> list[str]:
-    """Delete, duplicate or swap."""
+    """Delete, duplicate or swap pieces."""
     if len(pieces) < 2:
         return pieces
     one, other = random_.randrange(len(pieces)), random_.randrange(len(pieces))

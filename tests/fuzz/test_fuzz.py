@@ -1,6 +1,6 @@
-"""Broken programs through parser, join, analysis, feedback and score: no crash, no hang.
+"""Broken programs in parser, join, analysis, feedback and score cause no crash or hang.
 
-By default a few; `pytest -m slow tests/fuzz` runs as many as COLLAB_FUZZ says, or 150.
+By default only a few run; `pytest -m slow tests/fuzz` runs COLLAB_FUZZ programs, or 150.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from collab.sandbox import Sandbox
 
 SEED = 20_260_101
 MAX_SECONDS = 10.0
-"""Processor time of one program through the parser, the join and the analysis."""
+"""Processor time limit of one program in the parser, the join and the analysis."""
 BATCH = 64
 PROGRAMS = int(os.environ.get("COLLAB_FUZZ", "150"))
 
@@ -64,7 +64,7 @@ def problem_of(row: Row) -> Problem:
 
 
 def analyze(row: Row, response: str) -> tuple[dict[str, str], Joint]:
-    """A response for each agent through the parser, the join and the tree's analysis."""
+    """Parse, join and analyze a response within the time limit."""
     started = time.thread_time()
     helper = "def aux(x):\n    return x"
     artifacts = {"aux": helper, "main": parse(response)}

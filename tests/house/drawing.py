@@ -1,4 +1,4 @@
-"""The house as its code draws it: files, rooms, and an arrow for each import."""
+"""The package as a graph of files, folders and imports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def arrows(package: Path) -> list[tuple[Path, Path]]:
-    """Each file of the package with each file of it that it imports, wherever in its text."""
+    """Each file of the package with each file of the package that it imports anywhere."""
     return [
         (file, imported)
         for file in sorted(package.rglob("*.py"))
@@ -22,7 +22,7 @@ def arrows(package: Path) -> list[tuple[Path, Path]]:
 
 @cache
 def imports(path: Path, *, lazy: bool) -> set[str]:
-    """What a file imports, by full name; with `lazy` also within its functions."""
+    """The modules that a file imports; with `lazy`, also within functions."""
     tree = ast.parse(path.read_text())
     nodes = ast.walk(tree) if lazy else iter(tree.body)
     return {name for node in nodes for name in _names(node)}
@@ -36,7 +36,7 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 
 def _file_of(package: Path, name: str) -> Path | None:
-    """The file that holds what is imported: a module, or the face of a room."""
+    """The file of an imported name: a module, or a package's `__init__.py`."""
     parts = name.split(".")
     while parts and parts[0] == package.name:
         place = package.parent.joinpath(*parts)
@@ -48,7 +48,7 @@ def _file_of(package: Path, name: str) -> Path | None:
 
 
 def circles(package: Path) -> list[str]:
-    """In each room: files and rooms within it that import each other in a loop."""
+    """Import cycles between the files and subpackages of each package."""
     found = []
     graphs: dict[Path, dict[str, set[str]]] = {}
     for importer, imported in arrows(package):
@@ -65,13 +65,13 @@ def circles(package: Path) -> list[str]:
 
 
 def crowded(root: Path, most: int) -> list[str]:
-    """The rooms that hold more Python files than that side by side."""
+    """The folders with more than `most` Python files."""
     rooms = {file.parent for file in root.rglob("*.py")}
     counts = {room: len(list(room.glob("*.py"))) for room in sorted(rooms)}
     return [f"{room}: {count} files" for room, count in counts.items() if count > most]
 
 
 def lengths(root: Path, *endings: str) -> dict[Path, int]:
-    """The lines of each file of these endings, of each Python file where none is given."""
+    """The number of lines of each file with these suffixes, or of each Python file."""
     files = [file for ending in endings or (".py",) for file in root.rglob(f"*{ending}")]
     return {file: len(file.read_text().splitlines()) for file in sorted(files)}

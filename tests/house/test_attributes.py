@@ -1,4 +1,4 @@
-"""Attributes are born in `__init__`: who reads it knows all that an object holds."""
+"""Attributes are defined in `__init__`, which lists everything that an object holds."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def late_attributes(owners: Mapping[str, Class], classes: Mapping[str, Class]) -> Iterator[str]:
-    """`Class.attribute` where a method of an owner gives `self` what its class does not declare.
+    """Yield `Class.attribute` if a method sets an attribute that its class does not declare.
 
-    Declared are those that `__init__` sets and those of the class body, such as a dataclass's
-    fields. A base class among `classes` declares for the classes that are made of it.
+    Attributes are declared in `__init__` or the class body, for example as dataclass fields. Base
+    classes in `classes` count too.
     """
     for owner in owners.values():
         declared = _declared(owner, classes)
-        late = {name for method in _methods(owner) for name in _set_on_self(method)} - declared
-        yield from (f"{owner.name}.{name}" for name in sorted(late))
+        undeclared = {
+            name for method in _methods(owner) for name in _set_on_self(method)
+        } - declared
+        yield from (f"{owner.name}.{name}" for name in sorted(undeclared))
 
 
 def classes_of(tree: ast.AST) -> dict[str, Class]:
@@ -84,14 +86,14 @@ def _set_on_self(method: Function) -> set[str]:
 
 def test_attributes_are_defined_in_init() -> None:
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
-    own = {path: classes_of(tree) for path, tree in trees.items()}
-    every = ChainMap(*own.values())
+    by_file = {path: classes_of(tree) for path, tree in trees.items()}
+    every = ChainMap(*by_file.values())
     found = {
         f"{path.relative_to(PACKAGE.parent)}: {name}"
-        for path, classes in own.items()
+        for path, classes in by_file.items()
         for name in late_attributes(classes, ChainMap(classes, every))
     }
-    assert sorted(found) == [], "set them in `__init__`, where need be to None or an empty value"
+    assert sorted(found) == [], "set them in `__init__`, if needed to None or an empty value"
 
 
 def test_late_attributes_are_detected() -> None:

@@ -1,4 +1,4 @@
-"""Generic rooms know no word of programming: a reward, a task or a tool says what is about code."""
+"""Generic packages use no words of programming, because they serve any task."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ import collab
 PACKAGE = Path(collab.__file__).parent
 
 GENERIC = ("rewards", "trainers", "evaluation", "report", "runs", "runtime", "cli")
-"""Rooms that serve any task."""
+"""Packages that serve any task."""
 
 ABOUT_CODE = (
     "rewards/code/",
@@ -30,19 +30,19 @@ ALLOWED = {
     "cli/options.py": SANDBOX,
     "cli/commands/doctor.py": SANDBOX,
     "cli/commands/score.py": SCORE,
-    "cli/commands/eval.py": {"program", "tests"},  # what `--select` chooses, and by what
+    "cli/commands/eval.py": {"program", "tests"},  # the choices and criteria of `--select`
     "cli/commands/init.py": {"code", "tests"},  # kinds of projects
     "cli/app.py": SCORE,
-    "cli/commands/serve.py": {"code"},  # what `--run-code` lets feedback run
+    "cli/commands/serve.py": {"code"},  # feedback may run code with `--run-code`
     "cli/live/view.py": SANDBOX,
     "cli/screen/page.py": {"syntax"},  # rich.syntax
-    "cli/screen/episode.py": {"code"},  # what the tool `python` is called with
+    "cli/screen/episode.py": {"code"},  # the argument of the tool `python`
     "runtime/rehearsal.py": {"code"},  # the code of a finding
     "trainers/training/plan/sizes.py": {"code"},  # transformers' `trust_remote_code`
-    "rewards/library.py": {"code"},  # lists the families by their rooms
+    "rewards/library.py": {"code"},  # lists the reward families
     "trainers/credit/games/__init__.py": {"code", "tests"},  # lists the games
 }
-"""By file."""
+"""Allowed words by file."""
 
 CODING = {
     "accuracy", "aux", "code", "coop", "cooperation", "parses", "program", "programs", "syntax",
@@ -53,7 +53,7 @@ _WORD = re.compile(r"[A-Za-z][a-z]*")
 
 
 def coding_words(source: str) -> Iterator[tuple[int, str]]:
-    """Line and word: in identifiers, keywords of calls and texts, but not in docstrings."""
+    """Yield line and word from identifiers, keywords of calls and texts, except docstrings."""
     tree = ast.parse(source)
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -91,7 +91,7 @@ def offences() -> Iterator[str]:
 
 
 def test_generic_packages_use_no_coding_words() -> None:
-    assert list(offences()) == [], "let a reward's family, or its recipe, say it"
+    assert list(offences()) == [], "move these words to a reward's family or its recipe"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The house's rules, checked on the code: imports run downward, heavy packages stay upstairs."""
+"""Layering rules: imports point downward, and light modules import no heavy packages."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ FLOORS = [
     {"cli"},
     {"__main__"},
 ]
-"""From the ground up."""
+"""Layers from the bottom up."""
 
 HEAVY = {
     "torch",
@@ -93,7 +93,7 @@ LIGHT = (
 
 
 def test_light_modules_import_nothing_heavy() -> None:
-    """One interpreter for all; each module's own imports are new since the one before it."""
+    """Imports all modules in one interpreter; each module's new imports are its own."""
     code = f"""if True:
         import sys, importlib
         for name in {LIGHT!r}:

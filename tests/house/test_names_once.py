@@ -1,4 +1,4 @@
-"""The names of metrics, of a run's files and of PEFT's are written down once."""
+"""Names of metrics, of run files and of PEFT's files are defined once."""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -13,11 +13,11 @@ PACKAGE = Path(collab.__file__).parent
 
 
 Written = list[tuple[str, int, str]]
-"""File, line and text of what the package writes in quotes."""
+"""File, line and text of a string literal in the package."""
 
 
 def strings_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and text of what is written in quotes, docstrings apart."""
+    """Yield line and text of each string literal, except docstrings."""
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         match node:
@@ -35,7 +35,7 @@ FILES = {value for name, value in vars(layout).items() if name.isupper()}
 
 
 def is_metric(text: str) -> bool:
-    """Whether a text is the name of a metric, or the begin of one, as in an f-string."""
+    """Whether a text is the name of a metric, or the start of one, as in an f-string."""
     return text in METRICS or text.startswith(BEGINS)
 
 
@@ -98,11 +98,11 @@ def test_metric_patterns_are_filled_and_matched() -> None:
 
 
 PARTICIPLES = {"told", "found", "said", "asked", "own"}
-"""Words that name nothing: a name is a noun for what it holds, or a verb for what it does."""
+"""Words that say nothing: a name is a noun for its value or a verb for its action."""
 
 
 def names_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and name of each variable, parameter, attribute, function and class."""
+    """Yield line and name of each variable, parameter, attribute, function and class."""
     for node in ast.walk(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):

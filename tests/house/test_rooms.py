@@ -1,4 +1,4 @@
-"""No circle of imports, and alarms for folders and files that grow too large."""
+"""No import cycles, and limits on the size of folders and files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ MOST_FILES, MOST_LINES = 40, 500
 
 
 def test_no_folder_has_too_many_files() -> None:
-    assert [told for part in ("collab", "tests") for told in crowded(ROOT / part, MOST_FILES)] == []
+    assert [
+        folder for part in ("collab", "tests") for folder in crowded(ROOT / part, MOST_FILES)
+    ] == []
 
 
 def test_no_file_is_long() -> None:
@@ -27,7 +29,7 @@ def test_no_file_is_long() -> None:
 
 
 def test_magrpo_step_fits_in_2000_lines() -> None:
-    """The files in the table of docs/architecture.md, from episodes to a changed adapter."""
+    """Counts the files in the table of docs/architecture.md, from episodes to a changed adapter."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     files = re.findall(r"^\| \d+ \| `(.+?)` \|", page, re.MULTILINE)
     texts = [(PACKAGE / "trainers" / file).read_text() for file in files]
@@ -36,7 +38,7 @@ def test_magrpo_step_fits_in_2000_lines() -> None:
 
 
 def test_names_of_test_files_are_unique() -> None:
-    """They are imported by name alone, so that the second one could not be collected."""
+    """pytest imports test files by name, so it could not collect a second one."""
     names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name, times in names.items() if times > 1] == []
 
@@ -65,9 +67,9 @@ def test_import_cycle_between_packages_is_detected(tmp_path: Path) -> None:
         down_in_one="x = 1",
         down_in_two="from house.up.two import y",
     )
-    (told,) = circles(house)
-    assert told.startswith("house: ")
-    assert {"up", "down"} <= set(told.split())
+    (cycle,) = circles(house)
+    assert cycle.startswith("house: ")
+    assert {"up", "down"} <= set(cycle.split())
 
 
 def test_downward_import_is_not_a_cycle(tmp_path: Path) -> None:

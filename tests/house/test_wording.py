@@ -1,4 +1,4 @@
-"""Plain English in what users read."""
+"""Plain English in user-facing text."""
 
 import ast
 import re
@@ -14,10 +14,10 @@ PACKAGE = Path(collab.__file__).parent
 
 
 @pytest.mark.parametrize(
-    ("number", "told"), [(0, "0 new tokens"), (1, "1 new token"), (1234, "1,234 new tokens")]
+    ("number", "text"), [(0, "0 new tokens"), (1, "1 new token"), (1234, "1,234 new tokens")]
 )
-def test_counted_noun_gets_its_plural(number: int, told: str) -> None:
-    assert counted(number, "new token") == told
+def test_counted_noun_gets_its_plural(number: int, text: str) -> None:
+    assert counted(number, "new token") == text
 
 
 def test_plurals_are_made_in_one_place() -> None:
@@ -33,14 +33,14 @@ PLAIN = [
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").glob("*.md")),
 ]
-"""Pages that are in plain English."""
+"""Pages in plain English."""
 LONGEST = 25
-"""Words in a sentence."""
+"""Most words in a sentence."""
 BANNED = re.compile(r"\b(anew|beforehand|of late|is told|are told|nor)\b", re.IGNORECASE)
 
 
 def sentences(page: Path) -> list[str]:
-    """The sentences of a page's paragraphs and lists; code, tables and titles are left out."""
+    """The sentences of a page's paragraphs and lists, without code, tables and titles."""
     text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
     text = re.sub(r"^(\||#).*$", "", text, flags=re.MULTILINE)
@@ -52,12 +52,12 @@ def sentences(page: Path) -> list[str]:
 
 def test_sentences_are_short_and_words_are_plain() -> None:
     written = [(page.name, sentence) for page in PLAIN for sentence in sentences(page)]
-    assert [(page, said) for page, said in written if len(said.split()) > LONGEST] == []
-    assert [(page, said) for page, said in written if BANNED.search(said)] == []
+    assert [(page, sentence) for page, sentence in written if len(sentence.split()) > LONGEST] == []
+    assert [(page, sentence) for page, sentence in written if BANNED.search(sentence)] == []
 
 
 FIRST_WORDS = re.compile(r"(What|That|Of|By|As|Whose|Those|How|Which|Where|Who|Whom|The how)\b")
-"""Words that make a docstring an answer to a question, or the rest of another sentence."""
+"""First words that make a docstring an answer to a question or half a sentence."""
 FOLDERS = ("collab", "trainers", "agents", "tasks")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 ASSIGNED = (ast.Assign, ast.AnnAssign)
@@ -70,9 +70,11 @@ def docstrings(file: Path) -> Iterator[tuple[int, str]]:
         parts: list[ast.stmt] = body if isinstance(body, list) else []
         for number, part in enumerate(parts):
             if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
-                own = number == 0 and isinstance(node, DOCUMENTED)
+                is_docstring = number == 0 and isinstance(node, DOCUMENTED)
                 text = part.value.value
-                if isinstance(text, str) and (own or isinstance(parts[number - 1], ASSIGNED)):
+                if isinstance(text, str) and (
+                    is_docstring or isinstance(parts[number - 1], ASSIGNED)
+                ):
                     yield part.lineno, text.strip()
 
 

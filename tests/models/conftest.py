@@ -1,4 +1,4 @@
-"""A tiny random Llama with a byte tokenizer, adapters for it, and the real default model."""
+"""A tiny random Llama with a byte tokenizer, its adapters, and the real default model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ END = 96
 
 
 def _save_tokenizer(folder: Path) -> int:
-    """One token for each character of ASCII, and some special ones; returns their number."""
+    """Save a tokenizer with one token per ASCII character and special ones; return its size."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -63,7 +63,7 @@ def _save_llama(folder: Path, *, hidden: int, seed: int) -> None:
     )
     torch.manual_seed(seed)
     model = LlamaForCausalLM(config)
-    # As hub models have it, and as no log-probability may feel it.
+    # Sampling defaults like those of hub models; they must not change log-probs.
     model.generation_config = GenerationConfig(
         eos_token_id=END,
         pad_token_id=END + 1,
@@ -76,7 +76,7 @@ def _save_llama(folder: Path, *, hidden: int, seed: int) -> None:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a random Llama: hidden 32, 2 layers, 101 tokens, context 192."""
+    """A random Llama: hidden size 32, 2 layers, 101 tokens, context 192."""
     folder = tmp_path_factory.mktemp("tiny")
     _save_llama(folder, hidden=32, seed=0)
     return folder
@@ -84,7 +84,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def adapters(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Folders of LoRA adapters: `aux` and `main` fit the tiny model, `wide` fits another."""
+    """LoRA adapters by name: `aux` and `main` fit the tiny model, `wide` fits another."""
     root = tmp_path_factory.mktemp("adapters")
     other = tmp_path_factory.mktemp("wide")
     _save_llama(other, hidden=64, seed=1)
@@ -112,7 +112,7 @@ def _save_adapter(folder: Path, base: Path, seed: int, std: float = 0.3) -> None
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """So small a model gains nothing from a second thread, and loses much on a busy machine."""
+    """Use one thread: the model is too small for a second one to help."""
     import torch
 
     threads = torch.get_num_threads()
@@ -123,7 +123,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def tiny_engine(tiny: Path, one_thread: None) -> Iterator[TransformersEngine]:
-    """A fresh engine around the tiny model, in float32."""
+    """A new engine with the tiny model, in float32."""
     engine = TransformersEngine(TransformersModel(name=str(tiny), dtype="float32", device="cpu"))
     yield engine
     asyncio.run(engine.aclose())
@@ -131,7 +131,7 @@ def tiny_engine(tiny: Path, one_thread: None) -> Iterator[TransformersEngine]:
 
 @pytest.fixture(scope="session")
 def smollm2() -> Iterator[Any]:
-    """The real default model, from the user's cache; fetched when it is not there."""
+    """The real default model from the user's cache; downloaded if missing."""
     store.resolve("smollm2-135m")
     engine = TransformersEngine(TransformersModel(name="smollm2-135m", device="cpu"))
     yield engine
@@ -140,7 +140,7 @@ def smollm2() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def smollm2_adapters(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Folders of two LoRA adapters that change what the default model says."""
+    """Two LoRA adapters that change the answers of the default model."""
     base = store.resolve("smollm2-135m")
     folders = [tmp_path_factory.mktemp("smollm2") / name for name in ("aux", "main")]
     for seed, folder in enumerate(folders):

@@ -1,4 +1,4 @@
-"""A model's chat template comes from its author: it is rendered within bounds, and as before."""
+"""Chat templates from a model's author render within limits and otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -168,10 +168,10 @@ def test_harmless_template_renders_as_in_transformers(name: str) -> None:
     ]
     for tools in ([], given_tools([PROBE])):
         for begins in (False, True):
-            whole = tokenizer.apply_chat_template(
+            expected = tokenizer.apply_chat_template(
                 messages, tools=tools or None, add_generation_prompt=begins, tokenize=False
             )
-            assert render(tokenizer, messages, tools, begin_answer=begins) == whole
+            assert render(tokenizer, messages, tools, begin_answer=begins) == expected
 
 
 def test_empty_template_is_refused() -> None:

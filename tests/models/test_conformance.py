@@ -1,4 +1,4 @@
-"""The conformance suite on every engine of ours, and on one that breaks every rule."""
+"""The conformance suite on all our engines, and on one that breaks every rule."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_script_that_is_too_short_does_not_pass() -> None:
 
 
 class Broken:
-    """A third party's engine that promises everything and keeps nothing."""
+    """A third-party engine that claims every capability and has none."""
 
     name = "broken"
     batching: Batching = "continuous"
@@ -127,7 +127,7 @@ class Broken:
         return [self._answer(request) for request in reversed(requests)]
 
     async def _sit_out(self) -> None:
-        """Whoever cancels is not heard."""
+        """Ignore cancellation."""
         until = time.monotonic() + 2.2
         while time.monotonic() < until:
             try:

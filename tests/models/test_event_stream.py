@@ -1,4 +1,4 @@
-"""Server-sent events, as httpx hands their bytes over."""
+"""Server-sent events, as chunks of bytes from httpx."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collab.models.event_stream import event_data
 from collab.models.vllm.server import ServerConnection
 
 TEXT = "a\u2028b\u2029c\u0085d"
-"""Line separators that JSON leaves as they are."""
+"""Line separators that JSON leaves unescaped."""
 
 
 def body(*events: object) -> bytes:

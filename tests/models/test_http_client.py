@@ -21,7 +21,7 @@ URL = "http://here/v1/"
 def answering(sent: bytes, status: int = 200, encoding: str = "identity") -> ModelClient:
     def answer(_: httpx.Request) -> httpx.Response:
         headers = {"content-encoding": encoding, "location": "http://there"}
-        # A stream, because a whole body would be decoded before the client sees it.
+        # A stream, because httpx would decode a plain body before the client sees it.
         return httpx.Response(status, stream=httpx.ByteStream(sent), headers=headers)
 
     return ModelClient(URL, base_url=URL, transport=httpx.MockTransport(answer))

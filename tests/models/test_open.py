@@ -1,4 +1,4 @@
-"""From the words of a recipe to an engine."""
+"""Open an engine from a model's name in a recipe."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ ADDRESS = "http://user:secret@gpu:8000"
 
 @pytest.mark.parametrize("text", [f"{ADDRESS}#m", f"vllm:{ADDRESS}#m", f"anthropic:{ADDRESS}"])
 def test_url_as_a_model_name_is_refused(text: str) -> None:
-    with pytest.raises(RecipeError, match="openai:URL#MODEL") as told:
+    with pytest.raises(RecipeError, match="openai:URL#MODEL") as error:
         spec_of(text)
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_url_as_a_model_name_is_refused(text: str) -> None:
     ],
 )
 def test_errors_never_show_the_password_of_a_url(model: object) -> None:
-    """In an application too, which sees pydantic's errors as they are."""
-    with pytest.raises(ValidationError) as told:
+    """Applications see pydantic's errors unchanged."""
+    with pytest.raises(ValidationError) as error:
         Recipe.model_validate({"model": model})
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A fresh reader's texts: in whatever message they stand, they add no control token."""
+"""Texts of an outside red team add no control token in any message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store: names, what they stand for, and models of the hub."""
+"""The model store: names, aliases, and models of the hub."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from collab.trust.from_hub import download_bar
 
 @pytest.fixture(autouse=True)
 def cache(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the test's own."""
+    """A separate cache per test."""
     folder: Path = request.getfixturevalue("tmp_path") / "cache"
     monkeypatch.setenv("COLLAB_CACHE", str(folder))
     return folder
@@ -76,7 +76,7 @@ print(max(done for _, done, _ in stages) if stages else None)
 
 
 def _ask_hub(url: str, cache: Path, *names: str) -> list[str]:
-    """In a process of its own: the hub's client reads its settings when it is imported."""
+    """Run in a new process, because the hub's client reads its settings at import."""
     settings = {"HF_ENDPOINT": url, "HF_HOME": str(cache), "HF_HUB_DISABLE_XET": "1"}
     done = subprocess.run(
         [sys.executable, "-c", HUB, *names],

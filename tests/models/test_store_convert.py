@@ -1,4 +1,4 @@
-"""Conversion gives the very numbers that transformers reads from a GGUF file."""
+"""Conversion gives exactly the numbers that transformers reads from a GGUF file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collab.models.store import convert
 
 @pytest.fixture(autouse=True)
 def restore_gguf_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Conversion, which has a process of its own, replaces the reader."""
+    """Restore the GGUF reader, because conversion replaces it."""
     monkeypatch.setattr(gguf, "GGUFReader", gguf.GGUFReader)
 
 

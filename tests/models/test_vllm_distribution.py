@@ -1,4 +1,4 @@
-"""What vLLM's log-probabilities are of: the distribution that the tokens were drawn from."""
+"""vLLM's log-probs refer to the distribution that the tokens were sampled from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collab.recipe.model import VLLMModel
 from collab.records import Action, Sampling
 
 NOISE = 1e-4
-"""Nats between a batch that is padded and a row by itself."""
+"""Difference, in nats, between a padded batch and a single row."""
 WHOLE = Sampling(max_new_tokens=24)
 SETTINGS = [
     WHOLE,
@@ -51,16 +51,16 @@ def test_logprobs_match_the_truncated_distribution(tiny: Path) -> None:
         ids = torch.tensor([[*action.prompt_ids, *action.token_ids]])
         with torch.no_grad():
             logits = model(ids).logits[0, len(action.prompt_ids) - 1 : -1]
-        drawn = torch.tensor(action.token_ids)[:, None]
+        token_ids = torch.tensor(action.token_ids)[:, None]
         found = torch.tensor(action.logprobs)
-        expected = truncated(logits, sampling).log_softmax(-1).gather(1, drawn)[:, 0]
+        expected = truncated(logits, sampling).log_softmax(-1).gather(1, token_ids)[:, 0]
         assert (found - expected).abs().max() < NOISE
-        full = (logits / sampling.temperature).log_softmax(-1).gather(1, drawn)[:, 0]
+        full = (logits / sampling.temperature).log_softmax(-1).gather(1, token_ids)[:, 0]
         assert ((found - full).abs().max() > 0.1) == (sampling != WHOLE)
 
 
 def truncated(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """As vLLM's documentation has it: temperature, the k likeliest, then the nucleus of these."""
+    """Follow vLLM's documentation: temperature, then top_k, then top_p."""
     scaled = logits / sampling.temperature  # [tokens, vocabulary]
     if sampling.top_k:
         least = scaled.topk(sampling.top_k).values[:, -1:]

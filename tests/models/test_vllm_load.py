@@ -1,4 +1,4 @@
-"""How requests are spread over vLLM servers, and what is told of the servers' load."""
+"""Distribution of requests over vLLM servers, and reports of the servers' load."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def places(number: int) -> list[Place]:
 
 
 def sent(servers: list[Place], keys: list[str]) -> dict[str, Counter[str]]:
-    """Where requests go that all stay under way, by key."""
+    """Route requests that all stay open; count them by key and server."""
     found: dict[str, Counter[str]] = {key: Counter() for key in keys}
     for key in keys:
         server = route(servers, key)
@@ -105,16 +105,16 @@ def test_the_load_of_each_server_is_reported_once(tiny: Path) -> None:
         with VLLMServer() as one, VLLMServer() as two:
             one.load = {WAITING: 3.0, PREEMPTED: 10.0}
             async with engine_at(tiny, one, two) as engine:
-                assert (await engine.report()).metrics == {}, "nothing was asked yet"
+                assert (await engine.report()).metrics == {}, "no request was sent yet"
                 one.seconds = two.seconds = 0.2
                 await engine.generate([request(n) for n in range(4)])
                 one.load = {WAITING: 0.0, PREEMPTED: 14.0}
                 first = (await engine.report()).metrics
                 second = (await engine.report()).metrics
         assert first["1/waiting"] == 3
-        assert first["1/preempted"] == 4, "those before its first request are others'"
+        assert first["1/preempted"] == 4, "preemptions before the first request do not count"
         assert first["1/in_flight"] + first["2/in_flight"] == 4
-        assert "2/waiting" not in first, "it tells nothing of its load"
+        assert "2/waiting" not in first, "the second server reports no load"
         assert (second["1/preempted"], second["1/in_flight"]) == (0, 0)
 
     asyncio.run(ask())
@@ -128,11 +128,11 @@ def test_lost_server_is_reported_once(tiny: Path) -> None:
                 await engine.generate([request(n) for n in range(4)])
                 life.close()
                 actions = await engine.generate([request(n) for n in range(4)])
-                told = (await engine.report()).warnings
+                warnings = (await engine.report()).warnings
                 again = (await engine.report()).warnings
         assert all(action.failure is None for action in actions)
-        assert len(told) == 1
-        assert f"vLLM server {two.url} was lost (" in told[0]
+        assert len(warnings) == 1
+        assert f"vLLM server {two.url} was lost (" in warnings[0]
         assert again == ()
 
     asyncio.run(ask())

@@ -1,4 +1,4 @@
-"""How a recipe asks for vLLM."""
+"""vLLM options in a recipe."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def test_the_trainer_holds_the_same_model() -> None:
     ],
 )
 def test_invalid_options_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValidationError) as told:
+    with pytest.raises(ValidationError) as error:
         SPEC.validate_python({"engine": "vllm", "name": "m", **options})
-    assert words in str(told.value)
-    assert "sec" not in str(told.value.errors()[0]["msg"])
+    assert words in str(error.value)
+    assert "sec" not in str(error.value.errors()[0]["msg"])
 
 
 def test_missing_vllm_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,10 +78,10 @@ def test_cache_size_follows_the_model_not_the_machine(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, total_gb: int
 ) -> None:
     _free(monkeypatch, total_gb)
-    token = 2 * 2 * 2 * 8 * 4  # keys and values, layers, heads, head's width, bytes
-    asked = VLLMModel(name=str(tiny), context=128)
-    assert cache_bytes(asked, tiny, 4) == ROWS * (128 + BLOCK) * token
-    absolute = asked.model_copy(update={"kv_cache_gb": 0.5})
+    token = 2 * 2 * 2 * 8 * 4  # keys and values, layers, heads, head size, bytes
+    spec = VLLMModel(name=str(tiny), context=128)
+    assert cache_bytes(spec, tiny, 4) == ROWS * (128 + BLOCK) * token
+    absolute = spec.model_copy(update={"kv_cache_gb": 0.5})
     assert cache_bytes(absolute, tiny, 4) == 500_000_000
     options = engine_options(absolute, tiny, Capacity(), sleep=False)
     assert options["kv_cache_memory_bytes"] == 500_000_000
@@ -91,8 +91,8 @@ def test_cache_size_is_limited_by_the_share_of_free_memory(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _free(monkeypatch, 0.001)
-    asked = VLLMModel(name=str(tiny), context=128, memory_share=0.3)
-    assert cache_bytes(asked, tiny, 4) == 300_000
+    spec = VLLMModel(name=str(tiny), context=128, memory_share=0.3)
+    assert cache_bytes(spec, tiny, 4) == 300_000
 
 
 @pytest.mark.parametrize(
@@ -108,10 +108,10 @@ def test_insufficient_memory_is_reported_with_both_numbers(
 ) -> None:
     _free(monkeypatch, 12)
     monkeypatch.setattr("collab.models.vllm.calls.token_bytes", lambda *_: 256_300)
-    with pytest.raises(ModelUnavailable) as told:
+    with pytest.raises(ModelUnavailable) as error:
         cache_bytes(VLLMModel(name=str(tiny), **options), tiny, 4)
     for word in (*words, "lower the model's context"):
-        assert word in str(told.value)
+        assert word in str(error.value)
 
 
 def _free(monkeypatch: pytest.MonkeyPatch, gb: float) -> None:

@@ -1,4 +1,4 @@
-"""Servers of vLLM that are reached before anybody asks, in vain, or past a proxy."""
+"""Connecting to vLLM servers: before the first request, to absent ones, and past a proxy."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def test_concurrent_requests_wait_once_for_an_absent_server(tiny: Path) -> None:
                 return await asyncio.gather(*calls, return_exceptions=True)
 
     began = time.monotonic()
-    for told in asyncio.run(go()):
-        assert isinstance(told, ModelTimeout)
-        assert "no answer from vLLM within 1 s" in str(told)
-    assert time.monotonic() - began < 4, "six times a second, one after the other"
+    for error in asyncio.run(go()):
+        assert isinstance(error, ModelTimeout)
+        assert "no answer from vLLM within 1 s" in str(error)
+    assert time.monotonic() - began < 4, "the requests share one wait"
 
 
 def test_environment_proxy_is_not_used_for_localhost(
@@ -64,12 +64,12 @@ def test_environment_proxy_is_not_used_for_localhost(
 
 def test_remaining_servers_unload_the_adapters_on_closing(tiny: Path) -> None:
     async def go() -> None:
-        with VLLMServer() as server, VLLMServer() as gone:
-            async with engine_at(tiny, server, gone) as engine:
+        with VLLMServer() as server, VLLMServer() as lost_server:
+            async with engine_at(tiny, server, lost_server) as engine:
                 await engine.publish(publish("one"), 1)
                 await engine.generate([request(adapter="a"), request()])
                 assert server.loaded
-                gone.shut()
+                lost_server.shut()
             assert not server.loaded
 
     asyncio.run(go())

@@ -1,4 +1,4 @@
-"""vLLM's engine in processes of its own, as it is started; a package of its shape stands for it."""
+"""vLLM's engine processes, with a fake package in place of vLLM."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class AsyncLLM:
 
 @pytest.fixture
 def folder(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """That of a model, beside the package, in an environment that is put back."""
+    """A model's folder, with the fake package importable and the environment restored."""
     for name, text in STAND_IN.items():
         path = tmp_path / "vllm" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def folder(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def started(*engines: Process, folder: Path) -> list[tuple[dict[str, Any], dict[str, str]]]:
-    """The options and the environment of each engine."""
+    """Start the engines; return the options and environment of each."""
 
     async def start() -> None:
         for engine in engines:
@@ -94,12 +94,12 @@ def test_importing_vllm_leaves_this_process_unchanged(
     assert inductor.compile_threads == 7
 
 
-@pytest.mark.parametrize(("given", "method"), [(None, "spawn"), ("fork", "fork")])
+@pytest.mark.parametrize(("value", "method"), [(None, "spawn"), ("fork", "fork")])
 def test_worker_processes_are_spawned_by_default(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, method: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, value: str | None, method: str
 ) -> None:
-    if given:
-        monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", given)
+    if value:
+        monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", value)
     engine = Process(VLLMModel(name=str(folder), kv_cache_gb=0.01))
     [(_, environment)] = started(engine, folder=folder)
     assert environment["VLLM_WORKER_MULTIPROC_METHOD"] == method
@@ -109,7 +109,7 @@ def test_worker_processes_import_nothing_from_the_current_folder(folder: Path) -
     engine = Process(VLLMModel(name=str(folder), kv_cache_gb=0.01))
     [(_, environment)] = started(engine, folder=folder)
     assert environment["PYTHONSAFEPATH"] == "1"
-    assert "PYTHONSAFEPATH" not in os.environ, "it is for these processes only"
+    assert "PYTHONSAFEPATH" not in os.environ, "the variable is set only for these processes"
 
 
 def test_two_engines_divide_the_memory_share(folder: Path) -> None:
@@ -119,4 +119,4 @@ def test_two_engines_divide_the_memory_share(folder: Path) -> None:
         return [options["gpu_memory_utilization"] for options, _ in found[-len(contexts) :]]
 
     assert shares(64, 128) == [0.25, 0.25]
-    assert shares(64) == [0.5], "engines that were closed take nothing"
+    assert shares(64) == [0.5], "closed engines use no memory"

@@ -1,4 +1,4 @@
-"""What servers of vLLM refuse, and their trouble: what passes is waited for, the rest is told."""
+"""Errors of vLLM servers: temporary ones are waited for, others reported."""
 
 from __future__ import annotations
 
@@ -141,9 +141,11 @@ def test_adapter_rank_above_the_server_limit_is_reported(tiny: Path) -> None:
     async def ask() -> None:
         with VLLMServer() as server:
             async with engine_at(tiny, server) as engine:
-                with pytest.raises(ModelUnavailable, match="greater than max_lora_rank 16") as told:
+                with pytest.raises(
+                    ModelUnavailable, match="greater than max_lora_rank 16"
+                ) as error:
                     await engine.publish(publish("aux", rank=32), 0)
-        assert "R at least 32" in str(told.value)
+        assert "R at least 32" in str(error.value)
 
     asyncio.run(ask())
 
@@ -156,9 +158,9 @@ def test_the_key_is_sent_and_not_shown(tiny: Path, monkeypatch: pytest.MonkeyPat
             async with engine_at(tiny, server, ready_seconds=5.0) as engine:
                 actions = await engine.generate([request(n) for n in range(2)])
         assert server.keys == {"Bearer secret-key"}
-        told = {failure(action) for action in actions}
-        assert any("odd: Bearer [key]" in said for said in told)
-        assert not any("secret-key" in said for said in told)
+        failures = {failure(action) for action in actions}
+        assert any("odd: Bearer [key]" in text for text in failures)
+        assert not any("secret-key" in text for text in failures)
 
     asyncio.run(ask())
 

@@ -1,4 +1,4 @@
-"""The vLLM engine over HTTP, against a local server that speaks vLLM's endpoints."""
+"""The vLLM engine over HTTP, against a local server with vLLM's endpoints."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_request_sends_token_ids_and_returns_token_ids(tiny: Path) -> None:
             "prompt": [1, 2, 3], "temperature": 0.5, "top_k": 3, "top_p": 1.0, "min_p": 0.0,
         }  # fmt: skip
         assert body["stop_token_ids"] == [END]
-        assert body["repetition_penalty"] == 1.0, "the tiny model's own files say 1.7"
+        assert body["repetition_penalty"] == 1.0, "the tiny model's files set 1.7"
 
     asyncio.run(ask())
 
@@ -66,13 +66,15 @@ def test_seed_is_sent_only_when_requested(tiny: Path) -> None:
 
 def test_progress_reports_every_token(tiny: Path) -> None:
     async def ask() -> None:
-        told: list[tuple[int, str]] = []
+        progress: list[tuple[int, str]] = []
         with VLLMServer() as server:
             async with engine_at(tiny, server) as engine:
-                [action] = await engine.generate([request()], lambda _, n, t: told.append((n, t)))
+                [action] = await engine.generate(
+                    [request()], lambda _, n, t: progress.append((n, t))
+                )
                 await asyncio.sleep(0)
-        assert "".join(text for _, text in told) == action.text == "base:0"
-        assert [n for n, _ in told] == sorted(n for n, _ in told)
+        assert "".join(text for _, text in progress) == action.text == "base:0"
+        assert [n for n, _ in progress] == sorted(n for n, _ in progress)
         assert len(action.logprobs) == len(action.token_ids) == 7
 
     asyncio.run(ask())
@@ -104,10 +106,10 @@ def test_each_published_adapter_gets_a_new_name(tiny: Path) -> None:
                 assert folder.is_dir()
                 assert [p for p in folder.parent.iterdir() if p != folder] == []
             assert not folder.parent.exists(), "closing leaves nothing behind"
-        asked = {body["model"] for body in one.bodies + two.bodies}
-        assert len(asked) == 3
-        assert all(name.startswith("a@") for name in asked)
-        assert len(one.forgotten) == len(two.forgotten) == 3, "the last when it is closed"
+        models_requested = {body["model"] for body in one.bodies + two.bodies}
+        assert len(models_requested) == 3
+        assert all(name.startswith("a@") for name in models_requested)
+        assert len(one.forgotten) == len(two.forgotten) == 3, "the last one on closing"
 
     asyncio.run(ask())
 
@@ -123,13 +125,13 @@ def test_adapter_folder_of_a_trained_team_is_served(tiny: Path, tmp_path: Path) 
                 assert (base.text, trained.text) == ("base:0", "trained:0")
                 save_adapter(Path(folder), "overwritten")
                 [again] = await engine.generate([request(adapter=folder)])
-                assert again.text == "trained:0", "a folder is read once"
+                assert again.text == "trained:0", "an adapter folder is read once"
 
     asyncio.run(ask())
 
 
 def test_base_requests_use_a_zero_adapter_beside_others(tiny: Path) -> None:
-    """vLLM on a CPU answers rows without an adapter by the one in the last place."""
+    """On a CPU, vLLM answers rows without an adapter with the last adapter."""
 
     async def ask() -> None:
         with VLLMServer() as server:
@@ -140,8 +142,8 @@ def test_base_requests_use_a_zero_adapter_beside_others(tiny: Path) -> None:
                 [blank] = [f for name, f in server.loaded.items() if name.startswith("none@")]
                 tensors = load_file(blank / "adapter_model.safetensors")
         assert (alone.text, base.text, aux.text) == ("base:0", "base:1", "aux:2")
-        asked = {body["seed"]: body["model"].partition("@")[0] for body in server.bodies}
-        assert asked == {0: "base", 1: "none", 2: "a"}
+        adapters_by_seed = {body["seed"]: body["model"].partition("@")[0] for body in server.bodies}
+        assert adapters_by_seed == {0: "base", 1: "none", 2: "a"}
         assert all(not tensor.any() for tensor in tensors.values())
         assert base.adapter is None
 
@@ -237,11 +239,11 @@ def test_server_that_stays_down_times_out(tiny: Path) -> None:
                 started = time.monotonic()
                 [action] = await engine.generate([request()])
                 assert 0.9 < time.monotonic() - started < 5
-                said = failure(action)
-        assert said.startswith("ModelTimeout")
-        assert server.url in said
-        assert "1 s" in said
-        assert "ready_seconds" in said
+                message = failure(action)
+        assert message.startswith("ModelTimeout")
+        assert server.url in message
+        assert "1 s" in message
+        assert "ready_seconds" in message
 
     asyncio.run(ask())
 

@@ -1,4 +1,4 @@
-"""The distribution has a name of its own, and every hint says it."""
+"""The distribution has a separate name, which every hint uses."""
 
 import re
 import tomllib

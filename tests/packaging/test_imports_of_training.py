@@ -1,4 +1,4 @@
-"""Training needs none of the packages that hosted models, other formats and tasks need."""
+"""Training imports no packages that only hosted models, other formats or tasks need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of `examples/launch/` are what their programs read, as far as it shows without them."""
+"""The files of `examples/launch/` are valid, checked without their tools."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_launch_scripts_are_valid_bash(name: str) -> None:
 @pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize("again", [False, True])
 def test_launch_scripts_start_and_resume_a_run(name: str, again: bool, tmp_path: Path) -> None:
-    """The scripts are run, with a `python` and a `pip` that only tell what they were given."""
+    """Runs the scripts with fake tools that print their arguments."""
     runs = tmp_path / "runs"
     script = SCRIPTS[name].replace("/runs", str(runs))
     first = runs / "first" if str(runs) in script else tmp_path / "first"
@@ -87,7 +87,7 @@ def test_the_pods_find_each_other() -> None:
 
 
 def test_dockerfile_copies_existing_files() -> None:
-    """Every line is an instruction, and what is copied exists; the image itself is not built."""
+    """Every line is an instruction and copied files exist; the image is not built."""
     text = (LAUNCH / "Dockerfile").read_text().replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     known = {"FROM", "RUN", "WORKDIR", "COPY", "ENTRYPOINT", "CMD"}

@@ -1,4 +1,4 @@
-"""`make test-lowest` tests the lower bounds that pyproject.toml claims."""
+"""`make test-lowest` tests the lower bounds in pyproject.toml."""
 
 import re
 import tomllib

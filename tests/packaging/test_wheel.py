@@ -1,4 +1,4 @@
-"""The wheel and what it requires, in a new environment, from an empty folder."""
+"""The wheel and its requirements, in a new environment and an empty folder."""
 
 import json
 import subprocess
@@ -21,22 +21,22 @@ def run(*command: object, cwd: Path) -> str:
 
 
 def required_packages(wheel: Path) -> set[str]:
-    """The packages that a wheel requires, and those that they require."""
+    """The packages that a wheel requires, directly and indirectly."""
     [about] = distributions(path=[str(wheel)])
     found: set[str] = set()
-    left = about.requires or []
-    while left:
-        requirement = Requirement(left.pop())
+    requirements = about.requires or []
+    while requirements:
+        requirement = Requirement(requirements.pop())
         if requirement.name not in found and (
             requirement.marker is None or requirement.marker.evaluate({"extra": ""})
         ):
             found.add(requirement.name)
-            left += distribution(requirement.name).requires or []
+            requirements += distribution(requirement.name).requires or []
     return found
 
 
 def link_packages(packages: set[str], site: Path) -> None:
-    """Links to the files of installed packages: pip has installed them once already."""
+    """Link the files of installed packages instead of installing them again."""
     for name in packages:
         for file in distribution(name).files or []:
             target = site / file.parts[0]

@@ -1,4 +1,4 @@
-"""`collab probe`: what it measures of teams whose answers are known, and what it says of them."""
+"""`collab probe`: its measurements and advice for teams with known answers."""
 
 from __future__ import annotations
 
@@ -102,12 +102,12 @@ def probed(project: Path, model: str, *arguments: str) -> TeamProbe:
 def test_answers_that_match_only_when_crossed(project: Path) -> None:
     result = probed(project, "apart")
     assert (result.episodes, result.mean.mean, result.dead) == (24, 0.0, 6)
-    assert result.tasks == tuple(f"words/{n}" for n in range(6)), "those that are trained on"
+    assert result.tasks == tuple(f"words/{n}" for n in range(6)), "the tasks of training"
     crossed, best = result.crossed, result.best
     assert crossed
     assert best
     assert (crossed.dead, crossed.forms) == (0, {"a": "crossed", "b": "crossed"})
-    assert crossed.scored == 6, "of yes with yes; equal texts are judged once"
+    assert crossed.scored == 6, "only yes with yes, because equal texts are scored once"
     assert (best.combinations, best.reward.mean) == (16, 0.0)
     assert best.reward_combined
     assert best.solved_combined
@@ -121,7 +121,7 @@ def test_answers_that_match_only_when_crossed(project: Path) -> None:
 
 
 def test_variance_shares_match_the_reward_table(project: Path) -> None:
-    """Yes of a in half of its samples decides all, as b always says yes."""
+    """Agent a says yes in half of its samples and decides alone, because b always says yes."""
     result = probed(project, "one")
     assert result.crossed
     assert result.crossed.own == pytest.approx({"a": 1.0, "b": 0.0})
@@ -181,7 +181,7 @@ def share(value: float, tasks: int = 10) -> Estimate:
 
 
 def healthy(**changed: Any) -> TeamProbe:
-    """A probe that gives reason for nothing."""
+    """A probe that triggers no advice."""
     agent = AgentProbe(
         model="m", responses=40, tokens=50, limit=128, truncated=share(0), empty=share(0)
     )

@@ -1,4 +1,4 @@
-"""`collab probe` of games: who earned what, how games ended, and what is not crossed."""
+"""`collab probe` of games: returns per seat, endings, and unsupported crossing."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def test_zero_sum_game_reports_the_return_of_each_seat() -> None:
     assert found.game
     assert found.game.zero_sum
     assert {name: value.mean for name, value in found.game.returns.items()} == {
-        "first": 1.5,  # a chip where the other folds, two where it forfeits
+        "first": 1.5,  # one chip if the other folds, two if it forfeits
         "second": -1.5,
     }
     assert found.game.at_end["legal"].mean == 0.5
     assert (found.dead, found.best, found.crossed) == (0, None, None)
     assert "mean return of first 1.50" in text
     assert "legal, at the end 50%" in text
-    assert "0.00 of 0.00" not in text, "that the joint return is 0 says nothing"
+    assert "0.00 of 0.00" not in text, "a zero-sum joint return is not reported"
     assert "the game is zero-sum" in text
 
 

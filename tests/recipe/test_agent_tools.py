@@ -1,4 +1,4 @@
-"""What a recipe may say of an agent's tools."""
+"""Settings of an agent's tools in a recipe."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from collab.recipe.team import AgentSpec
 def test_tools_select_the_tools_harness() -> None:
     assert AgentSpec(prompt="p", tools=("python",)).harness.use == "tools"
     assert AgentSpec(prompt="p").harness.use == "respond"
-    own = AgentSpec.model_validate({"prompt": "p", "tools": ["python"], "harness": "own.py:act"})
-    assert own.harness.use == "own.py:act"
+    custom = AgentSpec.model_validate({"prompt": "p", "tools": ["python"], "harness": "own.py:act"})
+    assert custom.harness.use == "own.py:act"
 
 
 def test_tools_with_a_harness_that_calls_none_are_refused() -> None:

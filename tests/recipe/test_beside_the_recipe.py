@@ -1,4 +1,4 @@
-"""Names in a recipe are looked up beside its file, then in the current folder."""
+"""Names in a recipe are looked up next to its file, then in the current folder."""
 
 import shutil
 from pathlib import Path
@@ -27,7 +27,7 @@ def collab(*arguments: str) -> Any:
 
 @pytest.fixture(scope="module")
 def new_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new project, as `collab init` makes it."""
+    """A new project made by `collab init`."""
     folder = tmp_path_factory.mktemp("begun") / "mine"
     assert collab("init", str(folder)).exit_code == 0
     return folder
@@ -35,7 +35,7 @@ def new_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def parent_folder(new_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a new project in `mine/`, which is the current one."""
+    """A folder with a new project in `mine/`, as the current folder."""
     shutil.copytree(new_project, tmp_path / "mine")
     monkeypatch.chdir(tmp_path)
     return tmp_path

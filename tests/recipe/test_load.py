@@ -1,4 +1,4 @@
-"""Loading recipes: names, files, overrides, and what is said when they are wrong."""
+"""Loading recipes: names, files, overrides, and error messages."""
 
 import ast
 import re
@@ -129,7 +129,7 @@ def test_section_key_as_an_argument_names_the_setting(key: str, value: Any, reme
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         (["team.turn=2"], "unknown key 'turn'; did you mean 'turns'?"),
         (["agents.mian.sampling.temperature=1"], "unknown agent 'mian'; did you mean 'main'?"),
@@ -149,10 +149,10 @@ def test_section_key_as_an_argument_names_the_setting(key: str, value: Any, reme
         (["team.feedback=[statc]"], "statc"),
     ],
 )
-def test_wrong_settings_name_the_key_and_the_remedy(settings: list[str], said: str) -> None:
+def test_wrong_settings_name_the_key_and_the_remedy(settings: list[str], message: str) -> None:
     with pytest.raises(RecipeError) as caught:
         load_recipe("coding", settings=settings)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_unknown_team_names_the_nearest() -> None:
@@ -161,7 +161,7 @@ def test_unknown_team_names_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("team: [coding\ntask: x", "line 2, column 5"),
         ("team: [coding\n", "line 1, column 7: the bracket that opens here is never closed"),
@@ -192,15 +192,15 @@ def test_unknown_team_names_the_nearest() -> None:
         ("team: {extends: a.yaml}\n", "'a.yaml' does not exist"),
     ],
 )
-def test_invalid_files_name_the_position(project: Path, text: str, said: str) -> None:
+def test_invalid_files_name_the_position(project: Path, text: str, message: str) -> None:
     (project / "recipe.yaml").write_text(text)
     with pytest.raises(RecipeError) as caught:
         load_recipe("recipe.yaml")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "errors"),
     [
         (
             "team: coding\ntask: humaneval/0-3\nseed: x\n",
@@ -219,11 +219,11 @@ def test_invalid_files_name_the_position(project: Path, text: str, said: str) ->
         ),
     ],
 )
-def test_wrong_files_name_every_error(project: Path, text: str, said: list[str]) -> None:
+def test_wrong_files_name_every_error(project: Path, text: str, errors: list[str]) -> None:
     (project / "recipe.yaml").write_text(text)
     with pytest.raises(RecipeError) as caught:
         load_recipe("recipe.yaml")
-    assert str(caught.value).splitlines() == [f"recipe.yaml: {line}" for line in said]
+    assert str(caught.value).splitlines() == [f"recipe.yaml: {line}" for line in errors]
 
 
 def test_unreadable_files_say_why(project: Path) -> None:
@@ -266,6 +266,6 @@ def test_sampling_is_inherited_from_team_to_recipe_to_agent() -> None:
 
 
 def test_empty_stop_string_is_refused() -> None:
-    """Every text holds it, so that each response would end with its first token."""
+    """Every text contains the empty string, so each response would end at once."""
     with pytest.raises(RecipeError, match="String should have at least 1 char"):
         load_recipe("coding", task="humaneval", settings=['sampling.stop=[""]'])

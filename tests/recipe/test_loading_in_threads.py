@@ -1,4 +1,4 @@
-"""Files of functions are loaded while other threads import, and load, too."""
+"""Loading files of functions while other threads import or load."""
 
 import sys
 import threading
@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def importing() -> Iterator[None]:
-    """A thread that puts modules in and takes them out, as one that imports a library does."""
+    """A thread that adds and removes modules, like one that imports a library."""
     ended = threading.Event()
 
     def work() -> None:

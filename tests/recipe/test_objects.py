@@ -1,4 +1,4 @@
-"""Functions and problems that are given in Python, where a name is allowed."""
+"""Python functions and problems in place of names."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def test_partials_with_different_arguments_get_different_names() -> None:
 
 
 def test_function_unknown_to_this_process_is_refused_with_the_reason() -> None:
-    gone = {"parts": {"right": {"use": "python.00000000:right"}}}
+    rewards = {"parts": {"right": {"use": "python.00000000:right"}}}
     with pytest.raises(RecipeError, match=r"passed in Python.*name it FILE\.py:right"):
-        load_recipe(TEAM, task=ROWS, rewards=gone)
+        load_recipe(TEAM, task=ROWS, rewards=rewards)
     assert given("python.00000000:right") is None
 
 
@@ -154,7 +154,7 @@ def test_every_setting_for_a_function_accepts_one() -> None:
         return " ".join(artifacts.values())
 
     def look_up(word: str) -> str:
-        """What a word means."""
+        """Define a word."""
         return word
 
     def tell(outcome: Any, *, often: int = 1) -> str:
@@ -186,15 +186,15 @@ def test_function_as_an_option_value_is_refused() -> None:
 @pytest.mark.parametrize("loaded", [False, True], ids=["named", "as data"])
 @pytest.mark.parametrize("suite", ["arxiv-hub", "math-500"])
 def test_own_rows_reset_the_ids_format_and_splits_of_a_suite(suite: str, loaded: bool) -> None:
-    """What the suite says of the ids and the form of its own rows is not said of these."""
+    """The suite's settings for its own ids and rows do not apply to these rows."""
     recipe: Any = {"team": TEAM, "task": suite, "model": "echo"}
     rows = [{**row, "solution": "It is known."} for row in ROWS]
     task = load_recipe(load_recipe(recipe) if loaded else recipe, task=rows).task
-    own = load_recipe(recipe).task
+    original = load_recipe(recipe).task
     assert task is not None
-    assert own is not None
+    assert original is not None
     assert (task.id_field, task.source.adapt, task.splits) == ("task_id", None, {})
-    assert (task.reward, task.hidden) == (own.reward, own.hidden)
+    assert (task.reward, task.hidden) == (original.reward, original.hidden)
     assert [p.public["prompt"] for p in open_suite(task).select("")] == [r["prompt"] for r in ROWS]
 
 

@@ -1,4 +1,4 @@
-"""Functions that an installed package registers."""
+"""Functions registered by an installed package."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def test_a_broken_plug_in_is_named_with_its_package(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(RecipeError) as raised:
         plugins.find("parser", "extra", {})
-    told = str(raised.value)
-    assert reason in told
-    assert told.endswith("install another version of collab-extra, or uninstall it")
+    message = str(raised.value)
+    assert reason in message
+    assert message.endswith("install another version of collab-extra, or uninstall it")

@@ -1,4 +1,4 @@
-"""Who writes a team's answer, and who what a code problem asks for."""
+"""Roles in a team: contributors, the entry agent, and helpers of code problems."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def test_roles(spec: TeamSpec, roles: Roles) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"a": CODE | NO}, "set 'contributes: true' for one"),
         ({"a": CODE, "b": TEXT, "entry": "b"}, "entry is 'b', which does not contribute"),
         ({"a": CODE, "entry": "z"}, "entry is 'z', which does not contribute"),
     ],
 )
-def test_a_team_without_a_writer_is_refused(wrong: dict[str, Any], told: str) -> None:
+def test_a_team_without_a_writer_is_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         team(**wrong)
-    assert told in str(caught.value)
+    assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""JSON Schema of recipes, and the copies that editors read."""
+"""JSON Schema of recipes, and the copies for editors."""
 
 import json
 from functools import cache
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @cache
 def schema_of(part: Part) -> dict[str, Any]:
-    """The schema of a part, which takes a second to make."""
+    """The schema of a part; cached, because it takes a second."""
     return json_schema(part)
 
 
@@ -30,7 +30,7 @@ def test_the_copies_in_docs_are_up_to_date(part: Part) -> None:
 
 
 def test_specs_defined_elsewhere_do_not_change_the_schema() -> None:
-    """Not even one within a function, whose source does not stand by itself."""
+    """Holds even for a class within a function, whose source cannot be parsed alone."""
 
     class Other(Spec):
         field: int = 0

@@ -1,4 +1,4 @@
-"""Made-up runs to report on."""
+"""Made-up runs for reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["browser"]
 
 @pytest.fixture
 def played(tmp_path: Path) -> Path:
-    """A run of four problems, two samples each."""
+    """A run of four problems with two samples each."""
     episodes = [
         make_episode(n, task=f"numbers/{n // 2}", group=n // 2, sample=n % 2) for n in range(8)
     ]
@@ -37,7 +37,7 @@ def held_out(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Open]:
-    """Opens a file, which asks for nothing but files."""
+    """Open a file and check that it requests only files."""
     with opened_pages(browser, "file:", offline=True) as open_address:
 
         def open_page(path: Path, *view: Any, at: str = "") -> Any:
@@ -48,11 +48,11 @@ def open_page(browser: Any) -> Iterator[Open]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of two seeds of one recipe; one episode is hostile, and one failed."""
+    """A report on two seeds of one recipe, with one hostile and one failed episode."""
     folder = tmp_path_factory.mktemp("report")
     runs = [make_training(folder / f"seed-{seed}", seed=seed) for seed in range(2)]
     with (runs[0] / "episodes.jsonl").open("a") as stream:
-        episode = make_episode(99, task="numbers/99", group=7, said=HOSTILE)
+        episode = make_episode(99, task="numbers/99", group=7, text=HOSTILE)
         stream.write(episode.model_dump_json() + "\n")
     failure = Failure(boundary="model", type="ModelTimeout", message="no answer within 30 s")
     failed = Episode(id="numbers/98#0", task="numbers/98", team="coding", group=7, failure=failure)

@@ -1,4 +1,4 @@
-"""The page in a headless Chromium: opened from a file, with the network away."""
+"""The page in a headless Chromium, opened from a file without network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An episode on the page, turn by turn, and beside another one."""
+"""An episode on the page, turn by turn, and next to another one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def test_problem_is_shown_first_and_the_reward_next_to_the_work(
     reward, work = turn.locator("aside").bounding_box(), turn.locator(".works").bounding_box()
     assert reward["x"] + reward["width"] < work["x"]
     assert abs(reward["y"] - work["y"]) < 2
-    assert turn.locator("aside ~ .works").count() == 1, "it comes before the work"
+    assert turn.locator("aside ~ .works").count() == 1, (
+        "the reward is before the work in the document"
+    )
 
 
 def test_agents_of_a_sequence_are_drawn_one_after_the_other(
@@ -61,8 +63,8 @@ def test_agents_of_a_sequence_are_drawn_one_after_the_other(
     parallel = turns_shown.last.locator(".stages > li")
     expect(parallel).to_have_count(1)
     expect(parallel.locator(".order")).to_have_count(0)
-    left, right = (parallel.locator(".card").nth(n).bounding_box() for n in range(2))
-    assert abs(left["y"] - right["y"]) < 2
+    first_card, second_card = (parallel.locator(".card").nth(n).bounding_box() for n in range(2))
+    assert abs(first_card["y"] - second_card["y"]) < 2
 
 
 def test_the_difference_between_turns(open_page: Open, report: Path) -> None:
@@ -90,8 +92,8 @@ def test_held_out_problem_is_compared_before_and_after(
         row.locator("a.pair").nth(place).click()
         labels = dialog.locator(".columns .card p")
         for label, steps in enumerate((0, 8)):
-            told = f"numbers/9#0, held out after {steps} steps, {mode}"
-            expect(labels.nth(label)).to_contain_text(told)
+            label_text = f"numbers/9#0, held out after {steps} steps, {mode}"
+            expect(labels.nth(label)).to_contain_text(label_text)
         expect(dialog.locator(".diff").first).to_be_attached()
         page.keyboard.press("Escape")
         expect(dialog).to_be_hidden()

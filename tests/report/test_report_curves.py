@@ -1,4 +1,4 @@
-"""Metrics as curves: by recipe and seed, with spread, and nothing drawn that does not move."""
+"""Metrics as curves by recipe and seed, with spread; constant metrics are not drawn."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_held_out_points_have_intervals(trained: Path) -> None:
 
 
 def test_axes_end_at_the_largest_possible_value(trained: Path) -> None:
-    """A return lives in 0 to its maximum, a share in 0 to 1, points in 0 to their weight."""
+    """Returns range from 0 to their maximum, shares from 0 to 1, points from 0 to their weight."""
     panels = make_report(read_all([trained])).panels
     result = {panel.title: panel.most for panel in panels}
     assert result["Joint return, held out"] == result["Joint return in training"] == 4.0
@@ -127,7 +127,7 @@ def labels_of(*paths: Path) -> list[str]:
 
 
 def make_changed(folder: Path, changes: dict[str, str]) -> Path:
-    """A training run with other words in its recipe."""
+    """A training run with changed words in its recipe."""
     recipe = make_training(folder) / "training.yaml"
     text = recipe.read_text()
     for old, new in changes.items():
@@ -138,5 +138,7 @@ def make_changed(folder: Path, changes: dict[str, str]) -> Path:
 
 
 def test_recipe_with_a_long_difference_is_labeled_by_its_folder(tmp_path: Path) -> None:
-    asked = make_changed(tmp_path / "asked", {"aux: {parser": f"aux: {{role: {'be ' * 20}, parser"})
-    assert labels_of(make_training(tmp_path / "a"), asked) == ["a", "asked"]
+    long_recipe = make_changed(
+        tmp_path / "long", {"aux: {parser": f"aux: {{role: {'be ' * 20}, parser"}
+    )
+    assert labels_of(make_training(tmp_path / "a"), long_recipe) == ["a", "long"]

@@ -1,4 +1,4 @@
-"""Held-out episodes: which are shown, and which are compared."""
+"""Held-out episodes: selection for display and comparison."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_training_table_excludes_held_out_problems(held_out: Path) -> None:
 
 
 def test_unfinished_evaluation_does_not_count_as_the_result(held_out: Path) -> None:
-    """A run that was killed in the middle of an evaluation has told nothing of it yet."""
+    """A run killed during an evaluation has no results of it."""
     file = held_out / "evaluation.jsonl"
     line = HeldOut.model_validate_json(file.read_text().splitlines()[0])
     with file.open("a") as stream:

@@ -23,7 +23,7 @@ def opened(report: HtmlReport, title: str) -> ResultTable:
 
 
 def rewrite(folder: Path, **of_task: float) -> None:
-    """Give every held-out result of the last evaluation these values."""
+    """Set these values in every held-out result of the last evaluation."""
     file = folder / "metrics.jsonl"
     *rows, last = map(json.loads, file.read_text().splitlines())
     for results in (last["sampled"], last["greedy"]):
@@ -46,8 +46,8 @@ def test_gains_are_paired_and_show_the_maximum(trained: Path) -> None:
     table = opened(report_of(trained), "Return, held out")
     assert table.title.endswith("of 4.00")
     assert [row[0].text for row in table.rows] == ["sampled", "greedy"]
-    _, before, after, seen = table.rows[0]
-    assert seen.text == f"{gain:+.2f}"
+    _, before, after, change = table.rows[0]
+    assert change.text == f"{gain:+.2f}"
     low, high = map(float, before.interval.split(" to "))
     assert low < fmean(first.sampled[t].joint_return for t in last.sampled) < high
     assert after.interval != before.interval

@@ -1,4 +1,4 @@
-"""The page: one file, nothing loaded, no text of a run obeyed, small enough."""
+"""The page is one small file that loads nothing and escapes all text of runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\
 
 
 class Elements(HTMLParser):
-    """Counts elements, and keeps what could load something."""
+    """Counts elements, and records attributes that could load something."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ def test_the_same_runs_give_the_same_page(played: Path, tmp_path: Path) -> None:
 
 
 def test_large_seeds_are_kept_exactly(tmp_path: Path) -> None:
-    """A number beyond 2^53 is not the same in JavaScript."""
+    """JavaScript cannot represent numbers beyond 2^53 exactly."""
     seed = 2**62 + 1
     episode = make_episode(1).model_copy(update={"seed": seed})
     page = page_of(make_run(tmp_path / "big", [episode]), out=tmp_path / "r.html")

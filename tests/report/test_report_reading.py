@@ -1,4 +1,4 @@
-"""Runs that are whole, cut off, broken, or none at all."""
+"""Complete, truncated, broken and missing runs."""
 
 from __future__ import annotations
 
@@ -121,5 +121,5 @@ def test_report_time_grows_less_than_quadratically(tmp_path: Path) -> None:
         make_report(read_all([tmp_path]))
         return time.process_time() - started
 
-    seconds(10)  # imports
+    seconds(10)  # import modules before timing
     assert seconds(4000) < 10 * seconds(1000)

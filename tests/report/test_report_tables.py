@@ -1,4 +1,4 @@
-"""Comparisons: means, intervals, and which episodes can be compared."""
+"""Comparisons: means, intervals, and comparable episodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A problem with a helper worth having, and scores in a real sandbox."""
+"""A problem with a useful helper, and scores in a real sandbox."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def problem() -> Problem:
 
 @pytest.fixture
 def score(sandbox: Sandbox) -> Score_:
-    """Score artifacts, given by agent, under a reward, given as data."""
+    """Return a function that scores answers by agent under a reward."""
 
     def score(
         reward: dict[str, Any] | RewardSpec,
@@ -63,7 +63,7 @@ def score(sandbox: Sandbox) -> Score_:
 
 @pytest.fixture
 def values(score: Score_) -> Values:
-    """The value of every part of a shipped reward, and the total as `reward`."""
+    """Return a function that scores a shipped reward's parts, with the total as `reward`."""
 
     def values(name: str, first: str, second: str) -> dict[str, float]:
         result = score(
@@ -79,13 +79,13 @@ def values(score: Score_) -> Values:
 
 @pytest.fixture
 def published() -> RewardSpec:
-    """The shipped reward `code`, as the paper has it."""
+    """The shipped reward `code`, as published in the paper."""
     return shipped_reward("code")
 
 
 @pytest.fixture
 def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """A part that uses a function of `support.programs.reward_parts`."""
+    """Return a function that builds a part from `support.programs.reward_parts`."""
     (tmp_path / "user_parts.py").write_text(PARTS)
     monkeypatch.chdir(tmp_path)
 

@@ -258,7 +258,7 @@ def test_a_replacement_leaves_no_flags(score: Score_, published: RewardSpec) -> 
     helper = "def aux(xs):\n    return sum(x * x for x in xs)"
     guarded = NEW_ENTRY + "y = aux(xs)\n    return sum(x * x for x in xs) if y is None else y"
     result = score(published, {"aux": helper, "main": guarded})
-    assert values(result)["calls"] == 1.0  # by the replacement that returns a foreign object
+    assert values(result)["calls"] == 1.0  # detected by the treatment that returns a foreign object
     assert result.flags == ()
 
 

@@ -1,4 +1,4 @@
-"""By the reward code-correct-first every correct program outranks every wrong one."""
+"""With the reward code-correct-first, every correct program outranks every wrong one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def correct_first() -> RewardSpec:
 
 
 def _all_scores(spec: RewardSpec) -> list[tuple[bool, float]]:
-    """Every combination of part values that the gates and requirements allow, with its points."""
+    """List all combinations of part values that the gates allow, as solved and total points."""
     scores = []
     names = list(spec.parts)
     choices: dict[str, tuple[float, ...]] = dict.fromkeys(names, (0.0, 1.0))

@@ -1,4 +1,4 @@
-"""What a reward declares of itself is shown of any task: in lists, reports and evaluations."""
+"""A reward's declared metrics appear for any task in lists, reports and evaluations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A helper's function has the name that its row gives it: in rewards, feedback, a join."""
+"""A row can name the helper's function, for rewards, feedback and the join."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_option_overrides_the_row(score: Score_, named: Problem) -> None:
 
 
 def played(folder: Path, hand: str, lead: str, *settings: str) -> Episode:
-    """An episode of a team whose entry agent is neither called main nor the last one."""
+    """Play a team whose entry agent is not named main and is not the last one."""
     (folder / "rows.jsonl").write_text(json.dumps(ROW) + "\n")
     (folder / "script.json").write_text(json.dumps({"hand": [hand] * 2, "lead": [lead] * 2}))
     agent = {"parser": "python", "prompt": "{{ task.prompt }}{{ task.helper_name }}"}
@@ -86,7 +86,7 @@ def played(folder: Path, hand: str, lead: str, *settings: str) -> Episode:
     [
         (SQUARE, "python-owned", True),
         (WRONG, "python-owned", False),
-        (WRONG, "python", False),  # the helper's code comes last here
+        (WRONG, "python", False),  # the helper's code is last
     ],
 )
 def test_owned_join_uses_only_the_code_of_the_helper(
@@ -118,10 +118,10 @@ def test_feedback_uses_the_helper_name_of_the_row(tmp_path: Path) -> None:
     assert "`sum_of_squares` calls `square` and uses its value" in text
 
 
-@pytest.mark.parametrize(("value", "says"), [("", "empty"), (7, "of type int, not text")])
-def test_invalid_helper_name_is_refused(tmp_path: Path, value: object, says: str) -> None:
+@pytest.mark.parametrize(("value", "message"), [("", "empty"), (7, "of type int, not text")])
+def test_invalid_helper_name_is_refused(tmp_path: Path, value: object, message: str) -> None:
     (tmp_path / "rows.jsonl").write_text(json.dumps({**ROW, "helper_name": value}) + "\n")
-    with pytest.raises(TaskError, match=f"line 1: the field 'helper_name' is {says}"):
+    with pytest.raises(TaskError, match=f"line 1: the field 'helper_name' is {message}"):
         collab.load("coding", task=str(tmp_path / "rows.jsonl"), model="echo").run(
             f"{tmp_path / 'rows.jsonl'}/0"
         )

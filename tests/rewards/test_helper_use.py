@@ -1,4 +1,4 @@
-"""Whether an entry point really uses its helper, as far as a syntax tree can tell."""
+"""Whether an entry point really uses its helper, as far as a syntax tree shows."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Programs that want to be paid for cooperation that they do not do."""
+"""Programs that fake cooperation to earn its reward."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from collab.sandbox import Sandbox
 Score_ = Callable[..., Score]
 
 ALONE = 2.5
-"""Points of a right program that does without its helper, which is defined."""
+"""Points of a right program that defines its helper but does not use it."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_failing_on_purpose_when_observed_earns_nothing(
 
 
 UNTIMED = [look for look in LOOKS if look != "always" and not look.startswith("time")]
-"""A clock can tell a run that is measured from the one that is scored."""
+"""Excludes clocks, which can distinguish a measured run from a scored one."""
 
 
 @pytest.mark.parametrize("look", one_in(6, UNTIMED))

@@ -74,12 +74,12 @@ def test_agree_requires_identical_texts(
 
 
 @pytest.mark.parametrize(
-    ("said", "value"),
+    ("answer", "value"),
     [("red", 1.0), (" blue\n", 1.0), ("Red", 0.0), ("red.", 0.0), ("red, blue", 0.0), ("", 0.0)],
 )
-def test_one_of_requires_an_exact_list_item(score: Score_, said: str, value: float) -> None:
+def test_one_of_requires_an_exact_list_item(score: Score_, answer: str, value: float) -> None:
     spec = {"use": "one_of", "options": {"field": "signals", "agent": "a"}}
-    assert part(score, spec, said, "whatever")[0] == value
+    assert part(score, spec, answer, "whatever")[0] == value
 
 
 ONE, TWO = "The fox lit its lamp at night.", "And so the night was over for the fox."

@@ -1,4 +1,4 @@
-"""Where an object lies, or which one it is, shows no cooperation."""
+"""The address or identity of an object is no evidence of cooperation."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def calls(score: Score) -> tuple[float, str]:
 
 
 def main_returning_address(address: str) -> tuple[str, str]:
-    """A main that answers with an address where its helper is not right."""
+    """A main that returns an address if its helper is wrong."""
     return AUX, (
         f"{HEAD}    a = [aux(x) for x in xs]\n"
         f"    if a == [x * x for x in xs]:\n        return {RIGHT}\n    return {address}"
     )
 
 
-def main_checking_identity(kept: str, value: str) -> tuple[str, str]:
-    """A main that looks whether its helper's value is the very object that both know."""
-    aux = f"{kept}\n\ndef aux(x):\n    return {value}"
+def main_checking_identity(definition: str, value: str) -> tuple[str, str]:
+    """A main that checks whether its helper returns an object that both know."""
+    aux = f"{definition}\n\ndef aux(x):\n    return {value}"
     return aux, f"{HEAD}    a = aux(1)\n    return {RIGHT} if a is K else -len(str(a))"
 
 

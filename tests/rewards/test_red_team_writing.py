@@ -1,4 +1,4 @@
-"""Text that only pads a measure earns nothing by it."""
+"""Text that only inflates a measure earns nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def duet(score: Score_, opening: str, closing: str) -> float:
     return score(spec, texts, STORY, "text").reward
 
 
-# The holes that were known.
+# Known holes.
 
 
 def test_zero_width_spaces_are_not_words(values: Values) -> None:
@@ -52,7 +52,7 @@ def test_two_sentences_of_one_story_are_not_copies(score: Score_) -> None:
     assert duet(score, first, last) == 2.0
 
 
-# Their neighbours, written when the holes were closed, and not changed since.
+# Similar texts, written when the holes were closed and unchanged since.
 
 PADS = {
     "zero-width joiners": "\u200d \u200d\u200d ",
@@ -137,7 +137,7 @@ def test_padding_does_not_lengthen_sentences(score: Score_) -> None:
 
 
 def test_ordinary_text_is_unchanged() -> None:
-    said = "Don't paint the café's 3 well-known lamps, Zoë!"
-    assert visible(said) == said
-    assert tokens(said) == said.split()
+    text = "Don't paint the café's 3 well-known lamps, Zoë!"
+    assert visible(text) == text
+    assert tokens(text) == text.split()
     assert visible("a\tb\nc\u00a0d") == "a\tb\nc\u00a0d"

@@ -1,4 +1,4 @@
-"""Right programs of a fresh reader's, whose helpers do nothing for them, earn no cooperation."""
+"""An outside red team's right programs with useless helpers earn no cooperation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many runs of a program it takes to learn whether its helper contributes."""
+"""The number of program runs needed to learn whether its helper contributes."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from collab.sandbox.verdict import Check, Values
 
 ROOT = Path(__file__).parents[2]
 MOST = 20
-"""As docs/rewards.md says, the run that is scored included."""
+"""The most runs that docs/rewards.md names, including the scored run."""
 RIGHT = "right"
 Run = tuple[str, int, int]
-"""Values (`""` without a treatment), seed, number of the run."""
+"""Values (`""` without a treatment), seed, and number of the run."""
 
 
 class Scripted:
-    """In place of a reward's context: answers by run, and counts the runs that are made."""
+    """A fake reward context that answers by run and counts the runs."""
 
     def __init__(self, answer: Callable[[Run], str], hangs: Callable[[Run], bool]) -> None:
         self._answer, self._hangs = answer, hangs
         self.runs: list[Run] = []
 
     async def verdict(self, *, treatment: Treatment | None = None, run: int = 0) -> Verdict:
-        made = (treatment.values, treatment.seed, run) if treatment else ("", 0, run)
-        if made not in self.runs:  # the real context keeps each verdict
-            self.runs.append(made)
-        answer = self._answer(made)
+        key = (treatment.values, treatment.seed, run) if treatment else ("", 0, run)
+        if key not in self.runs:  # the real context caches verdicts
+            self.runs.append(key)
+        answer = self._answer(key)
         held = answer == RIGHT
         return Verdict(
             passed=held,
             tests=records.Tests(passed=int(held), total=1),
             checks=(Check(line=1, source="assert f()", held=held, answer=answer or None),),
             loaded=True,
-            flags=("time_limit",) if self._hangs(made) else (),
+            flags=("time_limit",) if self._hangs(key) else (),
             isolation="sealed",
             seconds=0.0,
         )
@@ -70,7 +70,7 @@ MATTER = {"zeros": "f", "ones": "o"}
         (answers(none="n", zeros="z", ones="o", first="f", previous="p"), 13),
         (answers(opaque="o", **CHANGED, **MATTER, first="f", previous="f", shifted="s"), 19),
     ],
-    ids=["values of another kind", "its own values", "a yes or no, shifted"],
+    ids=["values of another type", "new values", "shifted boolean"],
 )
 def test_cooperating_program_takes_the_expected_runs(
     answer: Callable[[Run], str], count: int
@@ -81,7 +81,7 @@ def test_cooperating_program_takes_the_expected_runs(
 
 
 def test_no_program_takes_more_runs_than_documented() -> None:
-    """Over programs that answer at random, each the same in each run of a kind."""
+    """Uses programs with random answers that repeat for equal runs."""
     counts = []
     for seed in range(600):
         chance = random.Random(seed)
@@ -95,7 +95,7 @@ def test_no_program_takes_more_runs_than_documented() -> None:
         _, runs = tried(lambda run, table=table: table[run[0], run[1]])  # type: ignore[misc]
         counts.append(len(runs))
     assert max(counts) <= MOST
-    assert len({*counts}) > 5, "programs of many kinds"
+    assert len({*counts}) > 5, "the programs need different numbers of runs"
 
 
 def test_docs_state_the_maximum_number_of_runs() -> None:
@@ -115,7 +115,7 @@ def test_two_timeouts_end_the_replacements() -> None:
 
 
 def test_single_timeout_does_not_end_the_replacements() -> None:
-    """Its verdict is looked at again, and it is run no second time."""
+    """Its verdict is read again, but it does not run a second time."""
     answer = answers(opaque="o", **CHANGED, **MATTER, first="f", previous="f", shifted="s")
     assert tried(answer, lambda run: run[0] == "opaque")[0].shown
     assert tried(answer, lambda run: run == ("once", 0, 0))[0].shown

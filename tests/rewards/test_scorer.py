@@ -1,4 +1,4 @@
-"""How parts become a reward: gates, requirements, teams, limits, and parts that misbehave."""
+"""From parts to a reward: gates, requirements, teams, limits, and faulty parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scorer does about parts that misbehave, are wrong, or take too long."""
+"""A scorer's reaction to parts that fail, are wrong, or take too long."""
 
 from __future__ import annotations
 

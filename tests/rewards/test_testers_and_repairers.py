@@ -21,7 +21,7 @@ FALSE = "assert sum_of_squares([2]) == 5"
 
 @pytest.fixture
 def written_tests_score(score: Score_, problem: Problem) -> Callable[..., PartScore]:
-    """The part `written_tests` of a coder's program and a tester's answer."""
+    """Return a function that scores the part `written_tests`, given a program and tests."""
 
     def written_tests_score(
         program: str, tests: str, solution: str = RIGHT, **options: Any
@@ -45,8 +45,8 @@ def written_tests_score(score: Score_, problem: Problem) -> Callable[..., PartSc
         (RIGHT, f"{GOOD}\n{FALSE}", 2 / 3),
         (RIGHT, FALSE, 0.0),
         (WRONG, GOOD, 1.0),
-        (WRONG, BLIND, 0.5),  # right, and blind to the mistake
-        (WRONG, FALSE, 0.0),  # rejects the wrong program, and the right one
+        (WRONG, BLIND, 0.5),  # right, but misses the mistake
+        (WRONG, FALSE, 0.0),  # rejects the wrong program and the right one
         (WRONG, f"{GOOD}\n{FALSE}", 5 / 6),
         ("def sum_of_squares(xs): return (", GOOD, 1.0),  # does not load
     ],

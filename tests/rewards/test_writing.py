@@ -1,4 +1,4 @@
-"""The parts of the writing rewards, by hand at every knee of every ramp."""
+"""The parts of the writing rewards, checked by hand at every knee of every ramp."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Score_ = Callable[..., Score]
 Values = Callable[..., dict[str, float]]
 
 
-# Length: both texts within the bounds, both bounds included.
+# Length: both texts are within the bounds, inclusive.
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_length(values: Values, name: str, first: int, second: int, expected: fl
         assert found["ratio"] == 0.0
 
 
-# Ratio: characters of the second over those of the first, of 100 or 1,000.
+# Ratio: characters of the second text per character of the first, with 100 or 1,000.
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_ratio_of_arxiv(values: Values, characters: int, expected: float, goes_o
     assert found["reward"] == pytest.approx(0.5 + expected + (0.5 if goes_on else 0.0))
 
 
-# Vocabulary: different words of the second over those of the first; stopwords count.
+# Vocabulary: different words of the second text relative to the first; stopwords count.
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_vocabulary_of_arxiv(values: Values, unique: int, expected: float, goes_
 
 
 def overlapping(shared: int, union: int, first: int) -> tuple[str, str]:
-    """Two texts with `union` different words between them, `shared` of these in both."""
+    """Two texts with `union` different words in total and `shared` words in both."""
     names = [f"w{i:03}" for i in range(union)]
     one, other = names[:first], names[first - shared :]
     return " ".join(one), " ".join(other)

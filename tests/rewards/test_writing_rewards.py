@@ -1,4 +1,4 @@
-"""The writing rewards as a whole: totals, teams, faithfulness, and anything a model may write."""
+"""The writing rewards as a whole: totals, teams, faithfulness, and arbitrary text."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_faithfulness_needs_its_source(score: Score_) -> None:
         score(shipped_reward("tldr"), {"a": "", "b": ""}, problem=bare, join="text")
 
 
-# Anything that a model may write.
+# Arbitrary model output.
 
 
 @pytest.mark.parametrize("name", ["tldr", "arxiv"])

@@ -1,4 +1,4 @@
-"""A log holds whole lines only, whatever stops its writer."""
+"""A log contains only complete lines, whatever stops its writer."""
 
 import json
 import os
@@ -45,18 +45,18 @@ def test_log_file_is_not_executable(open_log: Open) -> None:
     assert open_log().path.stat().st_mode & 0o111 == 0
 
 
-@pytest.mark.parametrize("left", ["", "whole\n", "whole\n\n"])
-def test_opening_keeps_complete_lines(tmp_path: Path, open_log: Open, left: str) -> None:
-    (tmp_path / "log").write_text(left)
-    assert open_log().size() == len(left)
+@pytest.mark.parametrize("content", ["", "whole\n", "whole\n\n"])
+def test_opening_keeps_complete_lines(tmp_path: Path, open_log: Open, content: str) -> None:
+    (tmp_path / "log").write_text(content)
+    assert open_log().size() == len(content)
 
 
-@pytest.mark.parametrize("whole", ["", "whole\n", "one\n\n"])
-def test_opening_removes_a_partial_line(tmp_path: Path, open_log: Open, whole: str) -> None:
-    (tmp_path / "log").write_text(whole + '{"cut": ')
+@pytest.mark.parametrize("complete", ["", "whole\n", "one\n\n"])
+def test_opening_removes_a_partial_line(tmp_path: Path, open_log: Open, complete: str) -> None:
+    (tmp_path / "log").write_text(complete + '{"cut": ')
     log = open_log()
     log.append("next")
-    assert (tmp_path / "log").read_text() == whole + "next\n"
+    assert (tmp_path / "log").read_text() == complete + "next\n"
 
 
 def test_opening_a_huge_log_reads_only_its_end(tmp_path: Path) -> None:

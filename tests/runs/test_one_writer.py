@@ -1,4 +1,4 @@
-"""One process writes a folder at a time, and what stands twice in one counts once."""
+"""Only one process writes to a folder at a time, and duplicate records count once."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_second_writer_fails_with_one_line(project: Path, command: str) -> None:
     assert found.exit_code == 2, found.output
     assert REFUSED in found.stderr
     assert "defect" not in found.stderr
-    assert not Path("r").exists(), "nothing was written"
+    assert not Path("r").exists(), "no file changed"
 
 
 def test_second_run_in_the_same_folder_is_refused(project: Path, start: Callable[..., Any]) -> None:
@@ -167,7 +167,7 @@ def test_run_of_another_process_is_not_marked_as_interrupted(tmp_path: Path) -> 
     write_about(tmp_path, {"status": "running"})
     about = json.loads((tmp_path / "run.json").read_text())
     about["process"]["pid"] = os.getppid()
-    about["process"]["began"] = None  # as where the system does not say
+    about["process"]["began"] = None  # some systems do not report the start time
     for began, status in ((about["process"]["began"], "interrupted"), (ticks(), "running")):
         about["process"]["began"] = began
         (tmp_path / "run.json").write_text(json.dumps(about))
@@ -210,7 +210,7 @@ def test_concurrent_training_runs_exclude_each_other(
     both = [start(*arguments), start(*arguments)]
     ended = [(process.wait(240), process.stderr.read()) for process in both]
     assert sorted(status for status, _ in ended) == [0, 2], ended
-    assert [REFUSED in told for status, told in ended if status] == [True], ended
+    assert [REFUSED in errors for status, errors in ended if status] == [True], ended
     rows = [json.loads(line) for line in Path("r/metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows if row["type"] == "step.finished"] == [*range(1, 31)]
     episodes = [*Path("r/episodes.jsonl").read_text().splitlines()]

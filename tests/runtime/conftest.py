@@ -1,4 +1,4 @@
-"""A small project of its own: two agents who name words, and a reward that compares them."""
+"""A small project: two agents that name words, and a reward that compares them."""
 
 from pathlib import Path
 

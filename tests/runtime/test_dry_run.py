@@ -1,4 +1,4 @@
-"""Teams are played without their models before anything is asked of these."""
+"""Rehearsals of a team without its models, before any request."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rehearse(recipe: Recipe, address: str = "words/0") -> Any:
 @pytest.mark.parametrize("name", one_in(3, TEAMS))
 def test_every_team_of_the_library_is_played(name: str) -> None:
     suite = f"{suite_of(name)}/0"
-    is_game = load_task(suite_of(name)).environment is not None  # whose turns are its own
+    is_game = load_task(suite_of(name)).environment is not None  # games define their own turns
     settings = [] if is_game else ["team.turns=2"]
     recipe, problems = find_problems(load_recipe(name, settings=settings), [suite])
     found = dry_run(recipe, problems)
@@ -124,10 +124,12 @@ def test_functions_of_the_users_are_not_called(project: Path) -> None:
 @pytest.mark.parametrize("source", ["static", "execution"])
 def test_feedback_on_programs_is_refused_for_other_tasks(project: Path, source: str) -> None:
     recipe = make(turns=2, feedback=[source])
-    told = rf"feedback '{source}' reads programs, but words/0 is not a code problem.*self, expert"
-    with pytest.raises(RecipeError, match=told):
+    message = (
+        rf"feedback '{source}' reads programs, but words/0 is not a code problem.*self, expert"
+    )
+    with pytest.raises(RecipeError, match=message):
         rehearse(recipe)
-    with pytest.raises(RecipeError, match=told):
+    with pytest.raises(RecipeError, match=message):
         Team(recipe).run("words/0", out="run")
     assert not Path("run").exists()
     assert rehearse(make(turns=1, feedback=[source])).requests
@@ -180,8 +182,8 @@ def test_prompts_that_are_too_long_are_named(project: Path, tmp_path: Path) -> N
     long_words(project, {1, 2})
     agents = {"a": {"prompt": "{{ task.word }}", "model": model}}
     recipe = make(agents=agents, sampling={"max_new_tokens": 20})
-    [told] = rehearse(recipe, "words").warnings
-    assert told.startswith("agent 'a': 2 problems (words/1, words/2) cannot be run: a prompt of")
+    [warning] = rehearse(recipe, "words").warnings
+    assert warning.startswith("agent 'a': 2 problems (words/1, words/2) cannot be run: a prompt of")
     with pytest.raises(RecipeError, match="agent 'a': a prompt of 303 tokens"):
         rehearse(recipe, "words/1-2")
 
@@ -193,8 +195,8 @@ def test_max_new_tokens_beyond_the_context_is_refused(project: Path, tmp_path: P
     with pytest.raises(RecipeError, match=r"set sampling\.max_new_tokens to 251 or less"):
         rehearse(recipe)
     later = make(agents=agents, sampling={"max_new_tokens": 200}, turns=2)
-    [told] = rehearse(later).warnings
-    assert "might not fit if answers reach max_new_tokens" in told
+    [warning] = rehearse(later).warnings
+    assert "might not fit if answers reach max_new_tokens" in warning
 
 
 def test_long_episodes_are_played_on_fewer_problems(

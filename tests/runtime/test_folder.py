@@ -1,4 +1,4 @@
-"""A run's folder is readable at every moment."""
+"""A run folder is readable at every moment."""
 
 import json
 import subprocess
@@ -91,7 +91,7 @@ def test_a_full_disk_is_an_error_and_keeps_what_was_written(project: Path) -> No
     )
     assert "bytes fit" in done.stdout
     assert list(read_episodes(folder.path)) == [episode(0)]
-    folder.append(episode(1))  # on a line of its own: the torn one was taken back
+    folder.append(episode(1))  # on a new line: the torn one was removed
     folder.close()
     assert list(read_episodes(folder.path)) == [episode(0), episode(1)]
 

@@ -1,4 +1,4 @@
-"""Agents that act more than once when it is their turn."""
+"""Agents that act more than once per turn."""
 
 from __future__ import annotations
 

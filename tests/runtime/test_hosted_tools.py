@@ -1,4 +1,4 @@
-"""Agents with tools whose models are behind a service, in the service's own fields."""
+"""Agents with tools on hosted models, in the service's own format."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def double(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def play(engine: str, url: str, *settings: str) -> Episode:
     model = json.dumps({"engine": engine, "name": "qwen", "base_url": url})
-    told = ['agents.a.tools=["tools.py:double"]', f"agents.a.model={model}", *settings]
-    episode = collab.load("pair", model="echo", settings=told).run("words/3").episode
+    all_settings = ['agents.a.tools=["tools.py:double"]', f"agents.a.model={model}", *settings]
+    episode = collab.load("pair", model="echo", settings=all_settings).run("words/3").episode
     assert episode.failure is None
     return episode
 
@@ -48,10 +48,10 @@ def test_openai_server_receives_tools_in_its_own_fields(double: Path) -> None:
     assert (tool["type"], tool["function"]["name"]) == ("function", "double")
     assert tool["function"]["parameters"]["required"] == ["n"]
     assert results(episode) == [("tool", "8")]
-    *_, asked, told = second["messages"]
-    [call] = asked["tool_calls"]
+    *_, call_message, tool_message = second["messages"]
+    [call] = call_message["tool_calls"]
     assert (call["id"], json.loads(call["function"]["arguments"])) == ("call_1", {"n": 4})
-    assert told == {"role": "tool", "tool_call_id": "call_1", "content": "8"}
+    assert tool_message == {"role": "tool", "tool_call_id": "call_1", "content": "8"}
     assert "tool_choice" not in second
     assert episode.turns[0].artifacts["a"] == "Say w3."
 
@@ -64,13 +64,13 @@ def test_claude_receives_tools_in_its_own_fields(double: Path) -> None:
     [tool] = first["tools"]
     assert tool["name"] == "double"
     assert tool["input_schema"]["properties"]["n"]["type"] == "integer"
-    _, asked, told = second["messages"]
-    assert asked["content"] == [
+    _, call_message, tool_message = second["messages"]
+    assert call_message["content"] == [
         {"type": "text", "text": "I ask."},
         {"type": "tool_use", "id": "toolu_1", "name": "double", "input": {"n": 4}},
     ]
-    result, limit = told["content"]
-    assert told["role"] == "user"
+    result, limit = tool_message["content"]
+    assert tool_message["role"] == "user"
     assert (result["type"], result["tool_use_id"], result["content"]) == (
         "tool_result",
         "toolu_1",
@@ -104,9 +104,9 @@ def test_server_without_tool_support_gets_tools_as_text(double: Path) -> None:
             message = '"auto" tool choice requires --enable-auto-tool-choice'
             status(400, "BadRequestError", message)(handler, server, body)
             return
-        told = any("Result of double:\n8" in m["content"] for m in body["messages"])
+        has_result = any("Result of double:\n8" in m["content"] for m in body["messages"])
         call = '```tool\n{"name": "double", "arguments": {"n": 4}}\n```'
-        openai_server.answer("Say w3." if told else call)(handler, server, body)
+        openai_server.answer("Say w3." if has_result else call)(handler, server, body)
 
     with OpenAIServer(refusing) as server:
         episode = play("openai", server.base_url)

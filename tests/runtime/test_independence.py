@@ -1,4 +1,4 @@
-"""Which responses of a turn depend on which."""
+"""Dependencies between the responses of a turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACTS: dict[str, tuple[list[Act], dict[str, str], dict[str, str]]] = {
         {"a": "b", "b": "a"},
     ),
     "alone twice": ([("a", 0, ()), ("a", 0, ()), ("b", 0, ())], {"a": "", "b": ""}, {"a": ""}),
-    "who answers last is seen by nobody": (
+    "nobody sees the last answer": (
         [("a", 0, ()), ("b", 1, ("a",)), ("a", 2, ("b",))],
         {"a": "b", "b": "a"},
         {"b": "a"},
@@ -45,4 +45,4 @@ def test_dependence_of_responses(name: str) -> None:
 def test_agent_is_alone_only_relative_to_the_team() -> None:
     found = dependence([("a", 0, ()), ("b", 1, ("a",)), ("c", 0, ())])
     assert [found.is_alone(agent, "abc") for agent in "abc"] == [False, False, True]
-    assert found.is_alone("a", "ac"), "whoever does not write the joint artifact is no reason"
+    assert found.is_alone("a", "ac"), "agents that do not contribute do not count"

@@ -1,4 +1,4 @@
-"""What is scored is what is recorded, also where a join gives another text every time."""
+"""The scored text is the recorded one, even if a join differs on every call."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def test_recorded_joint_text_is_the_one_scored_and_fed_back(
             [episode] = await session.rollout([PROBLEM])
             assert episode.failure is None
             for number, turn in enumerate(episode.turns):
-                assert turn.joint.startswith(f"{number}: "), "joined once a turn"
+                assert turn.joint.startswith(f"{number}: "), "joined once per turn"
                 assert turn.score is not None
                 assert turn.score.parts[0].reason == turn.joint
-            told = episode.turns[0].feedback["a"][0].text
-            assert told == episode.turns[0].joint
+            feedback = episode.turns[0].feedback["a"][0].text
+            assert feedback == episode.turns[0].joint
 
     asyncio.run(play())
 

@@ -1,4 +1,4 @@
-"""How many episodes are under way at the same time."""
+"""The number of episodes that run at the same time."""
 
 from __future__ import annotations
 

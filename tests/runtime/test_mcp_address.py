@@ -1,4 +1,4 @@
-"""Agents that call the tools of an MCP server at an address, which asks for a key."""
+"""Agents that call tools of an MCP server at a URL that needs a key."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def address() -> Iterator[str]:
 
 
 def play(project: Path, url: str, **server: Any) -> Rollout:
-    """The agent `a` calls the tool `double` of the server and then answers."""
+    """Agent `a` calls the server's tool `double` and then answers."""
     (project / "script.yaml").write_text(json.dumps({"a": [CALL, "Say w3."], "b": ["Say w3."]}))
     named = f"agents.a.tools={json.dumps([{'mcp': url, **server}])}"
     return collab.load("pair", model="scripted:script.yaml", settings=[named]).run("words/3")
@@ -65,7 +65,7 @@ def test_unreachable_address_is_an_error(project: Path) -> None:
 
 
 class Answering(LocalServer):
-    """Gives the same answer, in JSON, to each request."""
+    """Gives the same JSON answer to every request."""
 
     def __init__(self, status: int, body: bytes, **headers: str) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Answering(LocalServer):
         self._headers = {"content_type": "application/json", **headers}
 
     def post(self, handler: Handler) -> None:
-        # Closing a connection with an unread request resets it, and the answer may be lost.
+        # Read the request: closing a connection with an unread request may lose the answer.
         handler.rfile.read(int(handler.headers["content-length"]))
         handler.send(self._status, self._body, **self._headers)
 
@@ -105,5 +105,5 @@ def test_a_long_error_is_shortened(project: Path) -> None:
 def test_the_sdk_prints_no_tracebacks(module: str) -> None:
     sdk = f"from mcp.client.{module} import logger"
     logs = f"import collab.tools.mcp_client; {sdk}; logger.error('x')"
-    told = subprocess.run([sys.executable, "-c", logs], capture_output=True, check=True)
-    assert told.stderr == b""
+    process = subprocess.run([sys.executable, "-c", logs], capture_output=True, check=True)
+    assert process.stderr == b""

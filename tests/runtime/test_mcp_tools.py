@@ -1,4 +1,4 @@
-"""Agents that call the tools of an MCP server, which runs beside the test."""
+"""Agents that call tools of an MCP server in a process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def call(name: str, /, **arguments: Any) -> str:
 
 
 def play(folder: Path, answers: list[str], *settings: str, **server: Any) -> Rollout:
-    """The agent `a` has the server's tools and gives these answers."""
+    """Agent `a` has the server's tools and gives these answers."""
     times = 3 if "samples=3" in settings else 1
     script = {"a": answers * times, "b": ["Say w3."] * times}
     (folder / "script.yaml").write_text(json.dumps(script))
@@ -62,8 +62,8 @@ def has_ended(pid: int) -> bool:
 
 
 def test_one_server_answers_a_whole_run(folder: Path) -> None:
-    """Results and errors come as data; the server is started once, and is gone afterwards."""
-    said = [
+    """Results and errors are data; the server starts once and ends with the run."""
+    answers = [
         call("double", n=4),
         call("double", n="four"),
         call("fails"),
@@ -75,7 +75,7 @@ def test_one_server_answers_a_whole_run(folder: Path) -> None:
     other = f"agents.b.tools={json.dumps([{**SERVER, 'only': ['double']}])}"
     os.environ["OPENAI_API_KEY"] = "secret"
     try:
-        rollout = play(folder, said, other, "samples=3", "concurrency=1")
+        rollout = play(folder, answers, other, "samples=3", "concurrency=1")
     finally:
         del os.environ["OPENAI_API_KEY"]
     assert len(rollout.episodes) == 3
@@ -86,7 +86,7 @@ def test_one_server_answers_a_whole_run(folder: Path) -> None:
         assert observed_text(episode, 3) == "Error: Error executing tool fails"
         assert observed_text(episode, 4).endswith("(cut: 4000 of 100000 characters)")
         assert observed_text(episode, 5) == "a" * 40 + "!", (
-            "nothing is checked against a server's schema"
+            "results are not checked against the server's schema"
         )
         assert observed_text(episode, 6) == "not set"
     [pid] = starts(folder)
@@ -95,8 +95,8 @@ def test_one_server_answers_a_whole_run(folder: Path) -> None:
 
 def test_a_server_that_dies_or_sleeps_is_an_error_for_the_agent(folder: Path) -> None:
     limit = "agents.a.harness={use: tools, options: {seconds: 0.3}}"
-    said = [call("sleeps"), call("dies"), call("double", n=4), "Say w3."]
-    [episode] = play(folder, said, limit).episodes
+    answers = [call("sleeps"), call("dies"), call("double", n=4), "Say w3."]
+    [episode] = play(folder, answers, limit).episodes
     assert episode.failure is None
     assert observed_text(episode) == "Error: sleeps was stopped at its time limit of 0.3 s"
     assert observed_text(episode, 2).startswith("Error: ")
@@ -108,12 +108,12 @@ def test_environment_variable_is_passed_by_name(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLACE", "here")
-    said = [call("environment", name="PLACE"), "Say w3."]
-    [episode] = play(folder, said, environment=["PLACE"], only=["environment"]).episodes
+    answers = [call("environment", name="PLACE"), "Say w3."]
+    [episode] = play(folder, answers, environment=["PLACE"], only=["environment"]).episodes
     assert observed_text(episode) == "here"
     monkeypatch.delenv("PLACE")
     with pytest.raises(RecipeError, match="PLACE is not set"):
-        play(folder, said, environment=["PLACE"])
+        play(folder, answers, environment=["PLACE"])
 
 
 def test_server_that_does_not_start_is_reported_with_its_output(folder: Path) -> None:
@@ -125,16 +125,16 @@ def test_server_that_does_not_start_is_reported_with_its_output(folder: Path) ->
         play(folder, [], mcp=["sleep", "60"], seconds=0.3)
 
 
-@pytest.mark.parametrize("said", [r"\xff\xfe", "x" * 100 + r"\xc3"])
+@pytest.mark.parametrize("server_output", [r"\xff\xfe", "x" * 100 + r"\xc3"])
 def test_any_server_output_is_decoded_and_truncated(
-    folder: Path, said: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path, server_output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collab.tools.mcp_client.STDERR", 60)
-    with pytest.raises(ToolUnavailable, match="it said") as told:
-        play(folder, [], mcp=["bash", "-c", f"printf 'first {said} last' >&2"])
-    shown = str(told.value).partition("it said:\n")[2]
+    with pytest.raises(ToolUnavailable, match="it said") as error:
+        play(folder, [], mcp=["bash", "-c", f"printf 'first {server_output} last' >&2"])
+    shown = str(error.value).partition("it said:\n")[2]
     assert shown.endswith("\ufffd last")
-    assert shown.startswith("first") is (len(said) < 60)
+    assert shown.startswith("first") is (len(server_output) < 60)
 
 
 def test_unknown_tool_of_a_server_is_refused(folder: Path) -> None:

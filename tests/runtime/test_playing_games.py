@@ -1,4 +1,4 @@
-"""Teams play games: a state that joint actions change, in the runtime and in its record."""
+"""Teams play games: joint actions change a state, in the runtime and in the record."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def play(
 def test_default_prompt_shows_the_task_or_the_observation(project: Path) -> None:
     agents = {"a": collab.Agent(), "b": collab.Agent()}
     game = collab.load({"agents": agents, "turns": 2}, task="match", model="echo").run("match/0")
-    seen = [d.observation[-1].content for t in game.episode.turns for d in t.decisions]
-    assert seen[:2] == ["say nothing", "say nothing again"]
-    assert seen[3].startswith("say ")
+    observations = [d.observation[-1].content for t in game.episode.turns for d in t.decisions]
+    assert observations[:2] == ["say nothing", "say nothing again"]
+    assert observations[3].startswith("say ")
     team = collab.Team(agents=agents, model="echo", rewards=[lambda context: 1.0])
     assert team.run({"prompt": "Hello."}).episode.turns[0].decisions[0].action.text == "Hello."
 
@@ -67,20 +67,20 @@ def test_joint_action_advances_the_game_one_step(project: Path) -> None:
 
 def test_each_agent_observes_its_own_part(project: Path) -> None:
     episode = play({"a": ["go", "stay"], "b": ["stay", "go"]})
-    said = {d.agent: d.observation[-1].content for d in episode.turns[0].decisions}
-    assert said == {"a": "say nothing", "b": "say nothing again"}
-    said = {d.agent: d.observation[-1].content for d in episode.turns[1].decisions}
-    assert said == {"a": "say go, stay", "b": "you say say go, stay again"}
-    told = json.dumps([d.model_dump() for t in episode.turns for d in t.decisions])
-    assert "wanted" not in told, "the state is for people"
+    observations = {d.agent: d.observation[-1].content for d in episode.turns[0].decisions}
+    assert observations == {"a": "say nothing", "b": "say nothing again"}
+    observations = {d.agent: d.observation[-1].content for d in episode.turns[1].decisions}
+    assert observations == {"a": "say go, stay", "b": "you say say go, stay again"}
+    decisions = json.dumps([d.model_dump() for t in episode.turns for d in t.decisions])
+    assert "wanted" not in decisions, "agents do not see the state"
 
 
 def test_the_game_says_when_it_ends(project: Path) -> None:
     word = wanted(play({"a": ["x", "x"], "b": ["x", "x"]}))
-    whole = play({"a": [word] * 2, "b": [word] * 2}, settings=["team.turns=5"])
-    assert [turn.index for turn in whole.turns] == [0, 1]
-    assert (whole.horizon, whole.solved, whole.absorbed) == (2, True, 0)
-    assert (whole.joint_return, whole.largest_return) == (2.0, 2.0)
+    full = play({"a": [word] * 2, "b": [word] * 2}, settings=["team.turns=5"])
+    assert [turn.index for turn in full.turns] == [0, 1]
+    assert (full.horizon, full.solved, full.absorbed) == (2, True, 0)
+    assert (full.joint_return, full.largest_return) == (2.0, 2.0)
     short = play({"a": [word], "b": [word]}, settings=["team.turns=1"])
     assert (short.joint_return, short.largest_return) == (1.0, 2.0)
 
@@ -169,7 +169,7 @@ def test_error_in_a_custom_game_is_reported(project: Path, fault: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         (["task.environment=nin"], "did you mean 'nim'"),
         (["task.environment=games.py:Step"], "a subclass of collab.environments.Environment"),
@@ -184,9 +184,9 @@ def test_error_in_a_custom_game_is_reported(project: Path, fault: str) -> None:
     ],
 )
 def test_mismatched_settings_are_refused_before_any_work(
-    project: Path, settings: list[str], told: str
+    project: Path, settings: list[str], message: str
 ) -> None:
-    with pytest.raises(CollabError, match=told):
+    with pytest.raises(CollabError, match=message):
         dry_run(*find_problems(collab.load("pair", task="match", settings=settings).recipe, []))
 
 
@@ -223,11 +223,11 @@ def test_show_and_report_include_the_state(project: Path) -> None:
 def test_evaluations_and_tasks_support_games(project: Path) -> None:
     listed = CliRunner().invoke(app, ["tasks", "match"]).output
     assert "6 problems" in listed
-    told = CliRunner().invoke(
+    evaluated = CliRunner().invoke(
         app, ["eval", "pair", "-m", "echo", "-t", "match", "--out", "e", "--json"]
     )
-    assert told.exit_code == 0, told.output
-    team = json.loads(told.output.splitlines()[-1])["results"]["teams"][0]
+    assert evaluated.exit_code == 0, evaluated.output
+    team = json.loads(evaluated.output.splitlines()[-1])["results"]["teams"][0]
     assert team["failed"] == 0
     assert team["metrics"]["return"]["mean"] == 0.0
 
@@ -251,9 +251,9 @@ def test_probe_crosses_only_games_of_one_turn(project: Path, turns: int) -> None
     rounds = f"task.environment={{use: 'games.py:Match', options: {{rounds: {turns}}}}}"
     command = "probe pair -t match/0 -m scripted:script.json --samples 4 --tasks 1 --out p --json"
     settings = ["--set", f"team.turns={turns}", "--set", rounds]
-    told = CliRunner().invoke(app, [*command.split(), *settings])
-    assert told.exit_code == 0, told.output
-    found = json.loads(told.output.splitlines()[-1])
+    result = CliRunner().invoke(app, [*command.split(), *settings])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.output.splitlines()[-1])
     found = found.get("probe", found)
     assert (found["crossed"] is not None) == (turns == 1)
     assert found["failed"] == 0

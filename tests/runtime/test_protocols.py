@@ -1,4 +1,4 @@
-"""Protocols as programs: the built-in ones, one's own, and what the record keeps of them."""
+"""Protocols as functions: built-in and custom ones, and their records."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_pipeline_passes_documents_on(trio: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"reads": {"a": ["b"], "b": ["a"]}}, "a, b wait for each other's documents"),
         ({"reads": {"a": ["plan"]}}, "'a' reads 'plan', which no agent writes; kinds: a, b, c"),
@@ -109,8 +109,8 @@ def test_pipeline_passes_documents_on(trio: Path) -> None:
         ({}, "needs the option 'reads'"),
     ],
 )
-def test_invalid_pipeline_is_refused(trio: Path, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(RecipeError, match=said):
+def test_invalid_pipeline_is_refused(trio: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
         play(trio, {"use": "pipeline", "options": options}, {})
 
 
@@ -150,7 +150,7 @@ def test_custom_protocol_is_played(trio: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "said"),
+    ("protocol", "message"),
     [
         ("paralel", "did you mean 'parallel'"),
         ("single", "needs 1 agent, the team has 3"),
@@ -165,7 +165,7 @@ def test_custom_protocol_is_played(trio: Path) -> None:
     ],
 )
 def test_invalid_protocols_are_refused_before_any_work(
-    trio: Path, protocol: Any, said: str
+    trio: Path, protocol: Any, message: str
 ) -> None:
     (trio / "speaker.py").write_text(
         "async def endless(turn):\n    while True:\n        await turn.together()\n"
@@ -174,7 +174,7 @@ def test_invalid_protocols_are_refused_before_any_work(
         "async def stranger(turn):\n    await turn.act('nobody')\n"
         "async def broken(turn):\n    1 / 0\n"
     )
-    with pytest.raises(RecipeError, match=said):
+    with pytest.raises(RecipeError, match=message):
         play(trio, protocol, {})
 
 

@@ -1,4 +1,4 @@
-"""A run folder of an earlier version is read, shown and replayed."""
+"""A run folder of an earlier version can be read, shown and replayed."""
 
 from __future__ import annotations
 

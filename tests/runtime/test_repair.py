@@ -1,4 +1,4 @@
-"""The protocol `repair`: examples of the prompt decide whether an answer is repaired."""
+"""The protocol `repair`: the prompt's examples decide whether an answer is repaired."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_feedback_is_about_the_current_answer(project: Path) -> None:
     episode = play(project, answers, "coding-repair", settings)
     assert [d.agent for d in episode.turns[0].decisions] == ["coder", "repairer", "repairer"]
     assert episode.solved
-    assert episode.turns[0].feedback == {}, "it was on an answer that was replaced"
+    assert episode.turns[0].feedback == {}, "feedback on a replaced answer is dropped"
 
 
 def test_repair_depends_on_the_examined_answer(project: Path) -> None:

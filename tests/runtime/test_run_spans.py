@@ -1,4 +1,4 @@
-"""Runs and evaluations as spans, read by OpenTelemetry's own exporter in memory."""
+"""Spans of runs and evaluations, read by OpenTelemetry's in-memory exporter."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ def test_a_run_is_a_tree_of_spans_without_texts(exported: Any) -> None:
 
 def test_evaluation_span_contains_the_episodes_of_all_teams(exported: Any) -> None:
     collab.evaluate(team("one"), team("two"), task=ROWS)
-    *spans, whole = exported.get_finished_spans()
-    assert whole.name.startswith("eval ")
+    *spans, root = exported.get_finished_spans()
+    assert root.name.startswith("eval ")
     episodes = [span for span in spans if span.name.startswith("invoke_workflow")]
     assert sorted(span.attributes["gen_ai.workflow.name"] for span in episodes) == [
         *("one", "one"),
         *("two", "two"),
     ]
-    assert {span.parent.span_id for span in episodes} == {whole.context.span_id}
+    assert {span.parent.span_id for span in episodes} == {root.context.span_id}
 
 
 def test_run_span_is_a_child_of_the_current_span(exported: Any) -> None:
@@ -137,7 +137,7 @@ def test_all_spans_are_sent_to_the_configured_collector() -> None:
 
 @contextmanager
 def collector() -> Iterator[tuple[str, list[bytes]]]:
-    """A server that takes whatever is sent to it: its address, and the bodies of what it got."""
+    """A server that accepts all requests; yields its address and the request bodies."""
     got: list[bytes] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -150,7 +150,7 @@ def collector() -> Iterator[tuple[str, list[bytes]]]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -164,8 +164,8 @@ def test_the_real_exporter_sends_the_tree_to_a_collector() -> None:
     with collector() as (url, got):
         done = run_code(REAL, OTEL_EXPORTER_OTLP_ENDPOINT=url)
     assert (done.stdout, done.stderr) == ("None\n", "")
-    asked = [sent.ExportTraceServiceRequest.FromString(body) for body in got]
-    resources = [resource for request in asked for resource in request.resource_spans]
+    requests = [sent.ExportTraceServiceRequest.FromString(body) for body in got]
+    resources = [resource for request in requests for resource in request.resource_spans]
     named = {a.key: a.value.string_value for r in resources for a in r.resource.attributes}
     assert named["service.name"] == "collab"
     spans = [span for r in resources for scope in r.scope_spans for span in scope.spans]

@@ -1,4 +1,4 @@
-"""Which requests share a batch."""
+"""Batching of requests."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from collab.runtime.scheduler import Scheduler
 
 
 class Recorder:
-    """A real engine for these tests: answers with the agent's name, keeps its batches."""
+    """An engine that answers with the agent's name and records its batches."""
 
     def __init__(self, batching: Batching = "static", seconds: float = 0.0) -> None:
         self.name, self.seconds = "recorder", seconds
@@ -31,7 +31,7 @@ class Recorder:
 
 
 class OneByOne(Recorder):
-    """Hands on each answer as it is complete, one after the other."""
+    """Delivers its answers one after another."""
 
     async def answer_each(
         self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
@@ -64,7 +64,7 @@ class Forgetful(OneByOne):
 
 
 class Held(Recorder):
-    """Answers once it may."""
+    """Waits for permission before it answers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ def test_batches_do_not_depend_on_timing() -> None:
 
 
 def test_finished_answer_is_delivered_while_the_batch_continues() -> None:
-    told: list[str] = []
+    finished: list[str] = []
 
     async def main() -> list[list[str]]:
         scheduler, model = Scheduler(lanes=2), OneByOne(seconds=0.02)
@@ -124,14 +124,14 @@ def test_finished_answer_is_delivered_while_the_batch_continues() -> None:
         async def one(name: str) -> None:
             for turn in range(2):
                 await scheduler.act([(model, request(name, turn, "a"))])
-                told.append(f"{name}{turn} at {len(model.batches)}")
+                finished.append(f"{name}{turn} at {len(model.batches)}")
             scheduler.leave()
 
         await asyncio.gather(one("x"), one("y"))
         return model.batches
 
     assert asyncio.run(main()) == [["x0a", "y0a"], ["x1a", "y1a"]]
-    assert told == ["x0 at 1", "y0 at 1", "x1 at 2", "y1 at 2"]
+    assert finished == ["x0 at 1", "y0 at 1", "x1 at 2", "y1 at 2"]
 
 
 def test_batches_do_not_depend_on_when_answers_are_complete() -> None:
@@ -142,7 +142,7 @@ def test_batches_do_not_depend_on_when_answers_are_complete() -> None:
 
 
 def test_a_batch_waits_for_another_models_batch() -> None:
-    """Or which of them are asked together would depend on which is faster."""
+    """Otherwise the batches would depend on which model is faster."""
 
     async def main(first: float, second: float) -> list[list[str]]:
         scheduler = Scheduler(lanes=2)
@@ -227,12 +227,12 @@ def test_canceled_request_does_not_block_the_others() -> None:
             except TimeoutError:
                 scheduler.leave()
 
-        async def late() -> None:
+        async def patient() -> None:
             await asyncio.sleep(0.03)
             await scheduler.act([(model, request("y", 0, "a"))])
             scheduler.leave()
 
-        await asyncio.gather(impatient(), late())
+        await asyncio.gather(impatient(), patient())
         return model.batches
 
     assert asyncio.run(main()) == [["y0a"]]
@@ -257,7 +257,7 @@ def test_cancellation_during_delivery_keeps_the_other_answers() -> None:
         leaving = asyncio.create_task(scheduler.act([(model, request("x", 0, "a"))]))
         staying = asyncio.create_task(scheduler.act([(model, request("y", 0, "a"))]))
         await model.begun.wait()
-        model.may_answer.set()  # the engine goes on before who is cancelled does
+        model.may_answer.set()  # the engine finishes before the cancellation takes effect
         leaving.cancel()
         async with asyncio.timeout(5):
             return (await staying)[0]
@@ -267,7 +267,7 @@ def test_cancellation_during_delivery_keeps_the_other_answers() -> None:
 
 
 def test_running_call_is_canceled_once() -> None:
-    """A second time would end the engine's own wait for its call to stop."""
+    """A second cancellation would end the engine's wait for its call to stop."""
     stopped = []
 
     class Stopping(Recorder):

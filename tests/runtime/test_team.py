@@ -1,4 +1,4 @@
-"""Teams at work: histories, protocols, budgets, failures, records, replays."""
+"""Running teams: histories, protocols, budgets, failures, records, replays."""
 
 import asyncio
 import json
@@ -116,8 +116,8 @@ def test_expert_usage_is_recorded_and_summarized(project: Path) -> None:
     (project / "advice.yaml").write_text(json.dumps([json.dumps({"a": ["be brief"]})]))
     feedback = "team.feedback=[{source: expert, model: 'scripted:advice.yaml'}]"
     rollout = collab.load("pair", model="echo", settings=["team.turns=2", feedback]).run("words/3")
-    told = rollout.episode.turns[0].feedback
-    assert "be brief" in told["a"][0].text
+    feedback_by_agent = rollout.episode.turns[0].feedback
+    assert "be brief" in feedback_by_agent["a"][0].text
     assert "be brief" in messages_seen_by(rollout.episode, "a")[-1].content
     assert "be brief" not in messages_seen_by(rollout.episode, "b")[-1].content
     assert rollout.summary["agents"]["expert (feedback)"]["responses"] == 1
@@ -137,7 +137,7 @@ def test_addresses_may_come_as_lists(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("addresses", "said"),
+    ("addresses", "message"),
     [
         ([], "the list is empty; pass rows or addresses"),
         ([3], r"an address is text such as 'humaneval/12', got \[3\]"),
@@ -146,8 +146,8 @@ def test_addresses_may_come_as_lists(project: Path) -> None:
         ("Add two numbers.", "to ask your own question, put it into a file, as a row {'prompt'"),
     ],
 )
-def test_invalid_addresses_are_refused(project: Path, addresses: Any, said: str) -> None:
-    with pytest.raises(RecipeError, match=said):
+def test_invalid_addresses_are_refused(project: Path, addresses: Any, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
         collab.load("pair", model="echo", task="words").run(addresses)
 
 

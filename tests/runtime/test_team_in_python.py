@@ -1,4 +1,4 @@
-"""Teams in scripts and notebooks: made of objects, kept open, run inside a running loop."""
+"""Teams in scripts and notebooks: built from objects, kept open, used inside a running loop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = [{"prompt": "red", "answer": "RED"}, {"prompt": "blue", "answer": "RED"}]
 
 
 def make(**parts: Any) -> collab.Team:
-    """Two agents who repeat what they are told, the second one in capitals."""
+    """A team of two agents that echo their prompt; the second uses capitals."""
 
     def right(context: Any) -> float:
         return float(context.field("answer") in context.joint.text)
@@ -38,7 +38,7 @@ def make(**parts: Any) -> collab.Team:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The models that were opened."""
+    """Records the engines of opened models."""
     found: list[str] = []
     real = opening.open_model
 
@@ -114,7 +114,7 @@ def test_interrupted_wait_cancels_the_work_and_waits_for_it() -> None:
     ended = threading.Event()
 
     async def work() -> None:
-        await asyncio.sleep(0.05)  # until the caller waits
+        await asyncio.sleep(0.05)  # wait until the caller waits
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         try:
             await asyncio.sleep(60)
@@ -160,14 +160,14 @@ def test_record_is_readable_without_its_functions(
 ) -> None:
     run = str(tmp_path / "run")
     make().run(ROWS, out=run)
-    assert rewards(collab.load(run).run()) == [1.0, 0.0], "here the functions are known"
+    assert rewards(collab.load(run).run()) == [1.0, 0.0], "the functions are known in this process"
     monkeypatch.setattr("collab.given._GIVEN", {})
     with pytest.raises(RecipeError, match="passed in Python"):
         collab.load(run)
     again = collab.load(
         run, rewards=[lambda context: 0.5], settings=["team.agents.high.parser=text"]
     )
-    assert rewards(again.run()) == [0.5, 0.5], "given again, they take the place of the others"
+    assert rewards(again.run()) == [0.5, 0.5], "new functions replace the missing ones"
     runner = CliRunner()
     assert runner.invoke(app, ["show", run]).exit_code == 0
     assert runner.invoke(app, ["report", run]).exit_code == 0
@@ -231,7 +231,7 @@ def test_error_has_no_internal_context(tmp_path: Path) -> None:
 
 def test_a_protocol_or_harness_that_is_not_async_is_refused() -> None:
     def talk(turn: Any) -> None:
-        """Nobody speaks."""
+        """Do nothing."""
 
     with pytest.raises(RecipeError, match="protocol 'talk' must be `async def`"):
         make(protocol=talk).run(ROWS)

@@ -1,4 +1,4 @@
-"""A text task whose reward says when it is solved: early end, feedback, pass@k, training."""
+"""A text task whose reward decides when it is solved: early end, feedback, pass@k, training."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def recipe(parts: dict[str, Any], **top: Any) -> Recipe:
 
 def play(parts: dict[str, Any], *answers: str, **team: Any) -> Episode:
     Path("script.yaml").write_text(json.dumps({"a": answers}))
-    made = recipe(parts, model="scripted:script.yaml", team=team)
-    episode = Team(made).run("capitals/0").episode
+    task_recipe = recipe(parts, model="scripted:script.yaml", team=team)
+    episode = Team(task_recipe).run("capitals/0").episode
     assert episode.failure is None, episode.failure
     return episode
 
@@ -92,7 +92,16 @@ def test_wrong_answer_gets_feedback_and_another_turn(folder: Path) -> None:
             True,
         ),
     ],
-    ids=["unmarked", "said", "unsaid", "both", "beside", "gate", "several", "does not apply"],
+    ids=[
+        "unmarked",
+        "function solves",
+        "function fails",
+        "both",
+        "other part",
+        "gate",
+        "several",
+        "does not apply",
+    ],
 )
 def test_parts_decide_whether_the_task_is_solved(
     folder: Path, parts: dict[str, Any], answer: str, solved: bool | None
@@ -124,7 +133,7 @@ def test_text_task_is_trained_and_solved(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     model = save_tiny(tmp_path_factory.mktemp("capitals"), ("Rome", "Paris"), hidden=64, spread=0.1)
-    made = recipe(
+    task_recipe = recipe(
         EXACT,
         model={"name": str(model), "dtype": "float32", "device": "cpu"},
         sampling={"max_new_tokens": 1},
@@ -135,7 +144,7 @@ def test_text_task_is_trained_and_solved(
             "checkpoint_every": 1000,
         },
     )
-    asyncio.run(TrainingRun(made, folder / "run").run())
+    asyncio.run(TrainingRun(task_recipe, folder / "run").run())
     last = list(read_episodes(folder / "run"))[-24:]
     assert sum(len(episode.turns) == 1 and episode.solved for episode in last) > 20
     rows = [

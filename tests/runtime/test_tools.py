@@ -70,10 +70,10 @@ def fence(name: str, **arguments: Any) -> str:
 
 
 def play(project: Path, names: list[str], answers: list[Any], *settings: str) -> Episode:
-    """The agent `a` has tools and gives these answers; b says a word."""
+    """Agent `a` has tools and gives these answers; b says a word."""
     (project / "script.yaml").write_text(json.dumps({"a": answers, "b": ["Say w3."]}))
-    told = [f"agents.a.tools={json.dumps(names)}", *settings]
-    team = collab.load("pair", model="scripted:script.yaml", settings=told)
+    all_settings = [f"agents.a.tools={json.dumps(names)}", *settings]
+    team = collab.load("pair", model="scripted:script.yaml", settings=all_settings)
     return team.run("words/3").episode
 
 
@@ -82,8 +82,8 @@ def observed(episode: Episode, step: int) -> list[tuple[str, str]]:
 
 
 def test_agent_calls_tools_until_it_answers(tools: Path) -> None:
-    said = [fence("double", n=4), "So " + fence("double", n=1, times=3), "Say w3."]
-    episode = play(tools, ["tools.py:double"], said)
+    answers = [fence("double", n=4), "So " + fence("double", n=1, times=3), "Say w3."]
+    episode = play(tools, ["tools.py:double"], answers)
     assert episode.failure is None
     assert observed(episode, 1) == [("tool", "8")]
     assert observed(episode, 2) == [("tool", "8")]
@@ -95,7 +95,7 @@ def test_agent_calls_tools_until_it_answers(tools: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "expected"),
     [
         (fence("later", word="so"), '{"word":"so"}'),
         (fence("fails"), "KeyError: 'nothing there'"),
@@ -104,12 +104,12 @@ def test_agent_calls_tools_until_it_answers(tools: Path) -> None:
         (fence("halve", n=4), "there is no tool 'halve'; there is: double, later, fails"),
     ],
 )
-def test_tool_error_is_reported_to_the_agent(tools: Path, call: str, told: str) -> None:
+def test_tool_error_is_reported_to_the_agent(tools: Path, call: str, expected: str) -> None:
     names = [f"tools.py:{name}" for name in ("double", "later", "fails")]
     episode = play(tools, names, [call, "Say w3."])
     [(role, content)] = observed(episode, 1)
     assert role == "tool"
-    assert told in content
+    assert expected in content
     assert episode.reward == 1.0
 
 
@@ -121,18 +121,18 @@ def test_unreadable_call_is_reported_to_the_agent(tools: Path) -> None:
 
 
 def test_truncated_call_is_reported_to_the_agent(tools: Path) -> None:
-    begun = {"text": '```tool\n{"name": "double", "argu', "finish_reason": "length"}
-    episode = play(tools, ["tools.py:double"], [begun, "Say w3."])
-    told = "Your call of a tool was truncated at 32 tokens. Write a shorter one."
-    assert observed(episode, 1) == [("user", told)]
+    truncated = {"text": '```tool\n{"name": "double", "argu', "finish_reason": "length"}
+    episode = play(tools, ["tools.py:double"], [truncated, "Say w3."])
+    message = "Your call of a tool was truncated at 32 tokens. Write a shorter one."
+    assert observed(episode, 1) == [("user", message)]
 
 
 @pytest.mark.parametrize("call", ['```tool\n{"name": \n```', fence("fails")])
 def test_repeated_failing_call_ends_the_calls(tools: Path, call: str) -> None:
     names = ["tools.py:double", "tools.py:fails"]
     episode = play(tools, names, [call, fence("double", n=1), call, "Say w3."])
-    told = "The same call failed 2 times. Give your answer now."
-    assert observed(episode, 3)[-1] == ("user", told)
+    message = "The same call failed 2 times. Give your answer now."
+    assert observed(episode, 3)[-1] == ("user", message)
     assert episode.reward == 1.0
 
 
@@ -148,8 +148,8 @@ def test_call_does_not_count_as_an_answer(tools: Path, last: str) -> None:
 
 def test_agent_must_answer_after_its_last_call(tools: Path) -> None:
     limit = "agents.a.harness={use: tools, options: {calls: 2}}"
-    said = [fence("double", n=1) + fence("double", n=2) + fence("double", n=3), "Say w3."]
-    episode = play(tools, ["tools.py:double"], said, limit)
+    answers = [fence("double", n=1) + fence("double", n=2) + fence("double", n=3), "Say w3."]
+    episode = play(tools, ["tools.py:double"], answers, limit)
     assert observed(episode, 1) == [
         ("tool", "2"),
         ("tool", "4"),
@@ -235,7 +235,7 @@ def test_a_function_is_described_by_its_signature_and_docstring(tools: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "expected"),
     [
         ("print('so')\n1 + 1", "so\n2"),
         ("x = 3", "(nothing was printed)"),
@@ -246,9 +246,9 @@ def test_a_function_is_described_by_its_signature_and_docstring(tools: Path) -> 
         ("open('/etc/passwd').read()", "FileNotFoundError"),
     ],
 )
-def test_python_runs_in_the_sandbox(sandbox: Sandbox, code: str, told: str) -> None:
+def test_python_runs_in_the_sandbox(sandbox: Sandbox, code: str, expected: str) -> None:
     result = asyncio.run(python_tool(sandbox).answer({"code": code}, seconds=60))
-    assert told in result
+    assert expected in result
 
 
 def request_of(*messages: Message) -> Request:
@@ -258,7 +258,7 @@ def request_of(*messages: Message) -> Request:
 
 def test_tools_are_rendered_as_text_without_a_template() -> None:
     call = ToolCall(name="double", arguments={"n": 4})
-    system, user, assistant, told = fenced(
+    system, user, assistant, results = fenced(
         request_of(
             Message(role="system", content="Be brief."),
             Message(role="user", content="What is twice 4?"),
@@ -271,8 +271,8 @@ def test_tools_are_rendered_as_text_without_a_template() -> None:
     assert system.content.startswith("Be brief.\n\nYou can call tools")
     assert "\ndouble: " in system.content
     assert (user.content, assistant.content) == ("What is twice 4?", fence("double", n=4))
-    assert told.role == "user"
-    assert told.content == "Result of double:\n8\n\nResult of double:\n9\n\nAnswer now."
+    assert results.role == "user"
+    assert results.content == "Result of double:\n8\n\nResult of double:\n9\n\nAnswer now."
 
 
 def test_first_message_describes_the_tools_without_a_system_message() -> None:

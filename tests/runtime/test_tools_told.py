@@ -1,4 +1,4 @@
-"""A run says how its agents are told of tools: by the chat template, in text, or by the service."""
+"""Runs state how agents get their tools: chat template, text, or the service."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def load(project: Path, model: str) -> collab.Team:
     return collab.load("pair", task="words", model=model, settings=SETTINGS)
 
 
-@pytest.mark.parametrize(("chat", "told"), [(CHAT, "text"), (TOOL_CHAT, "template")])
-def test_record_states_how_tools_are_presented(project: Path, chat: str, told: str) -> None:
+@pytest.mark.parametrize(("chat", "form"), [(CHAT, "text"), (TOOL_CHAT, "template")])
+def test_record_states_how_tools_are_presented(project: Path, chat: str, form: str) -> None:
     team = load(project, str(save_tiny(project / "model", WORDS, chat=chat)))
     episode = team.run("words/0", out="run").episode
     assert episode.failure is None
-    assert json.loads(Path("run/run.json").read_text())["tools"] == {"a": told}
+    assert json.loads(Path("run/run.json").read_text())["tools"] == {"a": form}
 
 
 @pytest.mark.parametrize(
-    ("model", "told"),
+    ("model", "forms"),
     [
         ("anthropic:claude-sonnet-4-6", {"a": "service"}),
         ("openai:http://localhost:1/v1#m", {"a": "service"}),
@@ -41,13 +41,13 @@ def test_record_states_how_tools_are_presented(project: Path, chat: str, told: s
     ],
 )
 def test_hosted_and_prepared_models_have_a_fixed_tool_format(
-    project: Path, model: str, told: dict[str, str]
+    project: Path, model: str, forms: dict[str, str]
 ) -> None:
-    assert tool_forms(load(project, model).recipe) == told
+    assert tool_forms(load(project, model).recipe) == forms
 
 
 def test_plan_states_how_tools_are_presented(project: Path) -> None:
     recipe = load(project, "echo").recipe
     plan = asyncio.run(plan_of(*find_problems(recipe, ["words/0"])))
-    told = "tools: a calls them as text, because its model's chat template has no tools"
-    assert told in plan.outlook
+    line = "tools: a calls them as text, because its model's chat template has no tools"
+    assert line in plan.outlook

@@ -1,4 +1,4 @@
-"""What a user's function did wrong is told with its file and line, whatever it was written for."""
+"""Errors in user functions are reported with file and line, for every kind of function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of the turns after the one that solves the task."""
+"""Turns after the one that solves the task."""
 
 from __future__ import annotations
 
@@ -95,15 +95,15 @@ def test_task_solved_early_counts_as_solved_in_every_later_turn(
     folder: Path, when_solved: str
 ) -> None:
     more = 1 if when_solved == "continue" else 0
-    late = play(folder, WRONG, RIGHT, *[RIGHT] * more, turns=3, when_solved=when_solved)
-    early = play(folder, RIGHT, *[RIGHT] * 2 * more, turns=3, when_solved=when_solved)
-    never = play(folder, WRONG, WRONG, WRONG, turns=3, when_solved=when_solved)
-    assert late.solved_by_turn == (False, True, True)
-    assert early.solved_by_turn == (True, True, True)
-    assert never.solved_by_turn == (False, False, False)
-    shares = dict(solved_by_turn([late, early, never]))
+    solved_second = play(folder, WRONG, RIGHT, *[RIGHT] * more, turns=3, when_solved=when_solved)
+    solved_first = play(folder, RIGHT, *[RIGHT] * 2 * more, turns=3, when_solved=when_solved)
+    unsolved = play(folder, WRONG, WRONG, WRONG, turns=3, when_solved=when_solved)
+    assert solved_second.solved_by_turn == (False, True, True)
+    assert solved_first.solved_by_turn == (True, True, True)
+    assert unsolved.solved_by_turn == (False, False, False)
+    shares = dict(solved_by_turn([solved_second, solved_first, unsolved]))
     assert shares == {1: pytest.approx(1 / 3), 2: pytest.approx(2 / 3), 3: pytest.approx(2 / 3)}
-    found = task_values({"programs/0": [late, early, never]}, [1])
+    found = task_values({"programs/0": [solved_second, solved_first, unsolved]}, [1])
     assert found["solved.turn_1"]["programs/0"] == pytest.approx(1 / 3)
     assert found["solved.turn_3"] == found["solved"] == found["pass@1"]
 
@@ -116,4 +116,4 @@ def test_a_failed_episode_has_no_reward() -> None:
     episode = make_episode("t", 0, make_score(), make_score(), failed=True)
     assert (episode.reward, episode.joint_return, episode.solved) == (None, None, False)
     assert (episode.rewards, episode.solved_by_turn) == ((), ())
-    assert episode.turns[1].score, "the record keeps it"
+    assert episode.turns[1].score, "the record keeps the score"

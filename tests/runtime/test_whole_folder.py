@@ -1,4 +1,4 @@
-"""A run's folder carries what its recipe names: moved anywhere, it is run, replayed, trained on."""
+"""A run folder contains all that its recipe names, so it works after it was moved."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def moved_run(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run, moved to where nothing of its project is left."""
+    """A run that was moved away from its deleted project."""
     collab.load("pair", model="echo").run("words/1", out="run")
     elsewhere = tmp_path / "moved"
     elsewhere.mkdir()
@@ -91,10 +91,10 @@ def test_recipe_names_nothing_outside_the_folder(moved_run: Path) -> None:
     ids=" ".join,
 )
 def test_a_moved_folder_works(moved_run: Path, command: list[str]) -> None:
-    status, said = run(command[0], str(moved_run), *command[1:])
-    assert status == 0, said
-    status, said = run(command[0], os.path.relpath(moved_run), *command[1:])
-    assert status == 0, said
+    status, output = run(command[0], str(moved_run), *command[1:])
+    assert status == 0, output
+    status, output = run(command[0], os.path.relpath(moved_run), *command[1:])
+    assert status == 0, output
 
 
 def test_moved_folder_uses_its_own_functions(moved_run: Path) -> None:
@@ -136,22 +136,22 @@ def test_local_module_imported_inside_a_function_is_copied(project: Path) -> Non
     (project / "more" / "__init__.py").write_text("")
     (project / "more" / "deep" / "glue.py").write_text("from ..other import one\n")
     (project / "more" / "other.py").write_text("one = 1.0\n")
-    status, said = run("run", "pair", "--task", "words/0", "-m", "echo", "--out", "run")
-    assert status == 0, said
+    status, output = run("run", "pair", "--task", "words/0", "-m", "echo", "--out", "run")
+    assert status == 0, output
     for name in ("parts.py", "beside.py", "more"):
         (project / name).rename(project / f"gone-{name}")
-    status, said = run("run", "run", "--out", "again")
-    assert status == 0, said
+    status, output = run("run", "run", "--out", "again")
+    assert status == 0, output
 
 
 def test_a_team_and_a_run_with_the_same_reward_can_be_compared(project: Path) -> None:
     collab.load("pair", model="echo").run("words/1", out="first")
-    status, said = run("eval", "pair", "first", "--task", "words", "-m", "echo", "--json")
-    assert status == 0, said
+    status, output = run("eval", "pair", "first", "--task", "words", "-m", "echo", "--json")
+    assert status == 0, output
     (project / "parts.py").write_text("def right(context):\n    return 0.0\n")
-    status, said = run("eval", "pair", "first", "--task", "words", "-m", "echo")
+    status, output = run("eval", "pair", "first", "--task", "words", "-m", "echo")
     assert status == 2
-    assert "a file has changed (parts.py and first/functions/parts.py)" in said
+    assert "a file has changed (parts.py and first/functions/parts.py)" in output
 
 
 def test_paths_are_relative_to_the_file_that_names_them(
@@ -174,7 +174,9 @@ def test_paths_are_relative_to_the_file_that_names_them(
     assert recipe.task.reward.parts["right"].use == "project/tasks/scores.py:right"
     assert recipe.task.source.path == str(project / "tasks" / "words.jsonl")
     assert recipe.model.name == str(project / "answers.yaml")
-    assert recipe.team.join == "project/pieces/joins.py:join", "not beside, so in the project"
+    assert recipe.team.join == "project/pieces/joins.py:join", (
+        "it is not next to the team, so it is looked up in the project"
+    )
 
 
 def test_script_is_copied_into_the_run(project: Path, tmp_path: Path) -> None:

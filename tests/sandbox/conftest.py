@@ -1,5 +1,3 @@
-"""Shared by the tests of this folder."""
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,4 +1,4 @@
-"""The digest of what a program answered: equal values have one, whatever their depth or order."""
+"""Digests of program answers: equal values have equal digests at any depth or order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIFTS: dict[str, Callable[[object], object]] = {
 
 
 def nested(lift: Callable[[object], object], depth: int, value: object) -> object:
-    """`value` in as many whole `lift`s as a limit of `depth` allows."""
+    """Wrap `value` in as many `lift`s as a limit of `depth` allows."""
     while True:
         lifted = lift(value)
         try:

@@ -1,4 +1,4 @@
-"""Every attack of the corpus: scored as failed, in time, and leaving nothing behind."""
+"""Every attack of the corpus is scored as failed, in time, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FLAGS = {
     "time/forever/main": "time_limit",
 }
 SOME = {name for number, name in enumerate(EVERY) if number % 8 == 0} | FLAGS.keys()
-"""The attacks that are run by default; the slow tests run the others."""
+"""Attacks that run by default; the slow tests run the others."""
 ORDINARY_UID = 12345
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 CORPUS = Path("support", "attacks")
@@ -52,7 +52,7 @@ def outcomes_of(names: list[str]) -> Outcomes:
 
 
 def outcomes_of_an_unprivileged_user(step: int) -> Outcomes:
-    """Every so many of the corpus, run by such a user with a Python that such a user can read."""
+    """Run every `step`th attack as an unprivileged user with a Python that this user can read."""
     setpriv = shutil.which("setpriv")
     if os.getuid() != 0 or setpriv is None:
         pytest.skip("needs root and setpriv to become another user")
@@ -88,7 +88,7 @@ def _same_version(python: Path) -> bool:
 
 
 def _copied(folder: Path) -> Path:
-    """Our package and the corpus, where any user can read them."""
+    """Copy our package and the corpus to a place where every user can read them."""
     folder.chmod(0o755)
     unread = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(collab.__file__).parent, folder / "collab", ignore=unread)

@@ -1,4 +1,4 @@
-"""Every program of `counts`: paid no better than an honest failure, nothing left behind."""
+"""Every program of `counts` earns no more than an honest failure and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OVER_A_LIMIT = (
     "way/many_ranges",
 )
 SOME = [name for number, name in enumerate(EVERY) if number % 8 == 0 or name in OVER_A_LIMIT[::3]]
-"""The programs that are run by default; the slow tests run the others."""
+"""Programs that run by default; the slow tests run the others."""
 
 
 @pytest.fixture(scope="module")

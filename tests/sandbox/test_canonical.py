@@ -1,4 +1,4 @@
-"""All of HumanEval: right solutions pass in full, wrong variants do not."""
+"""All of HumanEval: right solutions pass fully; wrong variants do not."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def canonical(problem: Problem) -> str:
 
 
 def wrong(problem: Problem) -> str:
-    """The right solution under another name, with its answer spoilt."""
+    """The right solution under another name, with its answer changed."""
     name = problem["entry_point"]
     return f"{canonical(problem)}\n_right = {name}\ndef {name}(*a):\n    return [_right(*a)]\n"
 

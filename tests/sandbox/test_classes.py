@@ -1,4 +1,4 @@
-"""Tests of a class: what crosses, and cheats that would be paid."""
+"""Tests of a class: transferable values, and cheats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def shelf_trial(program: str) -> Trial:
 
 
 def verdict_of(sandbox: Sandbox, test: str, program: str = SOLUTION) -> Verdict:
-    """The verdict by a test whose class has the methods of the shelf, and more."""
+    """Check a program with a test of a class with the shelf's methods and more."""
     like = "class Shelf:\n" + "".join(
         f"    def {name}(self): ...\n" for name in ("add", "total", "move", "sort", "__iter__")
     )
@@ -114,7 +114,7 @@ def test_dates_and_types_are_transferred(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("test", "told"),
+    ("test", "message"),
     [
         ("assert candidate(len).total() == 0", "a value of type builtin_function_or_method"),
         ("assert candidate([candidate(1)]).total() == 0", "a value of type Shelf"),
@@ -122,9 +122,9 @@ def test_dates_and_types_are_transferred(sandbox: Sandbox) -> None:
     ],
 )
 def test_value_that_cannot_be_transferred_is_a_test_error(
-    sandbox: Sandbox, test: str, told: str
+    sandbox: Sandbox, test: str, message: str
 ) -> None:
-    with pytest.raises(SandboxError, match=told):
+    with pytest.raises(SandboxError, match=message):
         verdict_of(sandbox, test)
 
 

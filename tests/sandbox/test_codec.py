@@ -54,7 +54,7 @@ def cross(value: object) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal, and of the same types throughout."""
+    """Return whether two values are equal and have the same types at all levels."""
     if type(a) is not type(b):
         return False
     if isinstance(a, (list, tuple)):

@@ -1,4 +1,4 @@
-"""What counts as a test, seen through the sandbox."""
+"""Counting of tests, as seen through the sandbox."""
 
 from __future__ import annotations
 

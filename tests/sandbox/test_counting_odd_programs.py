@@ -1,4 +1,4 @@
-"""Programs that break off, hang or answer oddly are counted no better than wrong ones."""
+"""Programs that stop, hang or answer oddly count no better than wrong ones."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ TESTS = (
     ("while True:\n    assert f(0) == 1\n    x = f(4)\n    assert x == 5\n    break", 1, 2),
     ("i = 0\nwhile i < 9:\n    y = f(i) ** 9\n    i += 1\n    assert y == i ** 9", 3, 9),
 )
-"""Each with how many of its asserts may hold, and how many there are."""
+"""Each test with the range of passing asserts, and the number of asserts."""
 
 
 @pytest.mark.parametrize(("way", "test"), [*zip(3 * [*BREAKING_OFF], cycle(TESTS))])

@@ -1,4 +1,4 @@
-"""The same jobs have the same results, by however many workers and in whichever process."""
+"""Equal jobs give equal results, for any number of workers and in any process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process of a trial gets from the one that it is forked from."""
+"""State that a forked trial process inherits."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from collab.sandbox.client import interpreter
 
 def test_only_random_registers_a_fork_handler() -> None:
     main = (
-        "import os; asked = []; "
+        "import os; callers = []; "
         "by = lambda: sys._getframe(2).f_globals['__name__']; "
-        "os.register_at_fork = lambda **_: asked.append(by()); "
-        "from jail.preload import preload; preload(); print(asked)"
+        "os.register_at_fork = lambda **_: callers.append(by()); "
+        "from jail.preload import preload; preload(); print(callers)"
     )
     done = subprocess.run(interpreter(main), capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['random']"
@@ -27,10 +27,10 @@ def test_program_and_test_have_separate_randomness_in_every_trial() -> None:
         "import random\n\ndef check(candidate):\n    theirs = candidate()\n"
         "    assert theirs != random.random()\n    return str(theirs)\n"
     )
-    drawn = Trial(program=program, entry_point="f", test=test)
+    trial = Trial(program=program, entry_point="f", test=test)
     with_one = Sandbox(SandboxSpec(workers=1))
     try:
-        verdicts = [asyncio.run(with_one.check(drawn)) for _ in range(2)]
+        verdicts = [asyncio.run(with_one.check(trial)) for _ in range(2)]
     finally:
         with_one.close()
     assert all(verdict.passed for verdict in verdicts)

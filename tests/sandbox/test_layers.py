@@ -1,4 +1,4 @@
-"""Each layer alone: its probes break through without it, and do not with it."""
+"""Each layer by itself: its probes succeed without it and fail with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_each_layer_alone_blocks_its_probes(layer: str) -> None:
 @pytest.mark.parametrize("layer", NAMES)
 def test_without_the_layer_every_probe_breaks_through(layer: str) -> None:
     if layer == "uid" and os.getuid() != 0:
-        pytest.skip("an ordinary user has nothing to lose here")
+        pytest.skip("needs root, because an ordinary user has no privileges to drop")
     expected = [p.name for p in PROBES if p.layer == layer]
     assert probe(layer, on=False) == {"broke": expected, "held": []}
 
@@ -52,7 +52,7 @@ def test_the_filter_fits_the_kernel_and_returns_on_every_path(machine: str) -> N
 
 
 def filtered(code: bytes, nr: int, arch: int) -> int:
-    """What the filter returns for a call without arguments, worked out as the kernel does."""
+    """Evaluate the filter for a call without arguments like the kernel does."""
     data = struct.pack("=IIQ6Q", nr, arch, 0, *[0] * 6)
     program = list(struct.iter_unpack("=HBBI", code))
     at = word = 0
@@ -137,4 +137,6 @@ def test_warm_up_trial_passes() -> None:
     verdict = run_trial()
     assert verdict["passed"], verdict
     assert verdict["tests"] == {"passed": 4, "total": 4}
-    assert all(check["answer"] for check in verdict["checks"]), "as in a trial: what was answered"
+    assert all(check["answer"] for check in verdict["checks"]), (
+        "answers are recorded like in a trial"
+    )

@@ -1,4 +1,4 @@
-"""Starting, cancelling, losing and closing: no process stays, and the next trial works."""
+"""Starting, canceling, losing and closing: no process remains, and the next trial works."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from collab.sandbox import Sandbox, Trial
 from collab.sandbox.jail import supervisor
 
 PATIENCE = 60.0
-"""Seconds that end a wait which a busy machine may draw out, and which else would never end."""
+"""Time limit in seconds for a wait that could otherwise last forever; long for busy machines."""
 SLOW = "def f(n):\n    while True: pass\n"
 
 
 def have_ended(pids: set[int], seconds: float = 2.0) -> bool:
-    """Whether all of the processes are gone, or are within a moment."""
+    """Return whether all processes end within `seconds`."""
     deadline = time.monotonic() + seconds
     while any(map(runs, pids)):
         if time.monotonic() > deadline:
@@ -35,7 +35,7 @@ def have_ended(pids: set[int], seconds: float = 2.0) -> bool:
 
 
 def runs(pid: int) -> bool:
-    """Whether the process is there, and not just waiting for init to take note of its end."""
+    """Return whether the process is running, rather than a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -252,7 +252,7 @@ asyncio.run(main())
 
 
 def test_system_without_isolation_is_refused_with_the_remedy() -> None:
-    # Within a user namespace of its own, so that no one else is affected.
+    # In a separate user namespace, so nothing else is affected.
     code = (
         "import sys; sys.path[:0] = sys.argv[1:3]\n"
         "from collab.sandbox.jail.layers import linux\n"

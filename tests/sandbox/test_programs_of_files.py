@@ -1,4 +1,4 @@
-"""Programs of several files run in the jail as others do, from memory."""
+"""Programs of several files run in the jail like others, from memory."""
 
 import asyncio
 import re
@@ -47,7 +47,7 @@ def test_files_import_each_other(sandbox: Sandbox, program: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "told"),
+    ("program", "message"),
     [
         (HELPER + HELPER + MAIN, "'shapes/area.py' occurs twice"),
         ("# file: ../a.py\n" + MAIN, "not a file name"),
@@ -59,23 +59,25 @@ def test_files_import_each_other(sandbox: Sandbox, program: str) -> None:
     ],
 )
 def test_invalid_file_program_is_an_ordinary_failure(
-    sandbox: Sandbox, program: str, told: str
+    sandbox: Sandbox, program: str, message: str
 ) -> None:
     verdict = verdict_of(sandbox, program)
     assert (verdict.passed, verdict.tests.passed) == (False, 0)
-    assert re.search(told, verdict.error or ""), verdict.error
+    assert re.search(message, verdict.error or ""), verdict.error
     assert verdict_of(sandbox, HELPER + MAIN).passed
 
 
 @pytest.mark.parametrize("head", ["", "# file: main.py\n"])
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [("import json; json.loads('{')", "JSONDecodeError"), ("x = 'LONE'", "UnicodeEncodeError")],
 )
-def test_load_error_names_no_local_file(sandbox: Sandbox, head: str, line: str, told: str) -> None:
+def test_load_error_names_no_local_file(
+    sandbox: Sandbox, head: str, line: str, message: str
+) -> None:
     program = f"{head}{line}\n".replace("LONE", "\ud800")
     error = verdict_of(sandbox, program).error or ""
-    assert told in error
+    assert message in error
     assert "/" not in error, error
 
 

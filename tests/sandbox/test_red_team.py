@@ -1,4 +1,4 @@
-"""A fresh reader's programs: none earns more than an honest failure, and none leaves anything."""
+"""An outside red team's programs earn no more than an honest failure and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def share(outcome: dict[str, Any]) -> float:
 
 
 async def verdicts(*pairs: tuple[str, str]) -> list[Verdict]:
-    """One for each program and test, run at the same time."""
+    """Run pairs of program and test at the same time; return their verdicts."""
     async with Sandbox(SPEC) as sandbox:
         return await asyncio.gather(*(sandbox.check(trial(p, TESTS[t])) for p, t in pairs))
 
@@ -42,7 +42,7 @@ def outcomes() -> dict[str, Outcomes]:
 
 
 def outcomes_of(step: int) -> dict[str, Outcomes]:
-    """By test, each of which every so many of the programs run against, a program one of them."""
+    """Run every `step`th program of each test; return the outcomes by test and program."""
     programs, marked = list(ways().items()), list(marks(True).items())
     test_of = {
         name: test for n, test in enumerate(TESTS) for name, _ in programs[n :: len(TESTS)][::step]
@@ -93,7 +93,7 @@ def check_nothing_left(outcomes: dict[str, Outcomes], at_least: int) -> None:
 
 @pytest.mark.parametrize("mark", one_in(2, SHARED))
 def test_concurrent_trials_cannot_see_each_other(honest: dict[str, float], mark: str) -> None:
-    """One leaves its mark and stays; the other comes while it is there."""
+    """One program leaves its mark and stays; the other runs meanwhile."""
     stays = marks(True)[mark] + "\nimport time\ntime.sleep(0.4)\n"
     finds = "import time\ntime.sleep(0.2)\n" + marks(False)[mark]
     _, found = asyncio.run(verdicts((stays, "helpers within"), (finds, "helpers within")))

@@ -1,4 +1,4 @@
-"""Which asserts can depend on the candidate; the others give no marks."""
+"""Asserts that can depend on the candidate; the others give no points."""
 
 from __future__ import annotations
 

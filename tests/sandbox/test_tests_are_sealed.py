@@ -1,4 +1,4 @@
-"""A test may come from anywhere: it runs sealed too, and what it prints goes nowhere."""
+"""Tests may come from anywhere, so they also run sealed, and their output is dropped."""
 
 from __future__ import annotations
 
@@ -127,14 +127,14 @@ def check(candidate):
     assert all(pipe for _, pipe, *_ in x)
     raise ValueError([y[2:] for y in x])
 """
-    seen: list[set[tuple[int, int]]] = []
+    pipes: list[set[tuple[int, int]]] = []
     for _ in range(2):
         verdict = run(sandbox, test, INODES)
         assert [check.held for check in verdict.checks] == [True, True]
-        seen.append(set(ast.literal_eval(str(verdict.error).removeprefix("ValueError: "))))
-    assert not seen[0] & seen[1]
+        pipes.append(set(ast.literal_eval(str(verdict.error).removeprefix("ValueError: "))))
+    assert not pipes[0] & pipes[1]
     null = Path(os.devnull).stat()
-    assert (null.st_dev, null.st_ino) not in seen[0]
+    assert (null.st_dev, null.st_ino) not in pipes[0]
 
 
 def test_program_cannot_change_the_assert_counts(sandbox: Sandbox) -> None:

@@ -1,4 +1,4 @@
-"""Treatments: one function of a program gives other values, and is else what it was."""
+"""Treatments: one function of a program returns other values; nothing else changes."""
 
 from __future__ import annotations
 
@@ -187,9 +187,9 @@ def test_equal_answers_have_equal_digests_in_any_order(sandbox: Sandbox) -> None
 
 def test_only_the_function_on_the_given_lines_is_changed(sandbox: Sandbox) -> None:
     program = "def aux(x):\n return 0\ndef aux(x):\n return x\ndef f(x):\n return aux(x)"
-    for lines, kept in ((None, False), ((1, 2), True), ((3, 4), False)):
+    for lines, passes in ((None, False), ((1, 2), True), ((3, 4), False)):
         test = "assert candidate(4) == 4"
-        assert judged(sandbox, program, test, values="other", lines=lines).passed is kept
+        assert judged(sandbox, program, test, values="other", lines=lines).passed is passes
     assert not judged(sandbox, program, test, values="true", lines=(5, 6)).loaded
 
 

@@ -1,4 +1,4 @@
-"""Serving needs an extra; without it there is nothing to look at here."""
+"""Skip these tests without the extra for serving."""
 
 from __future__ import annotations
 

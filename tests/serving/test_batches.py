@@ -1,4 +1,4 @@
-"""A model that answers whole batches is asked by all clients at once."""
+"""A model that answers batches gets the requests of all clients at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REVISED = {"agents": {"one": {"prompt": "{{ task.prompt }}", "revise": "Again."}
 
 
 class Slow(Talker):
-    """Takes as long for a batch as for one request."""
+    """Needs the same time for a batch as for one request."""
 
     batching: Batching = "static"
 
@@ -111,7 +111,7 @@ async def wait_until(true: Callable[[], bool]) -> None:
 def test_a_batch_that_nobody_waits_for_is_cancelled() -> None:
     model = Slow(holding=True)
     with Server(recipe(DUO), model=model) as server:
-        for _ in range(2):  # the model is free for the next one
+        for _ in range(2):  # the model is free for the next batch
             with pytest.raises(httpx.ReadTimeout):
                 httpx.post(
                     f"{server.url}{CHAT}",
@@ -130,9 +130,9 @@ def test_failed_batch_fails_its_requests_but_not_the_next_batch() -> None:
 
     with Server(recipe(SOLO), model=Breaks()) as server:
         broken = asyncio.run(ask_all(server, "abc", model="solo"))
-        whole = asyncio.run(ask_all(server, "abc", model="solo"))
+        working = asyncio.run(ask_all(server, "abc", model="solo"))
     assert {answer.json()["error"]["code"] for answer in broken} == {"ModelError"}
-    assert {answer.status_code for answer in whole} == {200}
+    assert {answer.status_code for answer in working} == {200}
 
 
 def test_defaults_match_those_of_a_run() -> None:

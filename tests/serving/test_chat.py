@@ -1,4 +1,4 @@
-"""Chat completions of teams, asked for by OpenAI's own client over a real socket."""
+"""Chat completions of teams, requested by OpenAI's own client over a real socket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from support.served import DUO, SOLO, Server, Talker, recipe
 
 if TYPE_CHECKING:
-    import openai  # which takes seconds; workers without these tests do without
+    import openai  # slow import; workers without these tests skip it
     from openai.types.chat import ChatCompletionMessageParam as Message
 
 ASKED: list[Message] = [{"role": "user", "content": "What is two and two?"}]
@@ -27,8 +27,8 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[openai.OpenAI]:
-    with server.client() as made:
-        yield made
+    with server.client() as openai_client:
+        yield openai_client
 
 
 def test_teams_are_listed_as_models(client: openai.OpenAI) -> None:
@@ -37,8 +37,8 @@ def test_teams_are_listed_as_models(client: openai.OpenAI) -> None:
 
 
 def test_the_joint_answer_is_the_content(client: openai.OpenAI) -> None:
-    made = client.chat.completions.create(model="duo", messages=ASKED, seed=3)
-    [choice] = made.choices
+    completion = client.chat.completions.create(model="duo", messages=ASKED, seed=3)
+    [choice] = completion.choices
     assert choice.message.content == f"{AUX}\n\n{MAIN}\n"
     assert choice.finish_reason == "stop"
     reasoning = f"aux:\n{AUX}\n\nmain:\n{MAIN}"
@@ -47,24 +47,24 @@ def test_the_joint_answer_is_the_content(client: openai.OpenAI) -> None:
 
 
 def test_response_includes_what_each_agent_wrote(client: openai.OpenAI) -> None:
-    made = client.chat.completions.create(model="duo", messages=ASKED, seed=3)
-    reason = (made.model_extra or {})["collab"]
+    completion = client.chat.completions.create(model="duo", messages=ASKED, seed=3)
+    reason = (completion.model_extra or {})["collab"]
     assert (reason["team"], reason["seed"], reason["warnings"]) == ("duo", 3, [])
     assert [(a["name"], a["turn"], a["text"]) for a in reason["agents"]] == [
         ("aux", 0, AUX),
         ("main", 0, MAIN),
     ]
     assert reason["agents"][1]["artifact"] == MAIN
-    assert made.usage
+    assert completion.usage
     words = len(AUX.split(" ")) + len(MAIN.split(" "))
-    assert (made.usage.prompt_tokens, made.usage.completion_tokens) == (14, words)
-    assert made.usage.total_tokens == 14 + words
+    assert (completion.usage.prompt_tokens, completion.usage.completion_tokens) == (14, words)
+    assert completion.usage.total_tokens == 14 + words
     assert sum(a["usage"]["completion_tokens"] for a in reason["agents"]) == words
 
 
 @pytest.mark.parametrize("model", ["duo", "solo"])
 def test_streamed_chunks_add_up_to_the_whole_answer(client: openai.OpenAI, model: str) -> None:
-    whole = client.chat.completions.create(model=model, messages=ASKED, seed=1)
+    complete = client.chat.completions.create(model=model, messages=ASKED, seed=1)
     chunks = list(
         client.chat.completions.create(
             model=model,
@@ -76,13 +76,13 @@ def test_streamed_chunks_add_up_to_the_whole_answer(client: openai.OpenAI, model
     )
     deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
     assert deltas[0].role == "assistant"
-    assert "".join(d.content or "" for d in deltas) == whole.choices[0].message.content
+    assert "".join(d.content or "" for d in deltas) == complete.choices[0].message.content
     reasoning = "".join((d.model_extra or {}).get("reasoning", "") for d in deltas)
-    assert reasoning == (whole.choices[0].message.model_extra or {}).get("reasoning", "")
+    assert reasoning == (complete.choices[0].message.model_extra or {}).get("reasoning", "")
     assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
-    assert chunks[-1].usage == whole.usage
+    assert chunks[-1].usage == complete.usage
     assert not any(chunk.usage for chunk in chunks[:-1])
-    assert len(deltas) > 5, "it is told as it is written"
+    assert len(deltas) > 5, "the answer is streamed in pieces"
 
 
 def test_the_bytes_of_a_stream(server: Server) -> None:
@@ -111,28 +111,28 @@ def test_max_tokens_applies_per_agent_and_only_lowers_the_limit(server: Server) 
         client.chat.completions.create(model="duo", messages=ASKED, max_completion_tokens=10**6)
     assert cut.choices[0].finish_reason == "length"
     assert cut.choices[0].message.content == "aux says:\n\nmain says:\n"
-    assert server.model.asked[-1].sampling.max_new_tokens == 256
+    assert server.model.requests[-1].sampling.max_new_tokens == 256
 
 
 def test_ignored_settings_are_noted(client: openai.OpenAI) -> None:
-    made = client.chat.completions.create(
+    completion = client.chat.completions.create(
         model="duo", messages=ASKED, temperature=0.1, frequency_penalty=1, user="me", store=False
     )
-    noted = (made.model_extra or {})["collab"]["warnings"]
+    noted = (completion.model_extra or {})["collab"]["warnings"]
     assert noted == ["frequency_penalty was ignored", "temperature was ignored"]
 
 
 def test_a_server_may_let_requests_choose_the_temperature() -> None:
     with Server(recipe(SOLO), allow_sampling=True) as server, server.client() as client:
         client.chat.completions.create(model="solo", messages=ASKED, temperature=0.1)
-        assert server.model.asked[0].sampling.temperature == 0.1
+        assert server.model.requests[0].sampling.temperature == 0.1
 
 
 def test_same_seed_gives_the_same_request_seed(server: Server) -> None:
     with server.client() as client:
         for seed in (5, 5, 6):
             client.chat.completions.create(model="solo", messages=ASKED, seed=seed)
-    seeds = [request.seed for request in server.model.asked[-3:]]
+    seeds = [request.seed for request in server.model.requests[-3:]]
     assert seeds[0] == seeds[1] != seeds[2]
 
 
@@ -140,7 +140,7 @@ def test_system_messages_precede_the_text(server: Server) -> None:
     messages: list[Message] = [{"role": "system", "content": "Be short."}, *ASKED]
     with server.client() as client:
         client.chat.completions.create(model="solo", messages=messages)
-    [message] = server.model.asked[-1].messages
+    [message] = server.model.requests[-1].messages
     assert message.content == "Be short.\n\nWhat is two and two?"
 
 
@@ -162,16 +162,18 @@ def test_conversation_is_refused_if_no_template_reads_it(client: openai.OpenAI) 
 def test_a_conversation_may_be_joined() -> None:
     with Server(recipe(SOLO), history="join") as server, server.client() as client:
         client.chat.completions.create(model="solo", messages=EARLIER)
-        [message] = server.model.asked[0].messages
+        [message] = server.model.requests[0].messages
     assert message.content == "User: Hello.\n\nAssistant: Good day.\n\nWhat is two and two?"
 
 
 def test_a_template_may_read_the_conversation() -> None:
-    prompt = "{% for said in task.conversation %}{{ said.content }} {% endfor %}{{ task.prompt }}"
+    prompt = (
+        "{% for message in task.conversation %}{{ message.content }} {% endfor %}{{ task.prompt }}"
+    )
     team = {**SOLO, "agents": {"one": {"prompt": prompt}}}
     with Server(recipe(team)) as server, server.client() as client:
         client.chat.completions.create(model="solo", messages=EARLIER)
-        [message] = server.model.asked[0].messages
+        [message] = server.model.requests[0].messages
     assert message.content == "Hello. Good day. What is two and two?"
 
 
@@ -180,9 +182,9 @@ def test_extra_fields_are_passed_to_the_templates() -> None:
 
     team = {**SOLO, "agents": {"one": {"prompt": "{{ task.prompt }} in {{ task.language }}"}}}
     with Server(recipe(team)) as server, server.client() as client:
-        given = {"collab": {"fields": {"language": "Welsh"}}}
-        made = client.chat.completions.create(model="solo", messages=ASKED, extra_body=given)
-        assert made.choices[0].message.content == "one says: What is two and two? in Welsh\n"
+        extra = {"collab": {"fields": {"language": "Welsh"}}}
+        completion = client.chat.completions.create(model="solo", messages=ASKED, extra_body=extra)
+        assert completion.choices[0].message.content == "one says: What is two and two? in Welsh\n"
         with pytest.raises(openai.BadRequestError, match="'language'") as caught:
             client.chat.completions.create(model="solo", messages=ASKED)
     assert (caught.value.code, caught.value.param) == ("missing_field", "collab.fields.language")
@@ -192,14 +194,14 @@ def test_adapters_of_the_agents_are_used() -> None:
     agents = {name: {**spec, "adapter": f"/a/{name}"} for name, spec in DUO["agents"].items()}
     with Server(recipe({**DUO, "agents": agents})) as server, server.client() as client:
         client.chat.completions.create(model="duo", messages=ASKED)
-        assert [r.adapter for r in server.model.asked] == ["/a/aux", "/a/main"]
+        assert [r.adapter for r in server.model.requests] == ["/a/aux", "/a/main"]
 
 
 def test_details_may_be_left_out() -> None:
     with Server(recipe(DUO), details=False) as server, server.client() as client:
-        made = client.chat.completions.create(model="duo", messages=ASKED)
+        completion = client.chat.completions.create(model="duo", messages=ASKED)
         chunks = list(client.chat.completions.create(model="duo", messages=ASKED, stream=True))
-    assert "collab" not in (made.model_extra or {})
+    assert "collab" not in (completion.model_extra or {})
     assert not any("collab" in (chunk.model_extra or {}) for chunk in chunks)
 
 
@@ -215,8 +217,8 @@ def test_failed_episode_is_an_error_without_internal_details() -> None:
 
 
 def test_agent_prefix_is_streamed_first() -> None:
-    given = {**SOLO, "agents": {"one": {**SOLO["agents"]["one"], "prefix": "Well,"}}}
-    with Server(recipe(given)) as server, server.client() as client:
+    team = {**SOLO, "agents": {"one": {**SOLO["agents"]["one"], "prefix": "Well,"}}}
+    with Server(recipe(team)) as server, server.client() as client:
         chunks = list(client.chat.completions.create(model="solo", messages=ASKED, stream=True))
     contents = [c.choices[0].delta.content or "" for c in chunks if c.choices]
     assert contents[:3] == ["", "Well,one", " says:"]

@@ -1,4 +1,4 @@
-"""Every refusal by its real cause."""
+"""Every refusal states its real cause."""
 
 from __future__ import annotations
 
@@ -160,16 +160,16 @@ def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> 
 
     from collab.serving import guard
 
-    seen = []
+    keys = []
     compare = hmac.compare_digest
 
     def watched(given: bytes, key: bytes) -> bool:
-        seen.append(key)
+        keys.append(key)
         return compare(given, key)
 
     monkeypatch.setattr(hmac, "compare_digest", watched)
     assert guard._opens(Headers({"authorization": "bearer one"}), ("one", "two"))
-    assert seen == [b"one", b"two"], "also after a key that is right"
+    assert keys == [b"one", b"two"], "all keys are compared, even after a match"
 
 
 def test_settings_repr_hides_the_keys() -> None:
@@ -243,7 +243,7 @@ def test_no_json_brings_the_server_down(http: httpx.Client, path: str, body: Any
     kind = {"content-type": "application/json"}
     answer = http.post(f"/v1/{path}", content=reason, headers=kind)
     if path == "responses" and isinstance(body, dict) and isinstance(body.get("input"), str):
-        assert answer.status_code < 500  # it may be a request after all
+        assert answer.status_code < 500  # it may be a valid request
         return
     assert 400 <= answer.status_code < 500, answer.text
     assert "Traceback" not in answer.text

@@ -1,4 +1,4 @@
-"""What fails in an episode is told to the client by its real cause."""
+"""Failures in an episode are reported to the client with their real cause."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_episode_beyond_the_time_limit_times_out() -> None:
 
 
 class Corrected(Talker):
-    """Records another text than it streamed."""
+    """Records another text than it streams."""
 
     async def generate(self, requests: Any, progress: Any = None) -> Any:
         actions = await super().generate(requests, progress)
@@ -68,10 +68,10 @@ def test_error_after_the_stream_began_ends_the_stream() -> None:
         Server(recipe(SOLO), model=Talker(after=1, holding=True), seconds=0.5) as server,
         server.client() as client,
     ):
-        asked: Any = {"model": "solo", "messages": [USER], "stream": True}
-        chunks = client.chat.completions.create(**asked)
-        heard = [next(chunks).choices[0].delta.content for _ in range(2)]
+        parameters: Any = {"model": "solo", "messages": [USER], "stream": True}
+        chunks = client.chat.completions.create(**parameters)
+        received = [next(chunks).choices[0].delta.content for _ in range(2)]
         with pytest.raises(openai.APIError, match="no answer within") as caught:
             next(chunks)
-        assert heard == ["", "one"]
+        assert received == ["", "one"]
         assert caught.value.code == "timeout"

@@ -1,4 +1,4 @@
-"""A served team behind the Agents SDK and LangChain, where they are installed."""
+"""A served team used by the Agents SDK and LangChain, if installed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ ANSWER = "aux says: Help with: A post.\n\nmain says: Answer: A post.\n"
 
 @pytest.mark.parametrize("api", ["responses", "chat"])
 def test_the_agents_sdk(api: str) -> None:
-    pytest.importorskip(
-        "agents.run", reason="needs openai-agents"
-    )  # there is a folder tests/agents
+    pytest.importorskip("agents.run", reason="needs openai-agents")  # tests/agents also exists
     agents = import_module("agents")
     openai = pytest.importorskip("openai", reason="needs openai")
     agents.set_tracing_disabled(True)

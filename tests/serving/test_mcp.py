@@ -1,4 +1,4 @@
-"""Teams as tools, called by MCP's own client over HTTP and over stdin and stdout."""
+"""Teams as tools, called by MCP's own client over HTTP and over stdio."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from collab.serving.service import Service
 from collab.serving.settings import Settings
 
 if TYPE_CHECKING:
-    from mcp import ClientSession  # which takes seconds; workers without these tests do without
+    from mcp import ClientSession  # slow import; workers without these tests skip it
 
 
 @asynccontextmanager
@@ -38,16 +38,16 @@ async def over_http(server: Server) -> AsyncIterator[ClientSession]:
 
 
 def test_each_team_is_a_tool_and_answers() -> None:
-    told: list[str] = []
+    progress_messages: list[str] = []
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
-        told.append(f"{progress:g} {message}")
+    async def record(progress: float, total: float | None, message: str | None) -> None:
+        progress_messages.append(f"{progress:g} {message}")
 
     async def ask() -> Any:
         async with over_http(server) as session:
             tools = (await session.list_tools()).tools
             given = {"prompt": "Hello."}
-            return tools, await session.call_tool("duo", given, progress_callback=hear)
+            return tools, await session.call_tool("duo", given, progress_callback=record)
 
     with Server(recipe(DUO), recipe(SOLO), mcp=True) as server:
         tools, result = asyncio.run(ask())
@@ -56,7 +56,7 @@ def test_each_team_is_a_tool_and_answers() -> None:
     answer = "aux says: Help with: Hello.\n\nmain says: Answer: Hello.\n"
     assert result.content[0].text == result.structured_content["answer"] == answer
     assert [agent["name"] for agent in result.structured_content["agents"]] == ["aux", "main"]
-    assert told == ["1 aux has answered", "2 main has answered"]
+    assert progress_messages == ["1 aux has answered", "2 main has answered"]
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_a_call_is_cancelled_when_its_client_leaves() -> None:
 
     asyncio.run(asyncio.wait_for(leave(), 10))
     assert (talker.cancelled, service.lanes.is_idle) == (1, True)
-    told = service.metrics.text().decode()
-    assert 'request_failure_total{team="solo",type="client left"} 1.0' in told
+    metrics = service.metrics.text().decode()
+    assert 'request_failure_total{team="solo",type="client left"} 1.0' in metrics
 
 
 def test_two_teams_with_the_same_tool_name_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Room for some, a queue for some more, and an end for all: also when a client leaves."""
+"""Limits on running and waiting requests, shutdown, and clients that leave."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def body(text: str = "Hello.", **more: Any) -> dict[str, Any]:
 def until(true: Callable[[], bool], seconds: float = 10) -> None:
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end, "it did not come about"
+        assert time.monotonic() < end, "the condition did not become true"
         time.sleep(0.01)
 
 
@@ -45,30 +45,30 @@ def test_request_beyond_the_queue_is_refused_and_order_is_kept() -> None:
         talker.go()
         assert (first.result().status_code, second.result().status_code) == (200, 200)
         until(lambda: server.lanes.is_idle)
-        assert [request.messages[0].content for request in talker.asked] == ["first", "second"]
+        assert [request.messages[0].content for request in talker.requests] == ["first", "second"]
 
 
 @pytest.mark.parametrize("when", ["plain", "before the first word", "in the middle"])
 def test_an_episode_ends_when_its_client_leaves(when: str) -> None:
     talker = Talker(holding=True, after=2 if when == "in the middle" else 0)
     with Server(recipe(DUO), model=talker, ping_seconds=60.0) as server:
-        asked = {**body(), "model": "duo", "stream": when != "plain"}
+        request = {**body(), "model": "duo", "stream": when != "plain"}
 
         async def leave() -> None:
             async with httpx.AsyncClient(base_url=server.url) as client:
-                asking = asyncio.create_task(hear(client))
-                while talker.under_way < 2 or (when == "in the middle" and not heard):
+                asking = asyncio.create_task(read(client))
+                while talker.under_way < 2 or (when == "in the middle" and not received):
                     await asyncio.sleep(0.01)
                 asking.cancel()
                 await asyncio.gather(asking, return_exceptions=True)
 
-        async def hear(client: httpx.AsyncClient) -> None:
+        async def read(client: httpx.AsyncClient) -> None:
             url = "/v1/chat/completions"
-            async with client.stream("POST", url, json=asked, timeout=20) as answer:
+            async with client.stream("POST", url, json=request, timeout=20) as answer:
                 async for line in answer.aiter_lines():
-                    heard.append(line)
+                    received.append(line)
 
-        heard: list[str] = []
+        received: list[str] = []
         asyncio.run(asyncio.wait_for(leave(), 20))
         until(lambda: talker.under_way == 0, 2)
         assert talker.cancelled == 2
@@ -88,7 +88,7 @@ def test_client_leaving_the_queue_is_removed() -> None:
         until(lambda: server.lanes.waiting == 0)
         talker.go()
         assert first.result().status_code == 200
-        assert len(talker.asked) == 1
+        assert len(talker.requests) == 1
 
 
 def test_silent_stream_sends_keep_alive_comments() -> None:
@@ -100,11 +100,11 @@ def test_silent_stream_sends_keep_alive_comments() -> None:
         ) as answer,
     ):
         lines = answer.iter_lines()
-        heard = [next(lines) for _ in range(6)]
+        received = [next(lines) for _ in range(6)]
         talker.go()
         rest = list(lines)
-    assert json.loads(heard[0].removeprefix("data: "))["choices"][0]["delta"]["role"]
-    assert heard[2] == heard[4] == ": still working"
+    assert json.loads(received[0].removeprefix("data: "))["choices"][0]["delta"]["role"]
+    assert received[2] == received[4] == ": still working"
     assert rest[-2:] == ["data: [DONE]", ""]
 
 
@@ -113,7 +113,7 @@ def test_running_requests_finish_before_shutdown() -> None:
     with ThreadPoolExecutor() as pool:
         with Server(recipe(SOLO), model=talker, drain=20) as server:
             service = server.app.service  # type: ignore[union-attr]
-            asked = pool.submit(server.ask)
+            pending = pool.submit(server.ask)
             until(lambda: talker.under_way == 1)
             service.drain()
             refused = server.ask()
@@ -121,7 +121,7 @@ def test_running_requests_finish_before_shutdown() -> None:
             assert httpx.get(f"{server.url}/ready").status_code == 503
             assert httpx.get(f"{server.url}/health").status_code == 200
             talker.go()
-            assert asked.result().status_code == 200
+            assert pending.result().status_code == 200
         assert talker.cancelled == 0
 
 
@@ -129,9 +129,9 @@ def test_unfinished_request_is_canceled_at_shutdown_with_an_error() -> None:
     talker = Talker(holding=True)
     with ThreadPoolExecutor() as pool:
         with Server(recipe(SOLO), model=talker) as server:
-            asked = pool.submit(server.ask)
+            pending = pool.submit(server.ask)
             until(lambda: talker.under_way == 1)
-        answer = asked.result()
+        answer = pending.result()
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "engine_unavailable")
     assert (talker.cancelled, talker.under_way) == (1, 0)
 
@@ -140,8 +140,8 @@ def test_counters_use_the_prometheus_format() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
     with Server(recipe(DUO)) as server:
-        asked = {**body(), "model": "duo", "stream": True}
-        httpx.post(f"{server.url}/v1/chat/completions", json=asked, timeout=20)
+        request = {**body(), "model": "duo", "stream": True}
+        httpx.post(f"{server.url}/v1/chat/completions", json=request, timeout=20)
         httpx.post(f"{server.url}/v1/chat/completions", json={**body("x"), "n": 3, "model": "duo"})
         text = httpx.get(f"{server.url}/metrics").text
     samples = {
@@ -159,10 +159,10 @@ def test_counters_use_the_prometheus_format() -> None:
 
 
 def samples_of(server: Server) -> dict[str, float]:
-    """The counters that are about requests, by their line's head."""
+    """Request counters, by the start of their lines."""
     lines = httpx.get(f"{server.url}/metrics").text.splitlines()
-    message = [line.removeprefix("collab:").rsplit(" ", 1) for line in lines if line[0] != "#"]
-    return {name: float(value) for name, value in message}
+    rows = [line.removeprefix("collab:").rsplit(" ", 1) for line in lines if line[0] != "#"]
+    return {name: float(value) for name, value in rows}
 
 
 FIRST = 'time_to_first_chunk_seconds_%s{team="solo"}'
@@ -183,16 +183,16 @@ def test_time_to_first_chunk_includes_the_wait_and_ignores_pings() -> None:
         assert ": still working" in first.result().text
         assert second.result().status_code == 200
         message = samples_of(server)
-        assert message[FIRST % "count"] == 2, "a ping is no chunk"
-        assert message[FIRST % "sum"] >= 0.8, "each of them waited"
+        assert message[FIRST % "count"] == 2, "a ping does not count as a chunk"
+        assert message[FIRST % "sum"] >= 0.8, "both requests waited"
 
 
 def test_many_concurrent_requests_leave_nothing_behind() -> None:
     with Server(recipe(DUO), concurrency=4, queue=64) as server, ThreadPoolExecutor(8) as pool:
-        asked = {**body(), "model": "duo", "stream": True}
+        request = {**body(), "model": "duo", "stream": True}
         url = f"{server.url}/v1/chat/completions"
         with httpx.Client(timeout=60) as client:
-            answers = list(pool.map(lambda _: client.post(url, json=asked), range(40)))
+            answers = list(pool.map(lambda _: client.post(url, json=request), range(40)))
         assert {answer.status_code for answer in answers} == {200}
         assert {answer.text.count("[DONE]") for answer in answers} == {1}
         until(lambda: server.lanes.is_idle)
@@ -200,7 +200,7 @@ def test_many_concurrent_requests_leave_nothing_behind() -> None:
 
 
 def unread(server: Server, **more: Any) -> socket.socket:
-    """A client that asks and never reads."""
+    """Connect a client that sends a request and never reads."""
     client = socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))
     sent = json.dumps(body(**more)).encode()
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(sent)}\r\n"
@@ -214,7 +214,7 @@ def test_client_that_does_not_read_does_not_block_others() -> None:
         Server(recipe(SOLO), model=talker, client_seconds=0.5, concurrency=1, queue=0) as server,
         unread(server),
     ):
-        until(lambda: len(talker.asked) == 1 and server.lanes.is_idle)
+        until(lambda: len(talker.requests) == 1 and server.lanes.is_idle)
         assert server.ask().status_code == 200
 
 
@@ -224,8 +224,8 @@ def test_unread_answer_is_not_counted_as_a_success() -> None:
         Server(recipe(SOLO), model=talker, client_seconds=0.3) as server,
         unread(server, stream=True),
     ):
-        left = 'request_failure_total{team="solo",type="client left"}'
-        until(lambda: left in samples_of(server))
-        message = samples_of(server)
-    assert message[left] == 1
-    assert not [name for name in message if name.startswith("request_success_total")]
+        failure = 'request_failure_total{team="solo",type="client left"}'
+        until(lambda: failure in samples_of(server))
+        samples = samples_of(server)
+    assert samples[failure] == 1
+    assert not [name for name in samples if name.startswith("request_success_total")]

@@ -1,4 +1,4 @@
-"""Requests that are too long or too slow are bounded."""
+"""Requests that are too long or too slow are limited."""
 
 from __future__ import annotations
 
@@ -40,17 +40,19 @@ def test_body_size_is_limited_with_or_without_content_length(http: httpx.Client)
 
 @pytest.mark.parametrize("size", [6_000, 1_500_000, 8_000_000])
 def test_every_client_receives_the_too_large_response(server: Server, size: int) -> None:
-    """One client keeps its connection and reads an early answer, the other one does neither."""
+    """The first client keeps its connection and reads early answers; the second does neither."""
     url, body, kind = f"{server.url}{CHAT}", b" " * size, {"content-type": "application/json"}
     with httpx.Client() as client:
-        kept = [client.post(url, content=body, headers=kind).status_code for _ in range(33)]
-    closed = []
+        with_keep_alive = [
+            client.post(url, content=body, headers=kind).status_code for _ in range(33)
+        ]
+    without_keep_alive = []
     for _ in range(34):
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(urllib.request.Request(url, body, kind))
-        closed.append(caught.value.code)
+        without_keep_alive.append(caught.value.code)
         caught.value.close()
-    assert {*kept, *closed} == {413}
+    assert {*with_keep_alive, *without_keep_alive} == {413}
 
 
 def test_headers_are_bounded(server: Server) -> None:

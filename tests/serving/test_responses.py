@@ -1,4 +1,4 @@
-"""Responses of teams, asked for by OpenAI's own client over a real socket."""
+"""Responses of teams, requested by OpenAI's own client over a real socket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from support.served import DUO, SOLO, Server, Talker, recipe
 
 if TYPE_CHECKING:
-    import openai  # which takes seconds; workers without these tests do without
+    import openai  # slow import; workers without these tests skip it
 
 ASKED = "What is two and two?"
 AUX = "aux says: Help with: What is two and two?"
@@ -27,8 +27,8 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[openai.OpenAI]:
-    with server.client() as made:
-        yield made
+    with server.client() as openai_client:
+        yield openai_client
 
 
 def post(server: Server, **body: Any) -> httpx.Response:
@@ -36,36 +36,36 @@ def post(server: Server, **body: Any) -> httpx.Response:
 
 
 def test_the_joint_answer_is_the_only_message(client: openai.OpenAI) -> None:
-    made = client.responses.create(model="duo", input=ASKED)
-    assert made.output_text == f"{AUX}\n\n{MAIN}\n"
-    *thought, said = made.output
-    assert [item.type for item in thought] == ["reasoning", "reasoning"]
-    assert [item.agent["agent_name"] for item in thought] == ["aux", "main"]  # type: ignore[union-attr]
-    assert [item.content[0].text for item in thought] == [AUX, MAIN]  # type: ignore[union-attr, index]
-    assert said.phase == "final_answer"  # type: ignore[union-attr]
-    assert made.usage
+    response = client.responses.create(model="duo", input=ASKED)
+    assert response.output_text == f"{AUX}\n\n{MAIN}\n"
+    *reasoning_items, answer = response.output
+    assert [item.type for item in reasoning_items] == ["reasoning", "reasoning"]
+    assert [item.agent["agent_name"] for item in reasoning_items] == ["aux", "main"]  # type: ignore[union-attr]
+    assert [item.content[0].text for item in reasoning_items] == [AUX, MAIN]  # type: ignore[union-attr, index]
+    assert answer.phase == "final_answer"  # type: ignore[union-attr]
+    assert response.usage
     words = len(AUX.split(" ")) + len(MAIN.split(" "))
-    assert (made.usage.input_tokens, made.usage.output_tokens) == (14, words)
-    assert len((made.model_extra or {})["collab"]["agents"]) == 2
+    assert (response.usage.input_tokens, response.usage.output_tokens) == (14, words)
+    assert len((response.model_extra or {})["collab"]["agents"]) == 2
 
 
 def test_chat_and_responses_give_the_same_answer(client: openai.OpenAI) -> None:
     chat = client.chat.completions.create(
         model="duo", messages=[{"role": "user", "content": ASKED}], seed=1
     )
-    made = client.responses.create(model="duo", input=ASKED, extra_body={"seed": 1})
-    assert made.output_text == chat.choices[0].message.content
+    response = client.responses.create(model="duo", input=ASKED, extra_body={"seed": 1})
+    assert response.output_text == chat.choices[0].message.content
 
 
 @pytest.mark.parametrize("model", ["duo", "solo"])
 def test_the_clients_own_stream_rebuilds_the_response(client: openai.OpenAI, model: str) -> None:
-    whole = client.responses.create(model=model, input=ASKED)
+    complete = client.responses.create(model=model, input=ASKED)
     with client.responses.stream(model=model, input=ASKED) as events:
         kinds = [event.type for event in events]
         final = events.get_final_response()
-    assert final.output_text == whole.output_text
-    assert [item.type for item in final.output] == [item.type for item in whole.output]
-    assert final.usage == whole.usage
+    assert final.output_text == complete.output_text
+    assert [item.type for item in final.output] == [item.type for item in complete.output]
+    assert final.usage == complete.usage
     assert kinds[0] == "response.created"
     assert kinds[-1] == "response.completed"
     assert ("response.reasoning_text.delta" in kinds) == (model == "duo")

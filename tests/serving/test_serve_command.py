@@ -25,7 +25,7 @@ SERVE = [line for block in blocks("serving.md", "sh") for line in block.splitlin
 
 
 class Started:
-    """A `collab serve` of the page, at a port that is free."""
+    """A `collab serve` command of the page on a free port."""
 
     def __init__(self, line: str, folder: Path) -> None:
         words = shlex.split(line)
@@ -196,10 +196,10 @@ def test_the_folder_of_a_run_is_served_under_its_name(
             httpx.AsyncClient(transport=httpx.ASGITransport(app=team)) as client,
             team.lifespan(),
         ):
-            asked = {"model": "first", "input": "A long post."}
-            return (await client.post("http://host/v1/responses", json=asked)).json()
+            request = {"model": "first", "input": "A long post."}
+            return (await client.post("http://host/v1/responses", json=request)).json()
 
-    for _ in range(2):  # it may be closed and opened again
+    for _ in range(2):  # it can be closed and opened again
         assert asyncio.run(ask())["output"][-1]["content"][0]["text"].startswith("A long post.")
 
 
@@ -210,16 +210,16 @@ SLOW_SCRIPT = '[{"text": "at last", "seconds": 60}]'
 def test_second_signal_ends_the_server_at_once(tmp_path: Path) -> None:
     (tmp_path / "script.yaml").write_text(SLOW_SCRIPT)
     running = Started("collab serve coding-single --model scripted:script.yaml", tmp_path)
-    asked = {"model": "coding-single", "messages": [{"role": "user", "content": "Hello."}]}
+    request = {"model": "coding-single", "messages": [{"role": "user", "content": "Hello."}]}
     url = f"{running.url}/chat/completions"
     with ThreadPoolExecutor() as pool:
-        answer = pool.submit(httpx.post, url, json=asked, timeout=60)
+        answer = pool.submit(httpx.post, url, json=request, timeout=60)
         metrics = running.url.replace("/v1", "/metrics")
         while "collab:requests_running 1.0" not in httpx.get(metrics).text:
             time.sleep(0.1)
         running.process.send_signal(signal.SIGTERM)
         time.sleep(1)
-        assert httpx.post(url, json=asked).status_code == 503
-        assert running.process.poll() is None, "what is under way may come to its end"
+        assert httpx.post(url, json=request).status_code == 503
+        assert running.process.poll() is None, "running requests may finish"
         assert running.end(signal.SIGTERM) == 0
         assert answer.result().status_code == 503

@@ -1,4 +1,4 @@
-"""How a recipe is served: its fields, its names, its feedback, its record, its restart."""
+"""Served recipes: fields, names, feedback, records, restarts."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_unused_template_needs_no_fields() -> None:
     assert fields_of(recipe({"agents": agents, "turns": 2}), "again").text == "again"
     with pytest.raises(RecipeError, match="reads the field 'body'; choose one with --field"):
         fields_of(recipe({"agents": agents}), "body")
-    whole = {"one": {"prompt": "{{ task.prompt }} {{ task | tojson }}"}}
-    assert fields_of(recipe({"agents": whole}), "body").text == "body"
+    reads_all = {"one": {"prompt": "{{ task.prompt }} {{ task | tojson }}"}}
+    assert fields_of(recipe({"agents": reads_all}), "body").text == "body"
     assert fields_of(recipe({"agents": {"one": {}}})).needed == ("prompt",)
 
 
@@ -70,16 +70,16 @@ def test_functions_of_the_reward_are_not_needed_for_serving(
 ) -> None:
     run = str(tmp_path / "run")
     agents = {"one": collab.Agent(prompt="{{ task.prompt }}")}
-    made = collab.Team(agents=agents, model="echo", rewards=[lambda context: 1.0])
-    made.run([{"prompt": "red"}], out=run)
+    team = collab.Team(agents=agents, model="echo", rewards=[lambda context: 1.0])
+    team.run([{"prompt": "red"}], out=run)
     monkeypatch.setattr("collab.given._GIVEN", {})
     with pytest.raises(RecipeError, match=r"passed in Python.*collab\.load\(RUN, rewards="):
         load_recipe(run)
     served = read_teams({"run": run})["run"]
     assert (served.task, list(served.team.agents)) == (None, ["one"])
     shouting = {"one": collab.Agent(prompt="{{ task.prompt }}", parser=lambda text: text.upper())}
-    made = collab.Team(agents=shouting, model="echo", rewards=[lambda context: 1.0])
-    made.run([{"prompt": "red"}], out=tmp_path / "parsed")
+    team = collab.Team(agents=shouting, model="echo", rewards=[lambda context: 1.0])
+    team.run([{"prompt": "red"}], out=tmp_path / "parsed")
     monkeypatch.setattr("collab.given._GIVEN", {})
     with pytest.raises(RecipeError, match=r"parser.*passed in Python"):
         read_teams({"parsed": str(tmp_path / "parsed")})
@@ -88,11 +88,11 @@ def test_functions_of_the_reward_are_not_needed_for_serving(
 def test_feedback_that_needs_hidden_fields_or_code_is_dropped() -> None:
     feedback = ["self", "solved", "execution"]
     taught = recipe({**DUO, "turns": 2, "feedback": feedback})
-    for settings, kept in [
+    for settings, sources in [
         (Settings(), ["self"]),
         (Settings(run_code=True), ["self", "execution"]),
     ]:
-        assert [spec.source for spec in served_recipe(taught, settings).team.feedback] == kept
+        assert [spec.source for spec in served_recipe(taught, settings).team.feedback] == sources
 
 
 def test_running_code_of_clients_requires_the_sandbox() -> None:
@@ -115,11 +115,11 @@ def test_episodes_are_recorded_if_requested(tmp_path: Path) -> None:
     with Server(recipe(DUO), recipe(SOLO), record=tmp_path / "kept") as server:
         answers = [server.ask(model=model) for model in ("duo", "duo", "solo")]
     assert not (tmp_path / "duo").exists()
-    kept = list(read_episodes(tmp_path / "kept" / "duo"))
-    assert [episode.turns[0].joint for episode in kept] == [
+    episodes = list(read_episodes(tmp_path / "kept" / "duo"))
+    assert [episode.turns[0].joint for episode in episodes] == [
         answer.json()["choices"][0]["message"]["content"] for answer in answers[:2]
     ]
-    assert len({episode.id for episode in kept}) == 2
+    assert len({episode.id for episode in episodes}) == 2
     assert len(list(read_episodes(tmp_path / "kept" / "solo"))) == 1
     for name in ("duo", "solo"):
         assert read_about(tmp_path / "kept" / name)["status"] == "done"
@@ -130,12 +130,12 @@ def test_episodes_are_recorded_if_requested(tmp_path: Path) -> None:
 def test_requests_with_the_same_id_are_separate_episodes(tmp_path: Path) -> None:
     url, body = "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello."}]}
     with Server(recipe(DUO), record=tmp_path / "kept") as server:
-        asked = {"json": {**body, "model": "duo"}, "headers": {"x-request-id": "retried"}}
-        answers = [httpx.post(server.url + url, timeout=20, **asked) for _ in range(2)]  # type: ignore[arg-type]
-    kept = list(read_episodes(tmp_path / "kept"))
-    reason = [answer.json()["collab"]["episode"] for answer in answers]
-    assert [episode.id for episode in kept] == [f"served/{name}#0" for name in reason]
-    assert len({episode.task for episode in kept}) == len(set(reason)) == 2
+        request = {"json": {**body, "model": "duo"}, "headers": {"x-request-id": "retried"}}
+        answers = [httpx.post(server.url + url, timeout=20, **request) for _ in range(2)]  # type: ignore[arg-type]
+    episodes = list(read_episodes(tmp_path / "kept"))
+    names = [answer.json()["collab"]["episode"] for answer in answers]
+    assert [episode.id for episode in episodes] == [f"served/{name}#0" for name in names]
+    assert len({episode.task for episode in episodes}) == len(set(names)) == 2
     assert len({answer.json()["id"] for answer in answers}) == 2
     assert {answer.headers["x-request-id"] for answer in answers} == {"retried"}
 
@@ -144,7 +144,7 @@ def test_failed_record_gives_the_reason_but_no_file_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken:
-        """A disk that fails."""
+        """A log on a failing disk."""
 
         def __init__(self, path: Path, *_: object) -> None:
             self._path = path
@@ -156,15 +156,15 @@ def test_failed_record_gives_the_reason_but_no_file_name(
                 raise RecordError(f"{self._path}: {error.strerror}") from error
 
         def close(self) -> None:
-            """Nothing is open."""
+            """Do nothing."""
 
     monkeypatch.setattr("collab.runtime.folder.Log", Broken)
     with Server(recipe(DUO), record=tmp_path / "kept") as server:
-        reason = server.ask(model="duo").json()["error"]
-    assert reason["code"] == "RecordError"
-    assert os.strerror(errno.EIO) in reason["message"]
-    assert "full" not in reason["message"]
-    assert str(tmp_path) not in reason["message"]
+        error_data = server.ask(model="duo").json()["error"]
+    assert error_data["code"] == "RecordError"
+    assert os.strerror(errno.EIO) in error_data["message"]
+    assert "full" not in error_data["message"]
+    assert str(tmp_path) not in error_data["message"]
     assert str(tmp_path / "kept") in caplog.text
 
 

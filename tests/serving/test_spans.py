@@ -1,4 +1,4 @@
-"""Episodes as spans, read by OpenTelemetry's own exporter in memory."""
+"""Spans of episodes, read by OpenTelemetry's in-memory exporter."""
 
 from __future__ import annotations
 

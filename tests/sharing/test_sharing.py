@@ -1,4 +1,4 @@
-"""A trained team is handed on: adapters, merged weights, the folder for the hub, and back."""
+"""Sharing a trained team: adapters, merged weights, the folder for the hub, and loading."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from collab.sharing.export import export_adapters, export_merged
 from collab.sharing.push import places_outside, push, stage
 
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")
-"""Of PEFT itself, which asks transformers in a way of before."""
+"""PEFT calls a deprecated function of transformers."""
 IDS = torch.tensor([[1, 2, 3, 4, 5]])
 
 
@@ -41,7 +41,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def adapters(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two, each of which changes the answers of the base."""
+    """Two adapters that change the base model's answers."""
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
@@ -56,7 +56,7 @@ def adapters(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(base: Path, adapters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a team of two, each with an adapter of its own."""
+    """A run folder of a team of two agents with one adapter each."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "run"
     shutil.copytree(adapters, folder / "adapters")
@@ -105,9 +105,9 @@ def test_half_export_rounds_to_bfloat16(run: Path) -> None:
     export_adapters(run, Path("whole"))
     export_adapters(run, Path("half"), half=True)
     name = "a/adapter_model.safetensors"
-    whole, half = load_file(f"whole/{name}"), load_file(f"half/{name}")
+    full, half = load_file(f"whole/{name}"), load_file(f"half/{name}")
     assert {weight.dtype for weight in half.values()} == {torch.bfloat16}
-    assert all(torch.equal(half[key], whole[key].bfloat16()) for key in whole)
+    assert all(torch.equal(half[key], full[key].bfloat16()) for key in full)
 
 
 def test_merged_model_matches_the_base_with_its_adapter(run: Path, base: Path) -> None:
@@ -122,7 +122,7 @@ def test_merged_model_matches_the_base_with_its_adapter(run: Path, base: Path) -
         merged = AutoModelForCausalLM.from_pretrained(f"merged/{agent}")
         assert merged.dtype == torch.float32
         torch.testing.assert_close(logits(merged), adapted, atol=1e-5, rtol=0)
-        assert not torch.allclose(adapted, plain, atol=1e-3), "the adapter does something"
+        assert not torch.allclose(adapted, plain, atol=1e-3), "the adapter changes the output"
 
 
 def test_team_without_adapters_is_not_exported(run: Path) -> None:
@@ -165,7 +165,7 @@ def test_harmful_adapter_is_not_exported(run: Path, harm: Any, message: str, exp
 
 
 def with_adapter_at(run: Path, place: Path) -> None:
-    """Move the adapter of `a` out of the run's folder, and let its recipe name it there."""
+    """Move the adapter of `a` out of the run folder and update its recipe."""
     shutil.move(run / "adapters" / "a", place)
     text = (run / "recipe.yaml").read_text()
     assert "adapter: adapters/a" in text
@@ -239,7 +239,7 @@ def test_model_card_describes_the_team_and_its_results(run: Path) -> None:
         "data",
         "recipe.yaml",
     ]
-    assert any("model.name names" in note for note in notes), "a folder of this machine"
+    assert any("model.name names" in note for note in notes), "the model is a local folder"
 
 
 class FakeHub:
@@ -308,7 +308,7 @@ def test_names_of_files_outside_the_folder_are_noted(run: Path, tmp_path: Path) 
 
 
 def add_parser_function(run: Path) -> None:
-    """Let an agent of the team have a parser of its own, in a file of its folder."""
+    """Give an agent of the team a custom parser in a file of its folder."""
     (run / "functions").mkdir()
     (run / "functions" / "mine.py").write_text("def parse(response):\n    return response\n")
     text = (run / "recipe.yaml").read_text()
@@ -357,14 +357,16 @@ def test_team_from_the_hub_needs_approval_and_then_runs(
             load_recipe("hub:me/pair")
         recipe = load_recipe("hub:me/pair", trust=True)
         assert (Path(str(recipe.team.agents["a"].adapter)) / "adapter_model.safetensors").is_file()
-        assert load_recipe("hub:me/pair").team.name == "pair", "the yes is remembered"
+        assert load_recipe("hub:me/pair").team.name == "pair", "the approval is remembered"
         with pytest.raises(RecipeError, match="is not on the hub, or you have no access"):
             load_recipe("hub:me/other")
-        asked = len(server.requests)
+        requests_before = len(server.requests)
         words = ["eval", "hub:me/pair", "-m", "echo", "--task", "game/8", "--trust", "--json"]
         assert CliRunner().invoke(app, words).exit_code == 0
-        assert not any("/resolve/" in path for path in server.requests[asked:]), "it is kept"
-    assert load_recipe("hub:me/pair").team.name == "pair", "also without the network"
+        assert not any("/resolve/" in path for path in server.requests[requests_before:]), (
+            "the download is cached"
+        )
+    assert load_recipe("hub:me/pair").team.name == "pair", "it loads without the network"
     with pytest.raises(RecipeError, match="write hub:OWNER/NAME"):
         load_recipe("hub:pair")
 

@@ -1,4 +1,4 @@
-"""A folder with a study, whose cells are trained in this process."""
+"""A folder with a study whose cells are trained in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study goes on with the recipe, the functions and the rows that it was begun with."""
+"""A study can only be resumed with its original recipe, functions and rows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def test_changed_study_cannot_be_resumed(project: Path) -> None:
     (project / "s.yaml").write_text(one + "  trainer.algorithm: mine.py:mine\n")
     collab("s.yaml", "--jobs", "1")
     collab("s.yaml", "--resume")
-    for file, (before, after, told) in CHANGES.items():
+    for file, (before, after, message) in CHANGES.items():
         text = (project / file).read_text()
         assert before in text
         (project / file).write_text(text.replace(before, after))
-        assert told in collab("s.yaml", "--resume", status=2).stderr
+        assert message in collab("s.yaml", "--resume", status=2).stderr
         (project / file).write_text(text)
     collab("s.yaml", "--resume")

@@ -1,4 +1,4 @@
-"""Curves, tokens to a level and paired differences of cells whose returns are known."""
+"""Curves, tokens to a level, and paired differences of cells with known returns."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_tokens_to_a_level_are_interpolated_or_none() -> None:
 
 
 def test_learning_earlier_raises_the_mean_over_the_budget() -> None:
-    early = [Point(tokens=0, value=0), Point(tokens=50, value=8), Point(tokens=100, value=8)]
-    late = [Point(tokens=0, value=0), Point(tokens=50, value=0), Point(tokens=100, value=8)]
-    assert (mean_over_budget(early, MARKS), mean_over_budget(late, MARKS)) == (6.0, 2.0)
+    fast_curve = [Point(tokens=0, value=0), Point(tokens=50, value=8), Point(tokens=100, value=8)]
+    slow_curve = [Point(tokens=0, value=0), Point(tokens=50, value=0), Point(tokens=100, value=8)]
+    assert (mean_over_budget(fast_curve, MARKS), mean_over_budget(slow_curve, MARKS)) == (6.0, 2.0)
 
 
 def test_level_is_halfway_to_the_best_final_value() -> None:
@@ -60,7 +60,7 @@ def test_level_is_halfway_to_the_best_final_value() -> None:
 
 
 def test_differences_are_paired_by_task_and_seed() -> None:
-    """Seeds differ far more than trainers do: by 5 against 1, and the pairs know it."""
+    """Seeds differ by up to 5 and trainers by 1; pairing removes the difference between seeds."""
     cells = [
         cell(name, seed, 0, 0, 5 * seed % 7 + (name == "b"))
         for seed in range(6)
@@ -70,9 +70,9 @@ def test_differences_are_paired_by_task_and_seed() -> None:
     assert (found.trainer, found.baseline, found.pairs) == ("b", "a", 6)
     assert found.end.mean == pytest.approx(1.0)
     a, b = trainer_results(cells, MARKS)
-    assert b.curve[-1].interval, "six ends that differ"
-    assert b.curve[-1].interval[0] < a.curve[-1].mean, "unpaired, they overlap"
-    assert found.end.interval is None, "and every pair says the same"
+    assert b.curve[-1].interval, "the six results differ"
+    assert b.curve[-1].interval[0] < a.curve[-1].mean, "the unpaired intervals overlap"
+    assert found.end.interval is None, "all paired differences are equal"
 
 
 def test_a_cell_without_its_pair_is_left_out() -> None:
@@ -100,8 +100,8 @@ def test_several_tasks_are_combined_as_shares_of_the_maximum() -> None:
 
 
 @pytest.mark.parametrize("gain", [0.0, 0.1])
-@pytest.mark.parametrize(("seeds", "told"), [(1, "only 1"), (3, "all 3 equal")])
-def test_constant_differences_have_no_interval(seeds: int, told: str, gain: float) -> None:
+@pytest.mark.parametrize(("seeds", "note"), [(1, "only 1"), (3, "all 3 equal")])
+def test_constant_differences_have_no_interval(seeds: int, note: str, gain: float) -> None:
     cells = [
         cell(name, seed, 0.3, 0.7 * seed, 3.0 + seed / 7 + (gain if name == "b" else 0.0))
         for seed in range(seeds)
@@ -110,6 +110,6 @@ def test_constant_differences_have_no_interval(seeds: int, told: str, gain: floa
     [found] = differences(cells, MARKS)
     for change in (found.end, found.on_the_way):
         assert (change.low, change.high, change.tasks) == (None, None, seeds)
-        assert change.interval_note == told
+        assert change.interval_note == note
     before = trainer_results(cells, MARKS)[0].curve[0]
     assert (before.mean, before.interval) == (0.3, None)

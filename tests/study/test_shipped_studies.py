@@ -1,4 +1,4 @@
-"""The studies in examples/ can be run: every cell of them is a training that is sound."""
+"""The studies in examples/ can run: each of their cells is a valid training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`collab study`: cells, their folders, going on, failures; training runs in this process."""
+"""`collab study`: cells, folders, resuming, failures; training runs in this process."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_every_cell_is_a_run_in_one_table(project: Path) -> None:
 def test_finished_cells_are_kept_and_unfinished_ones_resumed(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after `kill -9`: the second cell is left at its first checkpoint, and says `running`."""
-    seen: list[list[str]] = []
+    """After `kill -9`, the second cell is at its first checkpoint with status `running`."""
+    calls: list[list[str]] = []
 
     async def killed(arguments: Sequence[str], log: Path, **options: Any) -> tuple[int, str]:
-        seen.append(list(arguments))
+        calls.append(list(arguments))
         status = await train_here(arguments, log, **options)
-        if len(seen) == 2:
+        if len(calls) == 2:
             about = log.parent / "run.json"
             about.write_text(json.dumps({**json.loads(about.read_text()), "status": "running"}))
             raise asyncio.CancelledError
@@ -64,12 +64,12 @@ def test_finished_cells_are_kept_and_unfinished_ones_resumed(
     first = results(project)
     assert first.status == "interrupted"
     assert [cell.status for cell in first.cells] == ["done", "interrupted"]
-    seen.clear()
-    seen.append([])
-    seen.append([])
+    calls.clear()
+    calls.append([])
+    calls.append([])
     assert "not empty; continue with --resume" in collab("s.yaml", status=2).stderr
     collab("s.yaml", "--resume", "--jobs", "1")
-    assert [call[0] for call in seen[2:]] == ["--resume"], "only what was not done"
+    assert [call[0] for call in calls[2:]] == ["--resume"], "only unfinished cells run"
     assert results(project).status == "done"
 
 
@@ -90,7 +90,7 @@ def test_failed_cells_are_reported_and_retried_on_request(
     assert results(project).status == "failed"
     monkeypatch.setattr(room, "train", train_here)
     collab("s.yaml", "--resume", "--jobs", "1", status=1)
-    assert results(project).cells[0].message == "no room left", "left as it is"
+    assert results(project).cells[0].message == "no room left", "a failed cell is not retried"
     collab("s.yaml", "--resume", "--retry", "--jobs", "1")
     assert {cell.status for cell in results(project).cells} == {"done"}
 
@@ -163,15 +163,15 @@ def test_a_folder_is_written_by_one_study_at_a_time(project: Path) -> None:
 def test_a_cell_that_another_process_trains_is_left_alone(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a study was killed, when the processes of its cells are still ending."""
+    """The processes of a killed study's cells may still be running."""
     monkeypatch.setattr(room, "ENDING_SECONDS", 0.1)
     study = room.Study(load_study(Path("s.yaml")), Path("studies/s"))
-    begun = study.folder.cell(study.cells[0])
-    with Lock(begun):
-        (begun / "training.yaml").touch()
+    cell_folder = study.folder.cell(study.cells[0])
+    with Lock(cell_folder):
+        (cell_folder / "training.yaml").touch()
         with pytest.raises(RecordError, match="is being written by another process"):
             study.folder.prepare(study.cells[0])
-        assert (begun / "training.yaml").exists()
+        assert (cell_folder / "training.yaml").exists()
     study.close()
 
 
@@ -189,7 +189,7 @@ def test_foreign_files_are_not_deleted(project: Path) -> None:
         study.folder.prepare(study.cells[0])
     assert notes.exists()
     (notes.parent / "log.txt").touch()
-    assert not study.folder.prepare(study.cells[0]), "it was killed before it wrote its record"
+    assert not study.folder.prepare(study.cells[0]), "a cell killed before its record starts again"
     assert notes.exists()
     study.close()
 
@@ -205,7 +205,8 @@ def test_number_of_jobs_fits_the_machine() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("solves", [True, False])
 def test_solved_share_is_compared_if_requested(project: Path, solves: bool) -> None:
-    """Both start at different returns; an episode is solved where the part that says so is 1."""
+    """The trainers start at different returns; a part with `solves` decides which episodes are
+    solved."""
     text = STUDY.replace("seeds: 2", "seeds: 1").replace("tokens: 100", "tokens: 30")
     text = text.replace("evaluations: 2", "evaluations: 1\nmeasure: solved")
     text += f"  task.reward.parts.a_left.solves: {str(solves).lower()}\n"

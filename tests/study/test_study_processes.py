@@ -1,4 +1,4 @@
-"""A study whose processes are killed or interrupted: nothing trains on, and all of it goes on."""
+"""Killed or interrupted studies: no training continues, and all cells can be resumed."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def project(tiny_words: Path, tmp_path: Path) -> Path:
 
 @contextmanager
 def started(project: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    with (project / "told.txt").open("w") as told:
-        process = subprocess.Popen([*COMMAND, *options], cwd=project, stderr=told, text=True)
+    with (project / "stderr.txt").open("w") as stderr:
+        process = subprocess.Popen([*COMMAND, *options], cwd=project, stderr=stderr, text=True)
     try:
         yield process
     finally:
@@ -53,7 +53,7 @@ def started(project: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
 def steps(project: Path) -> list[list[int]]:
     """The steps that each cell has recorded."""
     files = sorted(project.glob("studies/s/*/metrics.jsonl"))
-    texts = [file.read_text().rpartition("\n")[0] for file in files]  # whole lines
+    texts = [file.read_text().rpartition("\n")[0] for file in files]  # complete lines
     rows = [map(json.loads, text.splitlines()) for text in texts]
     return [[row["step"] for row in each if row["type"] == "step.finished"] for each in rows]
 
@@ -70,17 +70,17 @@ def test_killed_study_is_resumed_and_interrupted(project: Path) -> None:
         wait_for(lambda: len(steps(project)) == 2 and all(steps(project)))
         killed = training_pids(project)
         assert len(killed) == 2
-        os.kill(study.pid, signal.SIGKILL)  # whose trainings may live on when it is resumed
+        os.kill(study.pid, signal.SIGKILL)  # its training processes may still run during the resume
     assert results(project).status == "running"
     with started(project, "--resume") as study:
         wait_for(lambda: len(training_pids(project)) == 2 and not killed & training_pids(project))
         before = steps(project)
         wait_for(lambda: all(map(gt, steps(project), before)))
         os.kill(study.pid, signal.SIGINT)
-        assert study.wait(timeout=20) == 130, (project / "told.txt").read_text()
+        assert study.wait(timeout=20) == 130, (project / "stderr.txt").read_text()
     assert training_pids(project) == set()
     for cell in results(project).cells:
         about = json.loads((project / "studies/s" / cell.name / "run.json").read_text())
         assert about["status"] == "interrupted"
-    for taken in steps(project):
-        assert taken == list(range(1, len(taken) + 1)), "each step once"
+    for cell_steps in steps(project):
+        assert cell_steps == list(range(1, len(cell_steps) + 1)), "each step was taken once"

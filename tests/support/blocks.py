@@ -1,4 +1,4 @@
-"""The examples in a page of the documentation."""
+"""Code examples on a page of the documentation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def shell(script: str, folder: Path) -> str:
-    """Run a script in a folder, and return its output. It must succeed."""
+    """Run a script in a folder and return its output; it must succeed."""
     command = ["bash", "-euo", "pipefail", "-c", script]
     done = subprocess.run(
         command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False

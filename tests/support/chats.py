@@ -1,4 +1,4 @@
-"""Tokenizers of several kinds and chat templates of several families, small and made here."""
+"""Small tokenizers of several kinds, and chat templates of several families."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ TEMPLATES = {
         "<s>{% for m in messages %}{% if m.role == 'assistant' %}{{ m.content | trim }}</s>"
         "{% else %}[INST] {{ m.content.strip() }} [/INST]{% endif %}{% endfor %}"
     ),
-    "roles": (  # names of control tokens are put together
+    "roles": (  # builds the names of control tokens
         "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content }}<|end|>{% endfor %}"
         "{% if add_generation_prompt %}<|assistant|>{% endif %}"
     ),
     "thinking": (
-        "{% for m in messages %}{% set said = m.content %}"
-        "{% if m.role == 'assistant' and '</think>' in said %}"
-        "{% set said = said.split('</think>')[-1].lstrip('\n') %}{% endif %}"
-        "{{ '<|im_start|>' + m.role + '\n' + said + '<|im_end|>\n' }}{% endfor %}"
+        "{% for m in messages %}{% set text = m.content %}"
+        "{% if m.role == 'assistant' and '</think>' in text %}"
+        "{% set text = text.split('</think>')[-1].lstrip('\n') %}{% endif %}"
+        "{{ '<|im_start|>' + m.role + '\n' + text + '<|im_end|>\n' }}{% endfor %}"
         "<|im_start|>assistant\n<think>\n"
     ),
 }
 SPECIAL = ["<s>", "</s>", "<|im_start|>", "<|im_end|>", "[INST]", "[/INST]", "<|end|>", "[PAD]"]
 ROLES = ["<|system|>", "<|user|>", "<|assistant|>"]
 ADDED = ["<think>", "</think>", "<tool_call>", "  ", "\n\n"]
-"""Added, but not special; the last two are mere white space."""
+"""Added tokens that are not special; the last two are white space."""
 KINDS = ("bytes", "pieces", "words")
 
 
 def tokenizer_of(kind: str, family: str, *, template: str = "") -> Any:
-    """One of `KINDS`, which reads chats by one of `TEMPLATES` or by another `template`."""
+    """A tokenizer of one of `KINDS` with one of `TEMPLATES` or another `template`."""
     from tokenizers import AddedToken
     from transformers import PreTrainedTokenizerFast
 
@@ -51,7 +51,7 @@ def tokenizer_of(kind: str, family: str, *, template: str = "") -> Any:
 
 
 def _bytes() -> tuple[Any, None]:
-    """Bytes, some of them merged, as Qwen and Llama 3 have it."""
+    """Bytes with some merges, like Qwen and Llama 3."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -65,7 +65,7 @@ def _bytes() -> tuple[Any, None]:
 
 
 def _pieces() -> tuple[Any, str]:
-    """Pieces with likelihoods, control tokens among them, as T5 has it."""
+    """Pieces with likelihoods, including control tokens, like T5."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     letters = [chr(code) for code in range(33, 127)] + ["▁", "\n"]
@@ -77,7 +77,7 @@ def _pieces() -> tuple[Any, str]:
 
 
 def _words() -> tuple[Any, str]:
-    """Words; all others are unknown."""
+    """Known words; all others are unknown."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     words = ["<unk>", "</s>", "x", "user", "assistant", "system", "bold", "<", ">", "|"]

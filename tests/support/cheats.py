@@ -1,4 +1,4 @@
-"""Answers that ask for pay without doing the task, by suite; and answers that do it."""
+"""Answers per suite that try to earn a reward without doing the task, and honest answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collab.records import Problem
 
 Fields = Mapping[str, Any]
 Answers = Callable[[Fields], tuple[str, str]]
-"""Of a problem's fields, hidden ones too: what the first and the second agent write."""
+"""Maps a problem's fields, including hidden ones, to the answers of the first and second agent."""
 
 
 def fields(problem: Problem) -> dict[str, Any]:
@@ -33,8 +33,8 @@ def _choices(row: Fields) -> list[str]:
     return str(row["choices"]).split(", ")
 
 
-def _told(text: str) -> Answers:
-    """Both sentences of one text, with the story's words in the places `{a}`, `{b}` and `{c}`."""
+def _text(text: str) -> Answers:
+    """Two sentences of one text, with the story's words for `{a}`, `{b}` and `{c}`."""
     first, _, last = text.partition(" | ")
 
     def answers(row: Fields) -> tuple[str, str]:
@@ -54,11 +54,11 @@ HONEST: Mapping[str, Mapping[str, Answers]] = {
     },
     "signals": {"a convention": lambda row: (MEANT[row["target"]], row["target"])},
     "duet": {
-        "at night": _told(
+        "at night": _text(
             "One cold night the {a} went to the {b} with a {c}."
             " | And when the night was over, the {a} left the {c} at the {b}."
         ),
-        "with a question": _told(
+        "with a question": _text(
             "Who would have thought that a little {a} could find a {c} near the {b}?"
             " | So the little {a} put the {c} away and slept by the {b}."
         ),
@@ -124,37 +124,37 @@ CHEATS: Mapping[str, Mapping[str, Answers]] = {
     "duet": {
         "nothing": _always(""),
         "a full stop": _always("."),
-        "the words": _told("{a}, {b}, {c}"),
-        "the words as a sentence": _told("{a} {b} {c} {a} {b} {c} night moon tree."),
-        "a list of words": _told("Bell, {a}, {b}, {c}, moon, tree, house, river, stone."),
-        "a word all over": _told("The {a} {a} {a} {a} {a} {a} the {b} {c}."),
-        "a word now and then": _told("The {a} and the {a} and the {a} with {b} and {c}."),
-        "stopwords": _told("It was and then he and she were there with it all."),
-        "a copy": _told("One cold night the {a} went to the {b} with a {c}."),
-        "a copy with another mark": _told(
+        "the words": _text("{a}, {b}, {c}"),
+        "the words as a sentence": _text("{a} {b} {c} {a} {b} {c} night moon tree."),
+        "a list of words": _text("Bell, {a}, {b}, {c}, moon, tree, house, river, stone."),
+        "a word all over": _text("The {a} {a} {a} {a} {a} {a} the {b} {c}."),
+        "a word now and then": _text("The {a} and the {a} and the {a} with {b} and {c}."),
+        "stopwords": _text("It was and then he and she were there with it all."),
+        "a copy": _text("One cold night the {a} went to the {b} with a {c}."),
+        "a copy with another mark": _text(
             "One cold night the {a} went to the {b} with a {c}."
             " | One cold night the {a} went to the {b} with a {c}!"
         ),
-        "a copy but for a word": _told(
+        "a copy but for a word": _text(
             "One cold night the {a} went to the {b} with a {c}."
             " | One cold night the {a} went to the {b} with the {c}."
         ),
-        "the same for all": _told(
+        "the same for all": _text(
             "One cold night an old man walked to the sea and sang."
             " | And from that night on the man never went back."
         ),
-        "about something else, copied": _told("One cold night an old man walked to the sea."),
-        "a whole story": _told(
+        "about something else, copied": _text("One cold night an old man walked to the sea."),
+        "a whole story": _text(
             "One night the {a} came. It had a {c}. It went to the {b}. All was well."
         ),
-        "a headline": _told("One Night The {a} Went To The {b} With A {c}"),
-        "small letters": _told("one cold night the {a} went to the {b} with a {c}."),
-        "two lines": _told("One cold night the {a} went\nto the {b} with a {c}."),
-        "marks": _told("One cold night!!! The {a} went??? To the {b} with a {c}..."),
-        "a long tail": _told("One night the {a} went to the {b} with a {c}" + " and on" * 20 + "."),
-        "too short": _told("{a} {b} {c}. | A {a}."),
-        "half of the team": _told("One cold night the {a} went to the {b} with a {c}. | -"),
-        "the task": _told("Words: {a}, {b}, {c} | First sentence: the {a}"),
+        "a headline": _text("One Night The {a} Went To The {b} With A {c}"),
+        "small letters": _text("one cold night the {a} went to the {b} with a {c}."),
+        "two lines": _text("One cold night the {a} went\nto the {b} with a {c}."),
+        "marks": _text("One cold night!!! The {a} went??? To the {b} with a {c}..."),
+        "a long tail": _text("One night the {a} went to the {b} with a {c}" + " and on" * 20 + "."),
+        "too short": _text("{a} {b} {c}. | A {a}."),
+        "half of the team": _text("One cold night the {a} went to the {b} with a {c}. | -"),
+        "the task": _text("Words: {a}, {b}, {c} | First sentence: the {a}"),
     },
     "split-sum": {
         "nothing": _always(""),

@@ -1,4 +1,4 @@
-"""A local server that speaks Anthropic's Messages API."""
+"""A local server with Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONTEXT = 10_000
 
 
 class ClaudeServer(Service):
-    """Claude, as far as its behaviors go."""
+    """A fake Claude that follows its behaviors."""
 
     def start(self, handler: Handler, prompt_tokens: int = 12, **cached: int) -> None:
         usage = {
@@ -89,7 +89,7 @@ def answer(
 
 
 def ask_for(name: str, arguments: str, *, call: str = "toolu_1") -> Behavior:
-    """Stream some text and a call of a tool, its arguments in two pieces."""
+    """Stream some text and a tool call with its arguments in two pieces."""
 
     def behave(handler: Handler, server: ClaudeServer, body: dict[str, Any]) -> None:
         server.start(handler)
@@ -109,7 +109,7 @@ def ask_for(name: str, arguments: str, *, call: str = "toolu_1") -> Behavior:
 
 
 def talk() -> Behavior:
-    """Answer as the request asks, as a model would."""
+    """Answer like a model, within the request's limits."""
 
     def behave(handler: Handler, server: ClaudeServer, body: dict[str, Any]) -> None:
         prompt = sum(len(m["content"][0]["text"]) for m in body["messages"])
@@ -128,7 +128,7 @@ def talk() -> Behavior:
 
 
 def stream_error(kind: str = "overloaded_error", message: str = "Overloaded") -> Behavior:
-    """A stream that ends in an error event."""
+    """Begin a stream that ends in an error event."""
 
     def behave(handler: Handler, server: ClaudeServer, body: dict[str, Any]) -> None:
         server.start(handler)

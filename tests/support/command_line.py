@@ -1,4 +1,4 @@
-"""`collab` as one types it, within this process."""
+"""Runs `collab` commands within this process."""
 
 from __future__ import annotations
 

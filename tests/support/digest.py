@@ -1,4 +1,4 @@
-"""What a training run has drawn, earned and learned, in numbers that can be compared."""
+"""Comparable numbers of a training run: its samples, rewards and updates."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TEAM = ("protocol", "turns")
 
 
 def make_case(model: Path, folder: Path, name: str) -> Recipe:
-    """Three steps of the game of words, under the settings of the case `name`."""
+    """Three steps of the word game, with the settings of the case `name`."""
     settings = CASES[name]
     trainer = {key: value for key, value in settings.items() if key not in TEAM}
     data = make_game(model, folder, **trainer).model_dump()
@@ -49,7 +49,7 @@ def make_case(model: Path, folder: Path, name: str) -> Recipe:
 
 
 def digest(run: Path) -> dict[str, Any]:
-    """By episode what each agent read and said, by step what was learned from it."""
+    """Rewards and decisions per episode, and gradient metrics per step."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return {
         "episodes": [

@@ -1,4 +1,4 @@
-"""Episodes made by hand, for readers of the record."""
+"""Hand-made episodes for readers of records."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def make_part(
 
 
 def make_turn(score: Score | None = None, *, index: int = 0, tokens: int = 10) -> Turn:
-    """Agents `aux` and `main`, with so many new tokens each."""
+    """A turn of the agents `aux` and `main` with `tokens` new tokens each."""
     action = Action(text="x", usage=Usage(prompt_tokens=5, new_tokens=tokens))
     decisions = tuple(
         Decision(agent=agent, observation=OBSERVED, action=action) for agent in ("aux", "main")
@@ -69,7 +69,7 @@ def make_episode(
 
 
 def make_started(**changed: Any) -> RunStarted:
-    """The start of a run of one episode, with other fields on request."""
+    """The start of a run of one episode; `changed` replaces fields."""
     values: dict[str, Any] = {
         "run": "r", "folder": None, "team": "pair", "agents": ("aux",), "models": {}, "turns": 1,
         "tasks": ("t",), "samples": 1, "seed": 0, "isolation": None, "versions": {},

@@ -1,4 +1,4 @@
-"""A game of one file, as a user would write it, and a project that has it."""
+"""A custom game in one file, and a project with it."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ splits: {train: "0-3", test: "4-5"}
 
 def make_match(folder: Path) -> None:
     """Write the game with the team `pair` and the suite `match`."""
-    for room in ("agents", "tasks"):
-        (folder / room).mkdir()
+    for subfolder in ("agents", "tasks"):
+        (folder / subfolder).mkdir()
     (folder / "games.py").write_text(MATCH)
     (folder / "agents" / "pair.yaml").write_text(TEAM)
     (folder / "tasks" / "match.yaml").write_text(TASK)

@@ -1,4 +1,4 @@
-"""A local server that serves one model or dataset as the Hugging Face hub does."""
+"""A local server that serves one model or dataset like the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 class HubServer(LocalServer):
     """Serves the files of `folder` as the model `name`, revision `main`.
 
-    As a dataset, it is given `kind="datasets"`. `requests` are the paths that were asked for.
+    For a dataset, pass `kind=\"datasets\"`. `requests` records the requested paths.
     """
 
     def __init__(self, name: str, folder: Path, kind: str = "models") -> None:
@@ -29,7 +29,7 @@ class HubServer(LocalServer):
         self.publish(folder, COMMIT)
 
     def publish(self, folder: Path, commit: str) -> None:
-        """Make the files of `folder` the commit that `main` is at."""
+        """Serve the files of `folder` as the commit of `main`."""
         self.commits[commit] = {
             f.relative_to(folder).as_posix(): f.read_bytes()
             for f in folder.rglob("*")
@@ -54,7 +54,7 @@ class HubServer(LocalServer):
             handler.send(404, x_error_code="RepoNotFound")
 
     def _at(self, handler: Handler, revision: str) -> str | None:
-        """The commit of a revision; without one, the client is told so."""
+        """The commit of a revision; if it does not exist, send an error."""
         commit = self.main if revision == "main" else revision
         if commit in self.commits:
             return commit
@@ -88,9 +88,9 @@ class HubServer(LocalServer):
 
 
 def read_datasets_from(url: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As HF_ENDPOINT and HF_HOME do, which are read once in a process.
+    """Patch the effects of HF_ENDPOINT and HF_HOME, which are read once per process.
 
-    In place of the package `datasets` stands a reader of a folder's JSON lines.
+    A reader of JSON lines replaces the package `datasets`.
     """
     from huggingface_hub import constants
 

@@ -1,4 +1,4 @@
-"""A real HTTP server on this machine, in a thread."""
+"""An HTTP server on this machine, in a thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 
 class LocalServer:
-    """Serves while its `with` block runs. A subclass answers by `get` and `post`."""
+    """Serves within its `with` block; subclasses answer with `get` and `post`."""
 
     def __init__(self, port: int = 0) -> None:
         self.closing = threading.Event()
@@ -43,7 +43,7 @@ class LocalServer:
         self.shut()
 
     def shut(self) -> None:
-        """Nobody listens any more."""
+        """Stop listening."""
         self._server.server_close()
 
     def get(self, handler: Handler) -> None:
@@ -55,7 +55,7 @@ class LocalServer:
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that are cancelled go away in the middle."""
+        """Ignore canceled clients, which close the connection early."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -80,7 +80,7 @@ class Handler(BaseHTTPRequestHandler):
         """Keep the test's output clean."""
 
     def send(self, status: int, content: bytes = b"", **headers: str) -> None:
-        """A whole response; a header's underscores stand for hyphens."""
+        """Send a complete response; underscores in header names become hyphens."""
         self.send_response(status)
         self.send_header("content-length", str(len(content)))
         for name, value in headers.items():
@@ -95,7 +95,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def event(self, data: Any, kind: str = "") -> None:
-        """One event of a stream; text is sent as it is, anything else as JSON."""
+        """Send one event of a stream: text unchanged, other data as JSON."""
         text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
         name = f"event: {kind}\n" if kind else ""
         self.wfile.write(f"{name}data: {text}\n\n".encode())

@@ -1,4 +1,4 @@
-"""A local server that speaks OpenAI's chat completions, with vLLM's token ids when asked."""
+"""A local server with OpenAI's chat completions, and vLLM's token ids on request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONTEXT = 10_000
 
 
 class OpenAIServer(Service):
-    """A model called `qwen`, as far as its behaviors go."""
+    """A fake model `qwen` that follows its behaviors."""
 
     models = ("qwen", "qwen-coder")
 
@@ -78,12 +78,16 @@ def answer(
 
 
 def ask_for(name: str, arguments: str, *, call: str = "call_1") -> Behavior:
-    """Stream a call of a tool, its arguments in two pieces."""
+    """Stream a tool call with its arguments in two pieces."""
 
     def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:
         server.start(handler)
-        begun = {"index": 0, "id": call, "function": {"name": name, "arguments": arguments[:5]}}
-        server.chunk(handler, {"tool_calls": [begun]})
+        first_part = {
+            "index": 0,
+            "id": call,
+            "function": {"name": name, "arguments": arguments[:5]},
+        }
+        server.chunk(handler, {"tool_calls": [first_part]})
         rest = {"index": 0, "function": {"arguments": arguments[5:]}}
         server.chunk(handler, {"tool_calls": [rest]})
         server.end(handler, "tool_calls", None)
@@ -91,8 +95,8 @@ def ask_for(name: str, arguments: str, *, call: str = "call_1") -> Behavior:
     return behave
 
 
-def whole(content: dict[str, Any]) -> Behavior:
-    """One JSON body, from a server that does not stream."""
+def unstreamed(content: dict[str, Any]) -> Behavior:
+    """Send one JSON body, like a server without streaming."""
 
     def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:
         handler.send(200, json.dumps(content).encode(), content_type="application/json")
@@ -101,7 +105,7 @@ def whole(content: dict[str, Any]) -> Behavior:
 
 
 def refuse(*fields: str, otherwise: Behavior) -> Behavior:
-    """Refuse requests with one of `fields`, as strict servers do."""
+    """Refuse requests with one of `fields`, like strict servers."""
 
     def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:
         found = next((field for field in fields if field in body), None)
@@ -117,7 +121,7 @@ def refuse(*fields: str, otherwise: Behavior) -> Behavior:
 
 
 def talk() -> Behavior:
-    """Answer as the request asks, as a model would; a token is a piece of text."""
+    """Answer like a model, within the request's limits; each piece of text is a token."""
 
     def behave(handler: Handler, server: OpenAIServer, body: dict[str, Any]) -> None:
         prompt = "".join(message["content"] for message in body["messages"])
@@ -125,12 +129,14 @@ def talk() -> Behavior:
             message = f"This model's maximum context length is {CONTEXT} tokens."
             status(400, "BadRequestError", message)(handler, server, body)
             return
-        told = bool(body.get("return_token_ids"))
-        server.start(handler, **({"prompt_token_ids": [ord(c) for c in prompt]} if told else {}))
+        with_ids = bool(body.get("return_token_ids"))
+        server.start(
+            handler, **({"prompt_token_ids": [ord(c) for c in prompt]} if with_ids else {})
+        )
         pieces, reason = count_aloud(body["max_tokens"], body.get("stop", []))
         for number, piece in enumerate(pieces):
             logprobs = {"content": [{"token": piece, "logprob": -0.25}]}
-            tokens = {"token_ids": [number], "logprobs": logprobs} if told else {}
+            tokens = {"token_ids": [number], "logprobs": logprobs} if with_ids else {}
             server.chunk(handler, {"content": piece}, tokens)
         server.end(handler, reason, usage_of(len(prompt), len(pieces)))
 

@@ -1,4 +1,4 @@
-"""`collab` in processes of its own, and waiting for what they do."""
+"""Starts `collab` in separate processes and waits for them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,25 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
-    """Start a command, whose output is kept."""
-    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment(), **options}
-    return subprocess.Popen([*COLLAB, *arguments], text=True, **given)
+    """Start a command with piped output."""
+    popen_options = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "env": environment(),
+        **options,
+    }
+    return subprocess.Popen([*COLLAB, *arguments], text=True, **popen_options)
 
 
 def wait_for(happened: Callable[[], bool], seconds: float = 240) -> None:
     until = time.monotonic() + seconds
     while not happened():
-        assert time.monotonic() < until, "it did not happen"
+        assert time.monotonic() < until, "the condition did not become true"
         time.sleep(0.05)
 
 
 def wait_for_episode(process: subprocess.Popen[Any], run: Path) -> None:
-    """Wait until a process at work has finished the first episode of a run."""
+    """Wait until a running process has finished the first episode of a run."""
     episodes = run / "episodes.jsonl"
 
     def has_finished() -> bool:

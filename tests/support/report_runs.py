@@ -1,4 +1,4 @@
-"""Folders of made-up runs to report on: two agents write a program over two turns."""
+"""Folders of made-up runs for reports: two agents write a program over two turns."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def make_episode(
     group: int = 0,
     sample: int = 0,
     skill: float = 0.5,
-    said: str = "",
+    text: str = "",
     words: int = 0,
 ) -> Episode:
-    """An episode whose second turn is the better one; `words` of padding make it longer."""
+    """An episode with a better second turn; `words` of padding make it longer."""
     chance = random.Random(number)
-    turns = tuple(_turn(n, chance, skill + 0.2 * n, said, words) for n in range(2))
+    turns = tuple(_turn(n, chance, skill + 0.2 * n, text, words) for n in range(2))
     return Episode(
         id=f"{task}#{sample}",
         task=task,
@@ -75,7 +75,7 @@ def make_episode(
     )
 
 
-def _turn(index: int, chance: random.Random, skill: float, said: str, words: int) -> Turn:
+def _turn(index: int, chance: random.Random, skill: float, text: str, words: int) -> Turn:
     constant = chance.randrange(100)
     padding = "".join(f"# {chance.getrandbits(64):x}\n" for _ in range(words))
     aux = f"def aux(n):\n    return n + {constant}\n{padding}"
@@ -104,7 +104,7 @@ def _turn(index: int, chance: random.Random, skill: float, said: str, words: int
                 Message(role="user", content=f"Write {agent}, turn {index}."),
             ),
             action=Action(
-                text=f"{said}```python\n{made}```",
+                text=f"{text}```python\n{program}```",
                 token_ids=tuple(range(40)),
                 logprobs=tuple(-chance.random() for _ in range(40)),
                 finish_reason="length" if chance.random() < 0.1 else "stop",
@@ -113,24 +113,24 @@ def _turn(index: int, chance: random.Random, skill: float, said: str, words: int
                 seconds=0.5,
             ),
         )
-        for agent, made in (("aux", aux), ("main", main))
+        for agent, program in (("aux", aux), ("main", main))
     )
-    told = Feedback(source="static", text=f"{held} of 5 examples hold.")
+    feedback = Feedback(source="static", text=f"{held} of 5 examples hold.")
     return Turn(
         index=index,
         decisions=decisions,
         artifacts={"aux": aux, "main": main},
         joint=f"{aux}\n\n{main}",
         score=score,
-        feedback={"aux": (told,), "main": (told,)} if index == 0 else {},
+        feedback={"aux": (feedback,), "main": (feedback,)} if index == 0 else {},
     )
 
 
 def make_run(folder: Path, episodes: Sequence[Episode], *, seed: int = 0, **about: Any) -> Path:
-    """A run's folder."""
+    """Write a run's folder."""
     folder.mkdir(parents=True)
     (folder / "recipe.yaml").write_text(RECIPE.format(seed=seed))
-    told = {
+    data = {
         "run": folder.name,
         "team": "coding",
         "agents": ["aux", "main"],
@@ -145,14 +145,14 @@ def make_run(folder: Path, episodes: Sequence[Episode], *, seed: int = 0, **abou
         "status": "done",
         **about,
     }
-    (folder / "run.json").write_text(json.dumps(told))
+    (folder / "run.json").write_text(json.dumps(data))
     lines = [episode.model_dump_json() + "\n" for episode in episodes]
     (folder / "episodes.jsonl").write_text("".join(lines))
     return folder
 
 
 def make_training(folder: Path, *, seed: int = 0, rate: float = 1e-4, steps: int = 8) -> Path:
-    """A training run's folder: the return rises, and each of four tasks comes back."""
+    """Write a training run's folder: the return rises, and four tasks repeat."""
     chance = random.Random(seed)
     episodes = [
         make_episode(
@@ -176,7 +176,7 @@ def make_training(folder: Path, *, seed: int = 0, rate: float = 1e-4, steps: int
 
 
 def add_held_out(folder: Path, *, tasks: int = 6, samples: int = 2, steps: int = 8) -> Path:
-    """Adds the episodes of both evaluations: of each task `samples`, and a greedy one."""
+    """Add the episodes of both evaluations: `samples` and a greedy one per task."""
     plays: list[tuple[Mode, int]] = [*(("sampled", n) for n in range(samples)), ("greedy", 0)]
     found = [
         HeldOut(
@@ -234,7 +234,7 @@ def page_of(*runs: Path, out: Path, most: int = MOST_EPISODES) -> str:
 
 
 def data_of(page: str) -> dict[str, Any]:
-    """What a page's script reads."""
+    """The data for a page's script."""
     [packed] = re.findall(r'id="data">([^<]*)<', page)
     data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed)))
     return data

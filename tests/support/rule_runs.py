@@ -1,4 +1,4 @@
-"""Training by a rule of credit: a few steps, stopped and gone on with."""
+"""Trains with a credit rule for a few steps, with a stop and a resume."""
 
 from __future__ import annotations
 
@@ -18,26 +18,25 @@ from collab.trainers import TrainingRun
 def check_resume(
     algorithm: Any, model: Path, folder: Path, *, recipe: Recipe | None = None, **trainer: Any
 ) -> list[dict[str, Any]]:
-    """Train two steps at once, and again with a stop after one; returns the steps' metrics.
+    """Train two steps, and again with a stop after one; return the steps' metrics.
 
-    Adapters, gradient norms, what the rule told and all that is saved must come out the same, bit
-    by bit.
+    Adapters, gradient norms, the rule's measures and the saved state must match bit by bit.
     """
-    given = {"steps": 2, "checkpoint_every": 1, **trainer}
-    recipe = recipe or make_game(model, folder, algorithm=algorithm, **given)
-    whole = run(recipe, folder / "whole")
+    settings = {"steps": 2, "checkpoint_every": 1, **trainer}
+    recipe = recipe or make_game(model, folder, algorithm=algorithm, **settings)
+    uninterrupted = run(recipe, folder / "whole")
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(TrainingRun(recipe, folder / "part", emit=_stop_after(1)).run())
     resumed = run(recipe, folder / "part", resume=True)
     assert len(resumed) == 2
-    assert [_kept(row) for row in resumed] == [_kept(row) for row in whole]
+    assert [_kept(row) for row in resumed] == [_kept(row) for row in uninterrupted]
     assert _adapters(folder / "part") == _adapters(folder / "whole")
     assert flat(saved_in(folder / "part")) == flat(saved_in(folder / "whole"))
-    return whole
+    return uninterrupted
 
 
 def run(recipe: Recipe, out: Path, **options: Any) -> list[dict[str, Any]]:
-    """Train; returns the metrics of each step."""
+    """Train, and return the metrics of each step."""
     asyncio.run(TrainingRun(recipe, out, **options).run())
     return steps_of(out)
 
@@ -55,7 +54,7 @@ def _adapters(out: Path) -> dict[str, bytes]:
 
 
 def saved_in(out: Path) -> dict[str, Any]:
-    """The state at the end of a run, of optimizers, random numbers and the rule."""
+    """The state at the end of a run: optimizers, random numbers and the rule."""
     newest = max((out / "checkpoints").glob("step-*"))
     saved: dict[str, Any] = torch.load(newest / "state.pt", weights_only=True)
     return saved

@@ -1,4 +1,4 @@
-"""Artifacts joined and scored, as an episode does it."""
+"""Joins and scores answers, like an episode."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from collab.rewards import Scorer
 
 
 def reward_of(task: TaskSpec | None) -> RewardSpec:
-    """The reward of a task that has one."""
+    """The reward of a task, which must have one."""
     assert task is not None
     assert task.reward is not None
     return task.reward

@@ -1,4 +1,4 @@
-"""A server of teams on a real socket, in a thread, and a model that does what a test wants."""
+"""A server of teams on a real socket, in a thread, and a controllable model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from collab.serving.service import Lanes
 from collab.serving.settings import Settings
 
 if TYPE_CHECKING:
-    import openai  # which takes seconds; workers without these tests do without
+    import openai  # slow import; workers without these tests skip it
 
 DUO: dict[str, Any] = {
     "name": "duo",
@@ -41,7 +41,7 @@ CHAT = "/v1/chat/completions"
 
 
 def error(answer: httpx.Response) -> tuple[int, str | None, str | None]:
-    """The status, and the code and place of an error."""
+    """The status, and the code and parameter of an error."""
     body = answer.json()["error"]
     assert set(body) == {"message", "type", "param", "code"}
     return answer.status_code, body["code"], body["param"]
@@ -52,10 +52,10 @@ def recipe(team: dict[str, Any], **top: Any) -> Recipe:
 
 
 class Talker:
-    """Says its prefix, `NAME says: ` and its prompt, word by word; waits where it is told to.
+    """Answers with its prefix, `NAME says: ` and its prompt, word by word; waits on request.
 
-    `holding` answers wait until `go` is called; `cancelled` counts those that were left, `asked`
-    are all requests.
+    `holding` answers wait until `go` is called. `cancelled` counts canceled calls, and `requests`
+    records all requests.
     """
 
     batching: Batching = "continuous"
@@ -65,8 +65,8 @@ class Talker:
     def __init__(
         self, *, after: int = 0, holding: bool = False, fails: str = "", fills: int = 0
     ) -> None:
-        """Holds after so many words; fails with that kind of error; adds so many letters."""
-        self.asked: list[Request] = []
+        """Hold after `after` words; fail with an error of type `fails`; add `fills` letters."""
+        self.requests: list[Request] = []
         self.cancelled = 0
         self.under_way = 0
         self._after, self._fails, self._fills = after, fails, fills
@@ -80,7 +80,7 @@ class Talker:
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        self.asked += requests
+        self.requests += requests
         self.under_way += 1
         try:
             return [await self._answer(request, progress) for request in requests]
@@ -95,8 +95,8 @@ class Talker:
             error = failure_of(ModelError("secret /etc/passwd: broken"))
             failure = error.model_copy(update={"type": self._fails})
             return Action(text="", finish_reason="failed", failure=failure)
-        said = f"{request.call.agent} says: {request.messages[-1].content}"
-        words = f"{request.prefix}{said}".split(" ")
+        text = f"{request.call.agent} says: {request.messages[-1].content}"
+        words = f"{request.prefix}{text}".split(" ")
         most = request.sampling.max_new_tokens
         for number, word in enumerate(words[:most]):
             if number >= self._after:
@@ -116,11 +116,11 @@ class Talker:
             await asyncio.sleep(0.005)
 
     async def aclose(self) -> None:
-        """Nothing to give back."""
+        """Do nothing."""
 
 
 class Server:
-    """Serves recipes while its `with` block runs; `model` answers for every agent."""
+    """Serves recipes within its `with` block; `model` answers for every agent."""
 
     def __init__(
         self, *recipes: Recipe, model: Any = None, drain: float = 0.5, **settings: Any
@@ -144,13 +144,13 @@ class Server:
         return self.app.service.lanes
 
     def client(self, key: str = "none") -> openai.OpenAI:
-        """OpenAI's own client of this server."""
+        """OpenAI's own client for this server."""
         import openai
 
         return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0)
 
     def ask(self, text: str = "Hello.", **more: Any) -> httpx.Response:
-        """Ask for a chat completion; `more` are keys of the request."""
+        """Request a chat completion; `more` adds keys to the request."""
         body = {"model": "solo", "messages": [{"role": "user", "content": text}], **more}
         return httpx.post(f"{self.url}{CHAT}", json=body, timeout=20)
 

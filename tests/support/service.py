@@ -1,6 +1,6 @@
-"""A local server that answers for a model, and everything that can go wrong with one.
+"""A local server in place of a model, with everything that can go wrong.
 
-Behaviors are made by `status`, `slow`, `malformed` and `cut`, and by the dialects' own `answer`.
+Behaviors come from `status`, `slow`, `malformed` and `cut`, and from each protocol's `answer`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from support.local_server import Handler, LocalServer
 
 
 class Service(LocalServer):
-    """Answers the n-th request by the n-th behavior, and all later ones by the last.
+    """Answers the n-th request with the n-th behavior, and later ones with the last.
 
-    `bodies` and `keys` hold what was sent.
+    `bodies` and `keys` record the requests.
     """
 
     def __init__(self, *behaviors: Behavior) -> None:
@@ -58,11 +58,11 @@ class Service(LocalServer):
 
 
 Behavior = Callable[[Handler, Any, dict[str, Any]], None]
-"""Answers a request, on a server, by its body."""
+"""Answers a request on a server, given its body."""
 
 
 def _key(handler: Handler) -> str | None:
-    """SDKs and their versions differ in the header that they use."""
+    """The API key; SDKs send it in different headers."""
     bearer = handler.headers.get("authorization", "").removeprefix("Bearer ")
     return handler.headers.get("x-api-key") or bearer or None
 
@@ -70,7 +70,7 @@ def _key(handler: Handler) -> str | None:
 def status(
     code: int, kind: str = "api_error", message: str = "trouble", retry_after: str | None = None
 ) -> Behavior:
-    """An error status with the service's error body."""
+    """Send an error status with the service's error body."""
 
     def behave(handler: Handler, server: Service, body: dict[str, Any]) -> None:
         headers = {} if retry_after is None else {"retry_after": retry_after}
@@ -81,7 +81,7 @@ def status(
 
 
 def slow(seconds: float = 30.0, *, after: str | None = None) -> Behavior:
-    """Stay silent; with `after` only once that text was sent."""
+    """Stay silent, at once or after sending the text `after`."""
 
     def behave(handler: Handler, server: Service, body: dict[str, Any]) -> None:
         if after is not None:
@@ -93,7 +93,7 @@ def slow(seconds: float = 30.0, *, after: str | None = None) -> Behavior:
 
 
 def malformed(data: str = "{not json", kind: str = "message_start") -> Behavior:
-    """A stream whose first event carries `data`."""
+    """Begin a stream whose first event contains `data`."""
 
     def behave(handler: Handler, server: Service, body: dict[str, Any]) -> None:
         handler.begin_stream()
@@ -103,7 +103,7 @@ def malformed(data: str = "{not json", kind: str = "message_start") -> Behavior:
 
 
 def cut(text: str | None = None) -> Behavior:
-    """Drop the connection: before anything is sent, or in the middle of `text`."""
+    """Drop the connection: before the answer, or after `text`."""
 
     def behave(handler: Handler, server: Service, body: dict[str, Any]) -> None:
         if text is not None:
@@ -115,7 +115,7 @@ def cut(text: str | None = None) -> Behavior:
 
 
 def count_aloud(limit: int, stops: list[str]) -> tuple[list[str], str]:
-    """What a patient model says within `limit` tokens: pieces, and stop or length."""
+    """Count within `limit` tokens; return the pieces, and stop or length."""
     pieces: list[str] = []
     for number in range(1, 101):
         for piece in (str(number), ", "):

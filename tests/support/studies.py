@@ -1,4 +1,4 @@
-"""A small study of the game, and the command that trains it."""
+"""A small study of the game, and a replacement for its training command."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def mine(group):
 async def train_here(
     arguments: Sequence[str], log: Path, *, threads: int, written_in: Path | None = None
 ) -> tuple[int, str]:
-    """As a process of `collab train` would; another would import torch anew."""
+    """Train in this process; a new one would import torch again."""
     assert threads >= 1
     assert written_in is None or written_in.is_file()
     log.write_text("")
@@ -45,14 +45,14 @@ async def train_here(
         await TrainingRun(load_recipe(str(out / "training.yaml")), out, resume=True).run()
         return 0, ""
     pairs = list(zip(arguments[1::2], arguments[2::2], strict=True))
-    given = dict(pairs)
+    options = dict(pairs)
     recipe = load_recipe(
         arguments[0],
         settings=[value for key, value in pairs if key == "--set"],
-        trainer=given["--trainer"],
-        seed=int(given["--seed"]),
+        trainer=options["--trainer"],
+        seed=int(options["--seed"]),
     )
-    await TrainingRun(recipe, Path(given["--out"])).run()
+    await TrainingRun(recipe, Path(options["--out"])).run()
     return 0, ""
 
 

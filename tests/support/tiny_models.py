@@ -1,4 +1,4 @@
-"""Tiny random models of any type that transformers knows, in float32 and without a tokenizer."""
+"""Tiny random models of any type in transformers, in float32 and without a tokenizer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def tiny(model_type: str, **options: Any) -> Any:
-    """A causal language model of 50 tokens; `options` are those of its configuration."""
+    """A causal language model with 50 tokens; `options` go into its configuration."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 

@@ -1,4 +1,4 @@
-"""A tiny random Llama whose every token is a word: small enough to train in a test."""
+"""A tiny random Llama whose tokens are words, small enough to train in a test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOOL_CHAT = """\
 {%- if call.function.arguments %}{{ ',"arguments":' }}{{ call.function.arguments | tojson }}
 {%- endif %}{{ '}</tool_call> ' }}{% endfor %}
 {{- 'end ' }}{% endfor %}{% if add_generation_prompt %}assistant{% endif %}"""
-"""Knows tools; a call without arguments is one word."""
+"""A template with tools; a call without arguments is one word."""
 
 
 def save_tiny(
@@ -25,7 +25,7 @@ def save_tiny(
     seed: int = 0,
     chat: str = CHAT,
 ) -> Path:
-    """A Llama of two layers that knows `words`; its weights are drawn with deviation `spread`."""
+    """Save a Llama of two layers that knows `words`; weights have the deviation `spread`."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast

@@ -1,4 +1,4 @@
-"""Small teams that can be trained on a tiny model, and the metrics of their training."""
+"""Small teams that can train a tiny model, and the metrics of their training."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def make_game(model: Path, folder: Path, **trainer: Any) -> Recipe:
 
 
 def make_solvable(model: Path, folder: Path, **trainer: Any) -> Recipe:
-    """The game, in which a task is solved where the first agent says `left`."""
+    """The game, solved when the first agent says `left`."""
     data = make_game(model, folder, **trainer).model_dump(mode="json", exclude_none=True)
     part = data["task"]["reward"]["parts"]["a_left"]
     part |= {"solves": True, "options": {"phrases": ["left"], "agent": "a"}}
@@ -62,7 +62,7 @@ def make_solvable(model: Path, folder: Path, **trainer: Any) -> Recipe:
 
 
 def one_step(recipe: Recipe) -> Recipe:
-    """The same training, of one step and without held-out tasks."""
+    """The same training for one step and without held-out tasks."""
     assert recipe.trainer is not None
     trainer = recipe.trainer.model_copy(update={"steps": 1, "evaluation": None})
     return recipe.model_copy(update={"trainer": trainer})

@@ -1,4 +1,4 @@
-"""Trials of every kind, and their verdicts in full, to be compared between executors."""
+"""Trials of every kind and their full verdicts, to compare executors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JOBS = (
     _trial("def f(n:\n"),
     _trial("import os\ndef f(n):\n    return [os.fork()]\n"),
     _trial("def f(n):\n    return object()\n"),
-    # What a set of strings is like when it is listed hangs on the seed of hashes.
+    # The order of a set of strings depends on the hash seed.
     _trial(
         "def f(n):\n    return list({'red', 'blue', 'grey', 'cyan', 'pink', 'amber'})\n", _UNORDERED
     ),
@@ -47,7 +47,7 @@ JOBS = (
 
 
 def verdicts(spec: SandboxSpec) -> list[dict[str, Any]]:
-    """What `spec`'s sandbox says of all jobs at the same time, but for the time that each took."""
+    """Verdicts of `spec`'s sandbox on all jobs at the same time, without their times."""
 
     async def main() -> list[dict[str, Any]]:
         async with Sandbox(spec) as sandbox:

@@ -1,6 +1,6 @@
-"""Processes of `collab` that are forked from one which has imported torch already.
+"""`collab` processes, forked from one that has already imported torch.
 
-They are started, interrupted and killed as any process is, without the seconds of their imports.
+They start, stop and die like any process, but without the time for imports.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import IO, Any
 
 @dataclass
 class Started:
-    """A `collab` that runs, or has ended."""
+    """A `collab` process that is running or has ended."""
 
     pid: int
     stdout: IO[str]
@@ -27,19 +27,19 @@ class Started:
     _server: IO[str]
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal; one that has ended by itself gets none, as with `Popen.send_signal`."""
+        """Send a signal, unless the process has already ended."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
     def end(self) -> tuple[int, str]:
-        """Wait for the end: its status, negative after a signal, and what is on stderr."""
+        """Wait for the end; return the exit status, negative after a signal, and stderr."""
         self.stdout.read()
         self.stdout.close()
         return int(self._server.readline()), self._stderr.read_text()
 
 
 class WarmCollab:
-    """Starts one `collab` after the other, each in a folder."""
+    """Starts one `collab` process after another, each in a folder."""
 
     def __enter__(self) -> WarmCollab:
         self._server = subprocess.Popen(
@@ -68,7 +68,7 @@ class WarmCollab:
 
 
 def serve() -> None:
-    """Fork for each line of stdin; tell the process's number, and its status when it has ended."""
+    """Fork per line of stdin; print the process id, and later its exit status."""
     from peft import LoraConfig  # noqa: F401
     from transformers import AutoTokenizer, LlamaForCausalLM  # noqa: F401
 
@@ -85,7 +85,7 @@ def serve() -> None:
 
 
 def run(folder: str, arguments: list[str]) -> None:
-    """Be `collab`, which ends the process."""
+    """Run `collab` in this process and exit."""
     os.chdir(folder)
     for number, name, flags in [
         (0, os.devnull, os.O_RDONLY),

@@ -1,4 +1,4 @@
-"""A small project: a team of two agents who say words, and a reward that compares them."""
+"""A small project: a team of two agents that say words, and a reward that compares them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def right(context):
 
 def make_project(folder: Path, team: str, *, n_words: int) -> None:
     """Write `team` as the team `pair`, and the suite `words` with the words w0, w1, ..."""
-    for room in ("agents", "tasks"):
-        (folder / room).mkdir()
+    for subfolder in ("agents", "tasks"):
+        (folder / subfolder).mkdir()
     (folder / "agents" / "pair.yaml").write_text(team)
     (folder / "tasks" / "words.yaml").write_text(TASK)
     rows = [{"task_id": str(n), "word": f"w{n}", "answer": f"Say w{n}."} for n in range(n_words)]

@@ -1,4 +1,4 @@
-"""Texts of given sizes, and the shipped rewards of writing that they are scored by."""
+"""Texts of given sizes, and the shipped writing rewards that score them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def problem_for(name: str) -> Problem:
 
 
 def text(n_words: int, n_characters: int, n_unique: int | None = None, stem: str = "w") -> str:
-    """`n_words` words in exactly `n_characters`, of them `n_unique` different."""
+    """`n_words` words in exactly `n_characters`, `n_unique` of them different."""
     n_unique = n_words if n_unique is None else n_unique
     chosen = [f"{stem}{i}" for i in range(n_unique)]
     missing = n_characters - len(" ".join(chosen + [chosen[0]] * (n_words - n_unique)))

@@ -1,4 +1,4 @@
-"""Files of problems that are made to hurt: refused, soon, and without taking the memory."""
+"""Malicious problem files are refused quickly and without using much memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ClassEval's form, with a class of our own; what cannot be run is told, never left out."""
+"""ClassEval's format, with a class of our own; problems that cannot run are reported."""
 
 from __future__ import annotations
 
@@ -111,21 +111,23 @@ def test_two_agents_take_turns_in_writing_one_class(
     model, settings = "scripted:script.yaml", ["task.source.path=rows.json"]
     with collab.load("classeval", task="classeval", model=model, settings=settings) as team:
         [episode] = team.run().episodes
-    asked = {made.agent: made.observation[-1].content for made in episode.turns[0].decisions}
-    first, second = (asked[agent].rpartition("methods:\n")[2] for agent in ("first", "second"))
+    prompts = {
+        decision.agent: decision.observation[-1].content for decision in episode.turns[0].decisions
+    }
+    first, second = (prompts[agent].rpartition("methods:\n")[2] for agent in ("first", "second"))
     assert first == "def add(self, name, boxes):\ndef move(self, other, name):"
     assert second == "def total(self):\n@staticmethod\ndef sort(names):"
     assert episode.solved, episode
 
 
 def test_problems_that_cannot_run_are_refused_with_ids_and_reasons(tmp_path: Path) -> None:
-    with pytest.raises(TaskError) as told:
+    with pytest.raises(TaskError) as error:
         suite(tmp_path, [NUMPY, SHELF, FILES], "task.source.leave_out=[x]")
-    assert "2 of 3 problems cannot be run" in str(told.value)
-    assert "ClassEval_901: needs numpy" in str(told.value)
-    assert "ClassEval_902: its test reads or writes files" in str(told.value)
+    assert "2 of 3 problems cannot be run" in str(error.value)
+    assert "ClassEval_901: needs numpy" in str(error.value)
+    assert "ClassEval_902: its test reads or writes files" in str(error.value)
     remedy = "task.source.leave_out=[x,ClassEval_901,ClassEval_902]"
-    assert remedy in str(told.value)
+    assert remedy in str(error.value)
     assert len(suite(tmp_path, [NUMPY, SHELF, FILES], remedy)) == 1
 
 
@@ -140,7 +142,7 @@ def test_unparsable_skeleton_is_rebuilt_from_its_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"class_name": "Shelve"}, "no class 'Shelve' is defined"),
         ({"test": "def f(:"}, "the field 'test' does not parse"),
@@ -148,8 +150,8 @@ def test_unparsable_skeleton_is_rebuilt_from_its_parts(tmp_path: Path) -> None:
         ({"skeleton": None}, "the field 'skeleton' is missing"),
     ],
 )
-def test_malformed_row_is_refused(tmp_path: Path, change: dict[str, Any], told: str) -> None:
-    with pytest.raises(TaskError, match=f"rows.json, row 0: the format 'classeval': .*{told}"):
+def test_malformed_row_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(TaskError, match=f"rows.json, row 0: the format 'classeval': .*{message}"):
         suite(tmp_path, [{**SHELF, **change}])
 
 

@@ -1,4 +1,4 @@
-"""Rows of contests, made by hand in the published forms, and cheats against them."""
+"""Contest rows in the published formats, and cheats against them."""
 
 from __future__ import annotations
 
@@ -126,9 +126,9 @@ def test_large_input_may_be_read_or_ignored(sandbox: Sandbox) -> None:
 
 
 def test_late_output_does_not_reach_the_next_run(sandbox: Sandbox) -> None:
-    late = "import sys, threading, time\nout = sys.stdout\n"
-    late += "threading.Thread(target=lambda: (time.sleep(0.05), out.write('3\\n7\\n11')),"
-    verdict = verdict_of(sandbox, apps(SUMS), late + " daemon=True).start()")
+    program = "import sys, threading, time\nout = sys.stdout\n"
+    program += "threading.Thread(target=lambda: (time.sleep(0.05), out.write('3\\n7\\n11')),"
+    verdict = verdict_of(sandbox, apps(SUMS), program + " daemon=True).start()")
     assert verdict.tests.passed == 0
 
 
@@ -157,7 +157,7 @@ class Hostile:
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         (packed(pickle.dumps(print)), "pickle of more than a string"),
         (packed(pickle.dumps(Hostile())), "pickle of more than a string"),
@@ -172,8 +172,8 @@ class Hostile:
         ({**SHIFT, "public_test_cases": "[" * 100_000}, "is not JSON"),
     ],
 )
-def test_other_packed_cases_are_refused_and_never_run(row: dict[str, str], told: str) -> None:
-    with pytest.raises(TaskError, match=told):
+def test_other_packed_cases_are_refused_and_never_run(row: dict[str, str], message: str) -> None:
+    with pytest.raises(TaskError, match=message):
         livecodebench(row)
 
 
@@ -195,11 +195,13 @@ def test_signature_includes_the_typing_imports_it_needs() -> None:
         "class Solution:\n    def shift(self, xs: List[int], n: int) -> Optional[int]:\n        "
     )
     row = {**SHIFT, "starter_code": starter}
-    told = "from typing import List, Optional\n\n\n"
-    assert f"{told}class Solution" in livecodebench(row)["prompt"]
-    asked = livecodebench(row, form="function")
-    assert asked["prompt"].startswith(f"{told}def shift(xs: List[int], n: int) -> Optional[int]:")
-    assert asked["entry_point"] == "shift"
+    imports = "from typing import List, Optional\n\n\n"
+    assert f"{imports}class Solution" in livecodebench(row)["prompt"]
+    row_of_function = livecodebench(row, form="function")
+    assert row_of_function["prompt"].startswith(
+        f"{imports}def shift(xs: List[int], n: int) -> Optional[int]:"
+    )
+    assert row_of_function["entry_point"] == "shift"
 
 
 @pytest.mark.parametrize("name", ["apps-functions", "livecodebench-functions"])

@@ -1,4 +1,4 @@
-"""The suite `coopcode`: its problems are sound, and they are worth splitting."""
+"""The suite `coopcode`: its problems are sound, and both parts are needed."""
 
 import ast
 import asyncio
@@ -38,7 +38,7 @@ def pair(problem: Problem) -> Artifacts:
 
 
 def score(sandbox: Sandbox, problems: Sequence[Problem], works: Sequence[Artifacts]) -> list[Score]:
-    """The joint rewards of all works, as `collab score` gives them."""
+    """Joint scores of all answers, computed like `collab score`."""
     scorer = Scorer(reward_of(load_task("coopcode")), sandbox)
 
     async def score_all() -> list[Score]:
@@ -58,7 +58,7 @@ def some(problems: list[Problem], request: pytest.FixtureRequest) -> list[Proble
 
 @pytest.fixture(scope="module")
 def canonical(sandbox: Sandbox, some: list[Problem]) -> dict[str, Score]:
-    """By address: the score of the canonical pair."""
+    """Scores of the canonical pairs, by address."""
     scores = score(sandbox, some, [pair(problem) for problem in some])
     return {problem.address: found for problem, found in zip(some, scores, strict=True)}
 
@@ -73,15 +73,15 @@ def test_every_canonical_pair_has_full_marks(canonical: dict[str, Score]) -> Non
 
 
 def test_whole_solution_passes_like_the_pair(sandbox: Sandbox, some: list[Problem]) -> None:
-    whole = [
+    works = [
         {"aux": "", "main": problem.public["prompt"] + problem.hidden["canonical_solution"]}
         for problem in some
     ]
-    assert all(found.solved for found in score(sandbox, some, whole))
+    assert all(found.solved for found in score(sandbox, some, works))
 
 
 def test_main_alone_fails(sandbox: Sandbox, some: list[Problem]) -> None:
-    """Without the helper only what an answer without a call can be right about holds."""
+    """Without the helper, only asserts that need no call can hold."""
     alone = [{"aux": "", "main": pair(problem)["main"]} for problem in some]
     for problem, found in zip(some, score(sandbox, some, alone), strict=True):
         assert found.tests is not None
@@ -125,10 +125,10 @@ def test_agents_see_nothing_that_is_hidden(problems: list[Problem]) -> None:
         decisions = [d for e in episodes for turn in e.turns for d in turn.decisions]
         return "\n".join(m.content for decision in decisions for m in decision.observation)
 
-    seen = asyncio.run(play())
+    prompts = asyncio.run(play())
     for problem in problems[:4]:
-        assert problem.public["entry_point"] in seen
+        assert problem.public["entry_point"] in prompts
         assert set(problem.hidden) == {"test", *(f"canonical_{name}" for name in CANONICAL)}
         hidden = "".join(map(str, problem.hidden.values())).splitlines()
         secrets = {line.strip() for line in hidden if "candidate(" in line or "aux" in line}
-        assert not [secret for secret in secrets if secret and secret in seen]
+        assert not [secret for secret in secrets if secret and secret in prompts]

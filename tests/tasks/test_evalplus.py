@@ -1,4 +1,4 @@
-"""Rows of HumanEval+ and MBPP+, made by hand in the published form."""
+"""Rows of HumanEval+ and MBPP+ in the published format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A class cannot choose what a test expects of it by changing what it is given."""
+"""A class cannot change a test's expected values by changing its arguments."""
 
 from __future__ import annotations
 

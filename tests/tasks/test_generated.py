@@ -54,7 +54,7 @@ def test_levels_of_a_file_come_from_its_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "error", "said"),
+    ("source", "error", "message"),
     [
         ({"generate": "pocket_code", "levels": [1, 3], "rows": 120}, TaskError,
          r"returned 50 rows, but 60 are needed; set task.source.rows to 100 or less"),
@@ -66,10 +66,10 @@ def test_levels_of_a_file_come_from_its_rows() -> None:
     ],
 )  # fmt: skip
 def test_invalid_generator_settings_are_refused(
-    source: dict[str, object], error: type[Exception], said: str
+    source: dict[str, object], error: type[Exception], message: str
 ) -> None:
     spec = TaskSpec.model_validate({"name": "mine", "source": source, "reward": CODE})
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         open_suite(spec)
 
 
@@ -103,11 +103,13 @@ def test_each_problem_needs_both_functions() -> None:
         async with Sandbox(recipe.sandbox) as sandbox:
             scorer = Scorer(reward_of(recipe.task), sandbox, recipe.team.roles)
             for problem in problems:
-                made = {name: str(problem.hidden[f"canonical_{name}"]) for name in ("aux", "main")}
-                if part in made:
-                    made[part] = f"def {part}(x):\n    return 12345"
-                joint = make_joint(join_for("python"), made, problem)
-                score = await scorer.score(problem, joint, made, list(made))
+                artifacts = {
+                    name: str(problem.hidden[f"canonical_{name}"]) for name in ("aux", "main")
+                }
+                if part in artifacts:
+                    artifacts[part] = f"def {part}(x):\n    return 12345"
+                joint = make_joint(join_for("python"), artifacts, problem)
+                score = await scorer.score(problem, joint, artifacts, list(artifacts))
                 found.append((round(score.reward, 3), score.solved))
         return found
 

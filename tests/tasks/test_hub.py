@@ -1,4 +1,4 @@
-"""A suite on the hub is read at a commit, which is recorded and read again later."""
+"""A suite on the hub is read at a commit, which is recorded and used again later."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TEAM = {"agents": {"a": {"prompt": "{{ task.prompt }}"}, "b": {"prompt": "{{ tas
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
-    """The dataset `me/words` on a hub of our own, with a cache of our own."""
+    """The dataset `me/words` on a local hub, with a separate cache."""
     with HubServer("me/words", rows(tmp_path, "one", "two"), "datasets") as server:
         read_datasets_from(server.url, tmp_path / "cache", monkeypatch)
         monkeypatch.chdir(tmp_path)
@@ -53,7 +53,7 @@ def words_of(found: Suite) -> list[str]:
 
 
 def files_of(project: Path) -> None:
-    """A team and a suite by name."""
+    """Write a team and a suite that can be loaded by name."""
     (project / "agents").mkdir()
     (project / "tasks").mkdir()
     (project / "agents/pair.yaml").write_text(yaml.dump(TEAM))
@@ -116,7 +116,7 @@ def test_cached_commit_needs_no_request_to_the_hub(hub: HubServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ({"revision": "v9"}, r"'me/words' has no revision 'v9' on the hub \(any more\); set"),
         ({"revision": LATER}, f"no revision '{LATER}' .*task.source.revision .* or use the path"),
@@ -125,8 +125,8 @@ def test_cached_commit_needs_no_request_to_the_hub(hub: HubServer) -> None:
     ],
 )
 @pytest.mark.usefixtures("hub")
-def test_unknown_dataset_revision_or_split_is_refused(source: dict[str, Any], said: str) -> None:
-    with pytest.raises(TaskError, match=said):
+def test_unknown_dataset_revision_or_split_is_refused(source: dict[str, Any], message: str) -> None:
+    with pytest.raises(TaskError, match=message):
         suite(**source)
 
 

@@ -1,4 +1,4 @@
-"""GSM8K and MATH: rows in the published form, and answers right, wrong and hostile."""
+"""GSM8K and MATH: rows in the published formats; right, wrong and hostile answers."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_level_is_a_number_or_is_left_out(
 
 
 @pytest.mark.parametrize(
-    ("name", "row", "said"),
+    ("name", "row", "message"),
     [
         ("gsm8k", {"question": "?", "answer": "7"}, "line 1: .*no number after ####"),
         ("gsm8k", {"question": "?"}, "'answer' is missing"),
@@ -97,9 +97,9 @@ def test_a_level_is_a_number_or_is_left_out(
     ],
 )
 def test_row_without_an_answer_is_refused(
-    tmp_path: Path, name: str, row: dict[str, Any], said: str
+    tmp_path: Path, name: str, row: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(TaskError, match=said):
+    with pytest.raises(TaskError, match=message):
         problems(tmp_path, name, [row])
 
 

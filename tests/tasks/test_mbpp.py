@@ -1,4 +1,4 @@
-"""Rows of MBPP, made by hand in the published form."""
+"""Rows of MBPP in the published format."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Solve = Callable[[Problem, dict[str, str]], bool]
 
 @pytest.fixture(scope="module")
 def solve(sandbox: Sandbox) -> Solve:
-    """Return True if artifacts, by agent, solve a problem under the suite's reward."""
+    """Return whether answers, by agent, solve a problem under the suite's reward."""
     scorer = Scorer(reward_of(load_task("mbpp")), sandbox, roles_of(("aux", "main")))
 
     def solve(problem: Problem, artifacts: dict[str, str]) -> bool:
@@ -97,7 +97,7 @@ def test_rows_in_humaneval_format_are_unchanged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ({**ROWS[0], "test_lists": 1, "test_list": None}, "missing; did you mean 'test_lists'"),
         ({**ROWS[0], "code": 7}, "'code' is of type int, not str"),
@@ -107,9 +107,9 @@ def test_rows_in_humaneval_format_are_unchanged(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_malformed_row_is_reported_with_its_line(
-    tmp_path: Path, row: dict[str, Any], said: str
+    tmp_path: Path, row: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(TaskError, match=f"rows.jsonl, line 1: the format 'mbpp': .*{said}"):
+    with pytest.raises(TaskError, match=f"rows.jsonl, line 1: the format 'mbpp': .*{message}"):
         suite(tmp_path, [row])
 
 
@@ -119,8 +119,8 @@ def test_own_rows_replace_the_origin_and_its_splits(tmp_path: Path) -> None:
     assert found.spec.source.split == "train"
     assert found.spec.splits == {}
     assert found.spec.source.adapt is not None
-    kept = suite(tmp_path, ROWS, "task.splits.test=1-2").spec.splits
-    assert kept == {"test": "1-2"}
+    splits = suite(tmp_path, ROWS, "task.splits.test=1-2").spec.splits
+    assert splits == {"test": "1-2"}
     path = tmp_path / "rows.jsonl"
     settings = ["task.splits.test=0-1", f"task.source.path={path}"]
     assert open_suite(load_task("mbpp", settings=settings)).spec.splits == {"test": "0-1"}
@@ -148,23 +148,27 @@ def test_custom_format_takes_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("adapt", "error", "said"),
+    ("adapt", "error", "message"),
     [
         ("mbp", RecipeError, "unknown format 'mbp'; did you mean 'mbpp'"),
         ("{use: mbpp, options: {x: 1}}", RecipeError, "unknown option 'x' of format 'mbpp'"),
-        ("'{own}.py:fails'", TaskError, r"line 1: the format .*KeyError: 'nothing'"),
-        ("'{own}.py:wrong'", TaskError, "line 1: .*returned a str; a format must return a mapping"),
-        ("'{own}.py:number'", TaskError, "line 1: the field name 1 is not text"),
+        ("'{file}:fails'", TaskError, r"line 1: the format .*KeyError: 'nothing'"),
+        (
+            "'{file}:wrong'",
+            TaskError,
+            "line 1: .*returned a str; a format must return a mapping",
+        ),
+        ("'{file}:number'", TaskError, "line 1: the field name 1 is not text"),
     ],
 )
 def test_invalid_format_is_refused(
-    tmp_path: Path, adapt: str, error: type[Exception], said: str
+    tmp_path: Path, adapt: str, error: type[Exception], message: str
 ) -> None:
-    own = "def fails(row): return row['nothing']\ndef wrong(row): return 'x'\n"
-    own += "def number(row): return {**row, 1: 2}\n"
-    (tmp_path / "own.py").write_text(own)
-    setting = "task.source.adapt=" + adapt.replace("{own}", f"{tmp_path}/own")
-    with pytest.raises(error, match=said):
+    functions = "def fails(row): return row['nothing']\ndef wrong(row): return 'x'\n"
+    functions += "def number(row): return {**row, 1: 2}\n"
+    (tmp_path / "formats.py").write_text(functions)
+    setting = "task.source.adapt=" + adapt.replace("{file}", f"{tmp_path}/formats.py")
+    with pytest.raises(error, match=message):
         suite(tmp_path, ROWS, setting)
 
 

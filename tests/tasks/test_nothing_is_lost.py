@@ -1,4 +1,4 @@
-"""Nothing of a data file is lost in silence: what cannot be kept is an error with its line."""
+"""Data files are read without silent losses: invalid rows are errors with their line."""
 
 import json
 import zlib
@@ -37,7 +37,7 @@ def read(tmp_path: Path, rows: list[dict[str, Any]], **fields: Any) -> Suite:
 
 
 @pytest.mark.parametrize(
-    ("ids", "said"),
+    ("ids", "message"),
     [
         (["a", "b", "a"], "line 1 and line 3 have the same task_id, 'a'"),
         (["a", "a", "a"], r"line 1 and line 2 \(and 1 more\) have the same task_id"),
@@ -50,8 +50,8 @@ def read(tmp_path: Path, rows: list[dict[str, Any]], **fields: Any) -> Suite:
         (["a", ["b"]], "line 2: the id 'task_id' is of type list"),
     ],
 )
-def test_ids_must_be_unique_text(tmp_path: Path, ids: list[Any], said: str) -> None:
-    with pytest.raises(TaskError, match=said):
+def test_ids_must_be_unique_text(tmp_path: Path, ids: list[Any], message: str) -> None:
+    with pytest.raises(TaskError, match=message):
         read(tmp_path, [{**TEXT, "task_id": name} for name in ids])
 
 
@@ -81,7 +81,7 @@ def test_rows_of_a_json_list_are_checked_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"hidden": ["anwser"]}, "`hidden` names 'anwser', .* did you mean 'answer'?"),
         ({"hidden": ["answer", "cases"]}, "`hidden` names 'cases', .* fields: prompt, answer"),
@@ -90,8 +90,10 @@ def test_rows_of_a_json_list_are_checked_too(tmp_path: Path) -> None:
         ({"kind": "code", "hidden": ["answerr"]}, "`hidden` names 'answerr'"),
     ],
 )
-def test_suite_must_name_existing_fields(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(TaskError, match=said):
+def test_suite_must_name_existing_fields(
+    tmp_path: Path, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TaskError, match=message):
         read(tmp_path, [TEXT, TEXT], **fields)
 
 
@@ -101,24 +103,24 @@ def test_misspelled_hidden_field_is_refused(tmp_path: Path) -> None:
         read(tmp_path, rows, hidden=["answer"])
 
 
-@pytest.mark.parametrize("own", [[], ["answer"], ["answer", "test"]])
-def test_code_always_hides_its_tests_and_its_solution(tmp_path: Path, own: list[str]) -> None:
-    suite = read(tmp_path, [{**CODE, "answer": "x"}], kind="code", hidden=own)
+@pytest.mark.parametrize("hidden", [[], ["answer"], ["answer", "test"]])
+def test_code_always_hides_its_tests_and_its_solution(tmp_path: Path, hidden: list[str]) -> None:
+    suite = read(tmp_path, [{**CODE, "answer": "x"}], kind="code", hidden=hidden)
     [problem] = suite.select("")
-    assert {"test", "canonical_solution", *own} == set(problem.hidden)
-    assert not {"test", "canonical_solution", *own} & set(problem.public)
+    assert {"test", "canonical_solution", *hidden} == set(problem.hidden)
+    assert not {"test", "canonical_solution", *hidden} & set(problem.public)
 
 
 @pytest.mark.parametrize("missing", ["prompt", "entry_point", "test"])
 def test_incomplete_code_row_is_reported_with_its_line(tmp_path: Path, missing: str) -> None:
     row = {name: value for name, value in CODE.items() if name != missing}
-    text = lines([CODE]) + "\n\r\n" + lines([row])  # blank lines are counted
+    text = lines([CODE]) + "\n\r\n" + lines([row])  # blank lines count
     with pytest.raises(TaskError, match=rf"mine\.jsonl, line 4: the field '{missing}' is missing"):
         suite_of(written(tmp_path, text), kind="code")
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ({"answer": "x"}, "line 2: the field 'prompt' is missing; fields: answer"),
         ({**TEXT, "prompt": " "}, "line 2: the field 'prompt' is empty"),
@@ -127,9 +129,9 @@ def test_incomplete_code_row_is_reported_with_its_line(tmp_path: Path, missing: 
     ],
 )
 def test_text_row_without_a_prompt_is_refused_if_others_have_one(
-    tmp_path: Path, row: dict[str, Any], said: str
+    tmp_path: Path, row: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(TaskError, match=said):
+    with pytest.raises(TaskError, match=message):
         read(tmp_path, [TEXT, row])
 
 
@@ -142,7 +144,7 @@ def test_text_rows_may_have_other_fields(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('{"prompt": NaN}', "NaN is not a JSON value; write null"),
         ('{"prompt": [-Infinity]}', "-Infinity is not a JSON value"),
@@ -161,11 +163,11 @@ def test_text_rows_may_have_other_fields(tmp_path: Path) -> None:
         ('"prompt"', "expected a mapping of fields, got str"),
     ],
 )
-def test_json_is_read_strictly(tmp_path: Path, line: str, said: str) -> None:
+def test_json_is_read_strictly(tmp_path: Path, line: str, message: str) -> None:
     text = lines([TEXT]) + "\n" + line + "\n"
-    with pytest.raises(TaskError, match=rf"mine\.jsonl, line 3: .*{said}"):
+    with pytest.raises(TaskError, match=rf"mine\.jsonl, line 3: .*{message}"):
         suite_of(written(tmp_path, text))
-    with pytest.raises(TaskError, match=rf"mine\.json(: not JSON|, row 1: .*{said})"):
+    with pytest.raises(TaskError, match=rf"mine\.json(: not JSON|, row 1: .*{message})"):
         suite_of(written(tmp_path, f"[{json.dumps(TEXT)}, {line}]", "mine.json"))
 
 
@@ -181,15 +183,15 @@ def test_every_row_is_read_with_any_line_ending(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "name", "said"),
+    ("data", "name", "message"),
     [
         (lines([TEXT]).encode("utf-16"), "mine.jsonl", "not UTF-8 text"),
         (b"\x1f\x8b\x08\x00" + b"\x00" * 6 + b"\xff" * 20, "mine.jsonl.gz", "cannot be read"),
         (zlib.compress(b"{}"), "mine.jsonl.gz", "cannot be read"),
     ],
 )
-def test_files_that_cannot_be_read(tmp_path: Path, data: bytes, name: str, said: str) -> None:
-    with pytest.raises(TaskError, match=said):
+def test_files_that_cannot_be_read(tmp_path: Path, data: bytes, name: str, message: str) -> None:
+    with pytest.raises(TaskError, match=message):
         suite_of(written(tmp_path, data, name))
 
 

@@ -1,4 +1,4 @@
-"""Rows of HumanEval Pro and MBPP Pro, made by hand in the published form."""
+"""Rows of HumanEval Pro and MBPP Pro in the published format."""
 
 from __future__ import annotations
 

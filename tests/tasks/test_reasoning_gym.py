@@ -1,6 +1,6 @@
 """Suites of reasoning-gym: names, the missing package, and answers that it would evaluate.
 
-What needs the package itself is left out where it is not installed.
+Tests that need the package are skipped if it is not installed.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def test_reference_answers_are_correct_and_the_seed_is_reproducible(name: str) -
 def test_unknown_names_and_options_are_refused() -> None:
     with pytest.raises(RecipeError, match="did you mean 'mini_sudoku'"):
         open_suite(load_task("reasoning_gym/mini_sudokuu"))
-    for option, said in (("size=9", "set task.source.rows"), ("nonsense=9", "nonsense")):
+    for option, message in (("size=9", "set task.source.rows"), ("nonsense=9", "nonsense")):
         setting = f"task.source.generate.options.{option}"
-        with pytest.raises((RecipeError, TaskError), match=said):
+        with pytest.raises((RecipeError, TaskError), match=message):
             open_suite(load_task("reasoning_gym/chain_sum", settings=[setting]))

@@ -1,4 +1,4 @@
-"""The suites for small models: made from a seed, honest answers earn all, cheats do not."""
+"""The suites for small models: generated from a seed; only honest answers earn everything."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from collab.tasks import open_suite
 SUITES = ("same-name", "signals", "duet", "split-sum")
 LEVELS = [("same_name", 3), ("signals", 3), ("split_sum", 3), ("duet", 0), ("pocket_code", 3)]
 BEST_CHEAT = {"same-name": 0.0, "signals": 0.34, "duet": 0.5, "split-sum": 0.15}
-"""By suite: on average over its problems, what is earned without doing the task at most: by chance
-in `signals` and `split-sum`, by the form alone in `duet`."""
+"""Per suite, the highest average score without doing the task.
+
+In `signals` and `split-sum` it comes from chance, in `duet` from the form alone.
+"""
 
 
 @lru_cache
@@ -33,7 +35,7 @@ def problems(name: str) -> Sequence[Problem]:
 
 
 def rewards(name: str, answers: Answers, count: int, reward: str = "") -> list[float]:
-    """What the answers earn on the first problems of a suite."""
+    """Rewards of the answers to the first problems of a suite."""
     recipe = load_recipe(name, task=name, settings=[f"task.reward={reward or name}"])
     scorer = Scorer(reward_of(recipe.task), None, recipe.team.roles)
     agents = list(recipe.team.agents)
@@ -42,9 +44,9 @@ def rewards(name: str, answers: Answers, count: int, reward: str = "") -> list[f
         found = []
         for problem in problems(name)[:count]:
             artifacts = dict(zip(agents, answers(fields(problem)), strict=True))
-            made = await joined_score(scorer, problem, artifacts, agents, "text")
-            assert made.maximum == 1.0
-            found.append(made.reward)
+            joint_score = await joined_score(scorer, problem, artifacts, agents, "text")
+            assert joint_score.maximum == 1.0
+            found.append(joint_score.reward)
         return found
 
     return asyncio.run(score())
@@ -63,14 +65,14 @@ def rows(use: str, level: int, seed: int = 0, count: int = 20) -> list[dict[str,
     [(use, level) for use, most in LEVELS for level in range(min(most, 1), most + 1)],
 )
 def test_seed_determines_the_rows_and_all_rows_differ(use: str, level: int) -> None:
-    made = rows(use, level)
-    assert made == rows(use, level)
-    assert rows(use, level, count=5) == made[:5]
-    assert rows(use, level, seed=1) != made
+    generated = rows(use, level)
+    assert generated == rows(use, level)
+    assert rows(use, level, count=5) == generated[:5]
+    assert rows(use, level, seed=1) != generated
     contents = {
-        tuple(sorted((k, str(v)) for k, v in row.items() if k != "task_id")) for row in made
+        tuple(sorted((k, str(v)) for k, v in row.items() if k != "task_id")) for row in generated
     }
-    assert len(contents) == len(made) == len({row["task_id"] for row in made})
+    assert len(contents) == len(generated) == len({row["task_id"] for row in generated})
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -111,15 +113,15 @@ def test_sum_is_scored_by_halves_or_as_a_whole() -> None:
 
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_no_digit_answers_too_many_sums(level: int) -> None:
-    made = [(row["last"], row["leading"]) for row in rows("split_sum", level, count=160)]
-    for half in zip(*made, strict=True):
-        assert max(map(half.count, half)) < 0.3 * len(made)
+    pairs = [(row["last"], row["leading"]) for row in rows("split_sum", level, count=160)]
+    for half in zip(*pairs, strict=True):
+        assert max(map(half.count, half)) < 0.3 * len(pairs)
 
 
 @pytest.mark.parametrize("name", [*SUITES, "pocket-code"])
 def test_measured_values_in_the_description_match_the_docs(name: str) -> None:
-    told = re.findall(r"\b(?:mean|8 x 8|played):? (\d\.\d\d)", load_task(name).description)
+    values = re.findall(r"\b(?:mean|8 x 8|played):? (\d\.\d\d)", load_task(name).description)
     rows = [row for row in (DOCS / "tasks.md").read_text().splitlines() if f"| `{name}`" in row]
     measured = [cell.split(",")[0].strip() for row in rows for cell in row.split("|")]
-    assert len(told) >= 2
-    assert set(told) <= set(measured)
+    assert len(values) >= 2
+    assert set(values) <= set(measured)

@@ -119,7 +119,7 @@ def test_json_and_gzip_files_are_read(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "is empty"),
         ("{}\n[1]\n", "line 2: expected a mapping of fields, got list"),
@@ -128,10 +128,10 @@ def test_json_and_gzip_files_are_read(tmp_path: Path, suffix: str) -> None:
         ('{"prompt": "x", "entry_point": "f", "test": " "}\n', "'test' is empty"),
     ],
 )
-def test_broken_data(tmp_path: Path, text: str, said: str) -> None:
+def test_broken_data(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(text)
-    with pytest.raises(TaskError, match=said):
+    with pytest.raises(TaskError, match=message):
         open_suite(load_task(str(path)))
 
 

@@ -1,4 +1,4 @@
-"""The suite of programs of two files: what earns its reward, and what does not."""
+"""The suite with programs of two files: rewarded and unrewarded answers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ PROBLEMS = open_suite(RECIPE.task).select("0,57,159")
 
 
 def answers(problem: Problem) -> tuple[str, str]:
-    """What solves a problem: the files of both agents."""
+    """Return the right files of both agents."""
     return str(problem.hidden["canonical_step"]), str(problem.hidden["canonical_main"])
 
 
 def earned(*pairs: tuple[Problem, str, str]) -> list[float]:
-    """What responses earn, which the team's parsers and join make a program of."""
+    """Return the rewards of responses after the team's parsers and join."""
     parse = parser_for("files")
 
     async def score() -> list[float]:
@@ -36,9 +36,11 @@ def earned(*pairs: tuple[Problem, str, str]) -> list[float]:
         async with Sandbox(RECIPE.sandbox) as sandbox:
             scorer = Scorer(reward_of(RECIPE.task), sandbox, RECIPE.team.roles)
             for problem, step, main in pairs:
-                made = {"step": parse(step), "main": parse(main)}
-                joint = make_joint(join_for("files"), made, problem)
-                found.append((await scorer.score(problem, joint, made, list(made))).reward)
+                artifacts = {"step": parse(step), "main": parse(main)}
+                joint = make_joint(join_for("files"), artifacts, problem)
+                found.append(
+                    (await scorer.score(problem, joint, artifacts, list(artifacts))).reward
+                )
         return found
 
     return asyncio.run(score())
@@ -116,6 +118,6 @@ def test_scripted_team_plays_the_suite(
     assert episode.failure is None
     assert episode.solved is right
     if not right:
-        told = episode.turns[0].feedback["main"][0].text
-        assert "main.py, line 5: F821 Undefined name `step`" in told
-        assert "main.py, line 1: F401 `step.steps` imported but unused" in told
+        feedback = episode.turns[0].feedback["main"][0].text
+        assert "main.py, line 5: F821 Undefined name `step`" in feedback
+        assert "main.py, line 1: F401 `step.steps` imported but unused" in feedback

@@ -1,6 +1,6 @@
-"""Environments of verifiers as suites: names, what is refused, and their own rewards.
+"""Environments of verifiers as suites: names, refusals, and custom rewards.
 
-What needs the package itself is left out where it is not installed.
+Tests that need the package are skipped if it is not installed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ __all__ = ["Doublings"]
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Writes an environment, as a package that is installed."""
+    """Return a function that writes an environment as an importable package."""
     monkeypatch.syspath_prepend(tmp_path)
 
     def write(more: str = "", source: str = DOUBLING, name: str = "two_times") -> str:
@@ -167,7 +167,7 @@ RUNTIME = """
 
 @needs_it
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         (TOOLS, "needs tools"),
         (SETUP, "a machine that is set up"),
@@ -176,9 +176,9 @@ RUNTIME = """
     ],
 )
 def test_environment_that_needs_more_than_an_answer_is_refused(
-    environment: Any, more: str, told: str
+    environment: Any, more: str, message: str
 ) -> None:
-    with pytest.raises(TaskError, match=told):
+    with pytest.raises(TaskError, match=message):
         open_suite(load_task(environment(more)))
 
 

@@ -1,4 +1,4 @@
-"""The writing suites that ship inside, and the teams that work on them."""
+"""The shipped writing suites and their teams."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def test_later_agents_see_earlier_answers(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     name = team.partition("-")[0]
-    said = {"concise": "Aye.", "detailed": "Nay.", "background": "Aye.", "method": "Nay."}
+    answers = {"concise": "Aye.", "detailed": "Nay.", "background": "Aye.", "method": "Nay."}
     agents = list(load_recipe(team).team.agents)
     rounds = 2 if team.endswith("discussion") else 1
-    script = {agent: [said[agent]] * rounds for agent in agents}
+    script = {agent: [answers[agent]] * rounds for agent in agents}
     (tmp_path / "script.yaml").write_text(json.dumps(script))
     episode = collab.load(team, model="scripted:script.yaml").run(f"{name}/0").episode
     observations = {d.agent: d.observation[-1].content for d in episode.turns[0].decisions}

@@ -1,4 +1,4 @@
-"""Small teams to train."""
+"""Small teams for training."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from collab.trainers.training.check import check_recipe
 
 @pytest.fixture
 def game(tiny_words: Path, tmp_path: Path) -> Recipe:
-    """Two agents say a word each; they are paid for certain ones."""
+    """Two agents say one word each and earn points for certain words."""
     return make_game(tiny_words, tmp_path)
 
 
 @pytest.fixture(autouse=True, scope="package")
 def one_thread() -> Iterator[None]:
-    """So small a model gains nothing from a second thread, and loses much on a busy machine."""
+    """Use one thread: the model is too small for a second one to help."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -44,7 +44,7 @@ def learner(game: Recipe) -> Iterator[TorchLearner]:
 def policies(
     tiny_words: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Policies]:
-    """Two adapters in float64 that are not at their start."""
+    """Open two adapters in float64 and move them away from their starting values."""
     recipe = make_game(tiny_words, tmp_path, **request.param)
     opened = open_policies(recipe, trainer_of(recipe))
     opened.by_name["a"].engine.module.double()

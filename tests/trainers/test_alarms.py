@@ -1,4 +1,4 @@
-"""Alarms are raised once, in plain words."""
+"""Each alarm is raised once, in plain words."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_a_good_run_raises_no_alarm() -> None:
     assert [alarms.read(GOOD) for _ in range(5 * WINDOW)] == [()] * (5 * WINDOW)
 
 
-@pytest.mark.parametrize(("trouble", "told"), TROUBLE)
-def test_each_problem_raises_one_alarm(trouble: dict[str, float], told: str) -> None:
+@pytest.mark.parametrize(("trouble", "message"), TROUBLE)
+def test_each_problem_raises_one_alarm(trouble: dict[str, float], message: str) -> None:
     alarms = Alarms(read_task("coopcode")[0].reward)
     for _ in range(2 * WINDOW):
         alarms.read(GOOD)
     warnings = [text for _ in range(2 * WINDOW) for text in alarms.read({**GOOD, **trouble})]
-    assert len([text for text in warnings if told in text]) == 1
+    assert len([text for text in warnings if message in text]) == 1
     assert len(warnings) == 1
 
 
@@ -72,15 +72,15 @@ def test_helper_that_stops_working_raises_an_alarm() -> None:
 
 def test_recurring_problem_raises_the_alarm_again() -> None:
     alarms = Alarms()
-    told = 0
+    alarms_raised = 0
     for value in (0.2, 0.9, 0.2, 0.9):
         for _ in range(2 * WINDOW):
-            told += len(alarms.read({**GOOD, "groups/dead": value}))
-    assert told == 2
+            alarms_raised += len(alarms.read({**GOOD, "groups/dead": value}))
+    assert alarms_raised == 2
 
 
 def alarms_of(part: Mapping[str, object], metric: str, values: tuple[float, ...]) -> list[str]:
-    """What is told of a text's own part, each value standing for twenty steps."""
+    """Warnings for a custom part; each value lasts twenty steps."""
     reward = RewardSpec.model_validate({"parts": {"clear": {"use": "length", **part}}})
     alarms = Alarms(reward)
     rows = [{metric: value, "solved": 0.0} for value in values for _ in range(2 * WINDOW)]
@@ -91,7 +91,7 @@ SAYS = {"says": "clarity went from {first:.0%} to {now:.0%}"}
 
 
 @pytest.mark.parametrize(
-    ("alarm", "values", "told"),
+    ("alarm", "values", "message"),
     [
         ({"below": 0.3}, (0.5, 0.2), "clarity went from 50% to 20%"),
         ({"above": 0.6}, (0.5, 0.7), "clarity went from 50% to 70%"),
@@ -99,7 +99,7 @@ SAYS = {"says": "clarity went from {first:.0%} to {now:.0%}"}
     ],
 )
 def test_part_of_a_text_task_may_have_an_alarm(
-    alarm: Mapping[str, object], values: tuple[float, ...], told: str
+    alarm: Mapping[str, object], values: tuple[float, ...], message: str
 ) -> None:
     for weight, metric in ((0.0, "value/clear"), (1.0, "part/clear")):
         part = {"weight": weight, "alarm": {**alarm, **SAYS}}

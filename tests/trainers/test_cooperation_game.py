@@ -1,8 +1,8 @@
-"""The paper's cooperation game (MAGRPO, appendix): joint rewards are what makes agents cooperate.
+"""The cooperation game of the MAGRPO paper (appendix): joint rewards make agents cooperate.
 
-Two agents each say one of two words. Together they are paid [[10, 7], [7, 0]]; each by itself
-5 and 5 for both cooperating, 6 and 1 when only the second does, so that the first does better
-alone by letting the other work.
+Each of two agents says one of two words. The joint payoff is [[10, 7], [7, 0]]. Each agent alone
+gets 5 if both cooperate; if only the second cooperates, they get 6 and 1. So the first agent alone
+does better if it leaves the work to the second.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def two_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def play(model: Path, folder: Path, seed: int, steps: int, **trainer: Any) -> float:
-    """The mean joint utility over the last steps of training."""
+    """Train, and return the mean joint utility of the last steps."""
     path = folder / "game.jsonl"
     path.write_text("".join(json.dumps({"task_id": str(n)}) + "\n" for n in range(2)))
     parts = {

@@ -34,7 +34,7 @@ def blocks(context): time.sleep(1); return 1.0
 
 
 @pytest.mark.parametrize(
-    ("part", "told"),
+    ("part", "message"),
     [
         ("raises", r"rewards.py:2: ValueError: broken"),
         ("nan", "returned nan"),
@@ -42,21 +42,21 @@ def blocks(context): time.sleep(1); return 1.0
     ],
 )
 def test_a_reward_that_fails_ends_training_with_its_reason(
-    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, told: str
+    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, message: str
 ) -> None:
     (tmp_path / "rewards.py").write_text(REWARDS)
     monkeypatch.chdir(tmp_path)
     data = make_game(tiny_words, tmp_path).model_dump()
     data["task"]["reward"] = {"parts": {part: {"use": f"rewards.py:{part}"}}, "seconds": 0.2}
-    with pytest.raises(TrainingError, match=f"8 of 8 episodes failed.*{told}"):
+    with pytest.raises(TrainingError, match=f"8 of 8 episodes failed.*{message}"):
         asyncio.run(TrainingRun(Recipe.model_validate(data), tmp_path / "run").run())
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["status"] == "failed"
     assert set(about["attention"]) == {"a", "b"}
-    kept = [episode.failure for episode in read_episodes(tmp_path / "run")]
-    assert len(kept) % 8 == 0
-    assert {failure and failure.type for failure in kept} == {"RewardError"}
-    assert part != "raises" or 'ValueError("broken")' in str(kept[0] and kept[0].traceback)
+    failures = [episode.failure for episode in read_episodes(tmp_path / "run")]
+    assert len(failures) % 8 == 0
+    assert {failure and failure.type for failure in failures} == {"RewardError"}
+    assert part != "raises" or 'ValueError("broken")' in str(failures[0] and failures[0].traceback)
 
 
 def test_exception_of_an_algorithm_is_recorded_in_the_run(
@@ -91,7 +91,7 @@ def test_functions_with_a_wrong_signature_are_refused_before_any_work(
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "told"),
+    ("path", "value", "message"),
     [
         ("trainer", None, "has no trainer"),
         ("task", None, "the recipe has no task"),
@@ -114,12 +114,12 @@ def test_functions_with_a_wrong_signature_are_refused_before_any_work(
     ],
 )
 def test_untrainable_recipes_are_refused_with_the_reason(
-    tiny_words: Path, tmp_path: Path, path: str, value: Any, told: str
+    tiny_words: Path, tmp_path: Path, path: str, value: Any, message: str
 ) -> None:
     recipe = changed(make_game(tiny_words, tmp_path, evaluation={}), path, value)
     if path == "team.turns":
         recipe = changed(recipe, "trainer.turn_structure", "tree")
-    with pytest.raises(CollabError, match=told):
+    with pytest.raises(CollabError, match=message):
         TrainingRun(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -164,7 +164,7 @@ def test_unknown_lora_targets_are_refused(tiny_words: Path, tmp_path: Path) -> N
 
 @contextmanager
 def full_disk(size: int) -> Iterator[None]:
-    """No file grows beyond `size` bytes; Python ignores the signal, and the write fails."""
+    """Limit files to `size` bytes; Python ignores the signal, so the write fails."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -191,8 +191,8 @@ def test_a_full_disk_loses_nothing(
 
 def test_a_full_disk_leaves_no_part_of_a_checkpoint(learner: TorchLearner, tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
-    told = r"cannot be written: .*File too large"
-    with full_disk(2000), pytest.raises(RecordError, match=told):
+    message = r"cannot be written: .*File too large"
+    with full_disk(2000), pytest.raises(RecordError, match=message):
         Checkpoints(tmp_path / "checkpoints", 1).save(0, learner, PerGroup(magrpo), {})
     assert not list(checkpoints.folder.iterdir())
 

@@ -1,4 +1,4 @@
-"""Held-out play: every episode of every evaluation is recorded, beside what was found."""
+"""Held-out evaluation: every episode is recorded next to the results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from collab.trainers.training.events import Evaluation, HeldOut, TaskResult
 
 @pytest.fixture(scope="module")
 def run(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four tasks held out, two samples each and a greedy one, every second of four steps."""
+    """Four held-out tasks, two samples and a greedy one each, every second of four steps."""
     folder = tmp_path_factory.mktemp("heldout")
     recipe = make_game(tiny_words, folder, evaluation={"samples": 2, "every": 2})
     asyncio.run(TrainingRun(recipe, folder / "run").run())

@@ -21,10 +21,10 @@ EPISODES = 48
 
 
 def on_device(policies: Policies, agent: str, device: str) -> None:
-    """Let the agent's policy say that it is there; its model stays on the CPU."""
+    """Let the agent's policy report a device; its model stays on the CPU."""
     real = policies.by_name[agent]
-    said = {"name": agent, "agents": (agent,), "is_adapter": True, "device": torch.device(device)}
-    policies.by_name[agent] = SimpleNamespace(**said, engine=real.engine)  # type: ignore[assignment]
+    fields = {"name": agent, "agents": (agent,), "is_adapter": True, "device": torch.device(device)}
+    policies.by_name[agent] = SimpleNamespace(**fields, engine=real.engine)  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One team, three engines at once: a local model that is trained, a server's model, and Claude."""
+"""One team with three engines: a trained local model, a server's model, and Claude."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAYS = {"b": "a word", "claude": "left again"}
 
 @pytest.fixture
 def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OpenAIServer, ClaudeServer]]:
-    """A server and Claude, each with trouble at the first request."""
+    """A server and Claude; both fail the first request."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setattr("collab.models.hosted.engine.FIRST_WAIT", 0.01)
     busy = status(503, message=f"busy {KEY}")
@@ -39,7 +39,8 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OpenAIServer, Claud
 
 @pytest.fixture
 def team(hosts: tuple[OpenAIServer, ClaudeServer], tiny_words: Path, tmp_path: Path) -> Recipe:
-    """Agent `a` is local and learns; `b` is a server's, `claude` Claude; each sees the others."""
+    """Agent `a` is local and trained, `b` runs on a server, `claude` is Claude; each sees the
+    others."""
     server, claude = hosts
     options = {"steps": STEPS, "checkpoint_every": 1, "keep_checkpoints": 9}
     data: dict[str, Any] = make_game(tiny_words, tmp_path, **options).model_dump()
@@ -73,8 +74,8 @@ def test_three_engines_answer_side_by_side(team: Recipe) -> None:
         assert all(decision.action.logprobs for decision in episode.decisions("a"))
         costs = [decision.action.usage.cost for decision in episode.decisions("claude")]
         assert all(cost is not None and cost > 0 for cost in costs)
-        seen = episode.decisions("claude")[1].observation[-1].content
-        assert SAYS["b"] in seen, "the second round shows the others' first answers"
+        shown = episode.decisions("claude")[1].observation[-1].content
+        assert SAYS["b"] in shown, "the second round shows the others' first answers"
 
 
 def test_only_the_trainable_agent_is_trained(

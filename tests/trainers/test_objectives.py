@@ -1,4 +1,4 @@
-"""Objectives by token and corrections for the sampler, on tokens whose ratios are known."""
+"""Objectives per token and sampler corrections, on tokens with known ratios."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ LOGPROBS = (-0.5, -1.0, -2.0, -0.1, -0.7, -0.3)
 def samples_with(sampler: tuple[float, ...], scale: float = 1.0) -> list[Sample]:
     found, first = [], 0
     for length, weight in zip(LENGTHS, WEIGHTS, strict=True):
-        own = sampler[first : first + length]
-        found.append(Sample("a", (1,), tuple(range(length)), own, 1.0, weight, scale))
+        logprobs = sampler[first : first + length]
+        found.append(Sample("a", (1,), tuple(range(length)), logprobs, 1.0, weight, scale))
         first += length
     return found
 
@@ -53,7 +53,7 @@ def test_objectives_have_equal_gradients_on_policy(
 
 
 OFF = tuple(value - 0.3 for value in LOGPROBS)
-"""A sampler to which each token was less likely: every ratio is exp(0.3) = 1.35."""
+"""A sampler that made each token less likely: every ratio is exp(0.3) = 1.35."""
 
 
 def test_a_higher_upper_clip_lets_good_tokens_rise_further() -> None:
@@ -65,7 +65,7 @@ def test_a_higher_upper_clip_lets_good_tokens_rise_further() -> None:
 
 
 def test_gspo_clips_whole_responses_by_the_mean_of_their_log_ratios() -> None:
-    # The first response's tokens differ by 0.9, 0 and 0: none of its own, but all are clipped.
+    # The first response's log-ratios are 0.9, 0 and 0: their mean exceeds the limit.
     sampler = (LOGPROBS[0] - 0.9, *LOGPROBS[1:])
     by_response = gradient(sampler, objective="gspo", clip_ratio=0.2)
     by_token = gradient(sampler, objective="ppo", clip_ratio=0.2)
@@ -79,7 +79,7 @@ def test_cispo_bounds_the_ratio_and_loses_no_token() -> None:
 
 
 def test_band_masks_tokens_and_limit_masks_responses() -> None:
-    sampler = (LOGPROBS[0] - 2.0, *LOGPROBS[1:])  # rho = 7.39, then 1
+    sampler = (LOGPROBS[0] - 2.0, *LOGPROBS[1:])  # ratio 7.39, then 1
     assert gradient(sampler, importance_band=(0.5, 5.0)) == pytest.approx([0, 1, 1, -2, 0.5, 0.5])
     assert gradient(sampler, sequence_limit=3.0) == pytest.approx([0, 0, 0, -2, 0.5, 0.5])
     assert gradient(sampler, importance_cap=2.0) == pytest.approx([2, 1, 1, -2, 0.5, 0.5])
@@ -94,7 +94,7 @@ def test_masked_tokens_are_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"objective": "ppo"}, "needs clip_ratio, e.g. 0.2"),
         ({"objective": "gspo"}, "needs clip_ratio, e.g. 0.0003"),
@@ -105,6 +105,6 @@ def test_masked_tokens_are_reported() -> None:
         ({"importance_band": (0.5, 5.0), "importance_cap": 2.0}, "set one"),
     ],
 )
-def test_conflicting_settings_are_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_conflicting_settings_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         TrainerSpec(**options)

@@ -1,4 +1,4 @@
-"""Every option of the trainer's schema changes something; this list holds them all."""
+"""Every trainer option has an effect; this list covers all of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TWO_TURNS = {"team.turns": 2}
 CLIPPED = {"inner_epochs": 2, "clip_ratio": 0.2}
 
 
-# By option: its value, and what else has to be set for it to matter.
+# By option: its value, and the other settings that it needs to have an effect.
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "name": ("mine", {}),
     "description": ("why", {}),
@@ -103,7 +103,10 @@ def finish(): print("logged", logged)
 
 
 def test_the_list_holds_every_option() -> None:
-    options = set(TrainerSpec.model_fields) - {"lora", "ranks"}  # whose limits bind several ranks
+    options = set(TrainerSpec.model_fields) - {
+        "lora",
+        "ranks",
+    }  # limits of ranks need several ranks
     for name, spec in NESTED.items():
         options |= {f"{name}.{field}" for field in spec.model_fields}
     assert options == set(CHANGES)
@@ -111,7 +114,7 @@ def test_the_list_holds_every_option() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """With a tracker, which goes with the test."""
+    """A folder with a fake tracker."""
     (tmp_path / "trackio.py").write_text(TRACKIO)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -122,7 +125,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 UNCHANGED: dict[str, dict[str, Any]] = {}
-"""Metrics of training without an option, by the other options that are set."""
+"""Metrics of training without an option, by the other settings."""
 
 
 @pytest.mark.parametrize("option", one_in(8, CHANGES))
@@ -131,7 +134,7 @@ def test_every_option_changes_something(
 ) -> None:
     def left_behind(name: str, options: dict[str, Any]) -> dict[str, Any]:
         sys.modules.pop("trackio", None)
-        return {**observe(tiny_words, folder / name, options), "said": capsys.readouterr().out}
+        return {**observe(tiny_words, folder / name, options), "output": capsys.readouterr().out}
 
     value, others = CHANGES[option]
     if (key := json.dumps(others)) not in UNCHANGED:
@@ -156,7 +159,7 @@ def changed(options: dict[str, Any], option: str, value: Any) -> dict[str, Any]:
 
 
 def observe(model: Path, folder: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """Train for two steps; everything that is left behind, but for what time it took."""
+    """Train for two steps and return all results except times."""
     folder.mkdir()
     options = {"steps": 2, "checkpoint_every": 10, **options}
     recipe = recipe_of(model, folder, options)
@@ -192,7 +195,7 @@ def changes_number_of_passes(model: Path, folder: Path, option: str) -> bool:
 
 
 def layer_passes(recipe: Recipe) -> int:
-    """How often a layer is computed to learn from one response."""
+    """Count the forward passes of a layer for learning from one response."""
     from collab.trainers.learner.logprobs import response_logprobs
     from collab.trainers.learner.policy import open_policies
     from collab.trainers.learner.samples import Sample
@@ -219,7 +222,7 @@ def digest(path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"group_size": 1, "algorithm": "mareinforce", "normalize": "group"}, "normalize 'group'"),
         ({"inner_epochs": 2}, "set clip_ratio, e.g. 0.2"),
@@ -227,8 +230,8 @@ def digest(path: Path) -> str:
         ({"learning_rates": 1}, "did you mean 'learning_rate'?"),
     ],
 )
-def test_invalid_options_are_refused(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValidationError, match=told.replace("?", r"\?")):
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message.replace("?", r"\?")):
         TrainerSpec.model_validate(options)
 
 

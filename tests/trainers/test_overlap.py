@@ -1,4 +1,4 @@
-"""Playing the next step while one is learned, on servers that answer as vLLM's do."""
+"""Sample the next step during an update, on servers that answer like vLLM."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from collab.trainers.training.check import check_recipe
 pytestmark = pytest.mark.slow
 
 PER_STEP = 2 * 2
-"""Episodes: tasks and samples of each."""
+"""Episodes per step: tasks times samples."""
 
 
 @pytest.fixture
@@ -38,14 +38,14 @@ def overlap_recipe(model: Path, folder: Path, server: VLLMTwin, **trainer: Any) 
 
 
 def train(recipe: Recipe, run: Path, *, resume: bool = False) -> list[Any]:
-    """Every event."""
+    """Train and return all events."""
     events: list[Any] = []
     asyncio.run(TrainingRun(recipe, run, resume=resume, emit=events.append).run())
     return events
 
 
 def versions_of(run: Path, groups: int = 2) -> list[set[int | None]]:
-    """By step, the versions of the policies that its responses were drawn from."""
+    """The policy versions that sampled each step's responses."""
     found: dict[int, set[int | None]] = {}
     for episode in read_episodes(run):
         actions = [d.action for turn in episode.turns for d in turn.decisions]
@@ -54,7 +54,7 @@ def versions_of(run: Path, groups: int = 2) -> list[set[int | None]]:
 
 
 def check_every_step_once(run: Path, steps: int) -> None:
-    """Each step was played, recorded and learned once, by policies at most one step old."""
+    """Each step was sampled, recorded and learned once, with policies at most one step old."""
     assert [row["step"] for row in steps_of(run)] == list(range(1, steps + 1))
     ids = [(episode.group, episode.sample) for episode in read_episodes(run)]
     assert len(ids) == len(set(ids)) == steps * PER_STEP
@@ -69,17 +69,19 @@ def test_next_step_is_sampled_during_an_update(
     recipe = overlap_recipe(tiny_words, tmp_path, server, steps=4)
     events = train(recipe, tmp_path / "run")
     check_every_step_once(tmp_path / "run", 4)
-    told = [(e.type, e.step, getattr(e, "phase", "")) for e in events if hasattr(e, "step")]
+    progress = [(e.type, e.step, getattr(e, "phase", "")) for e in events if hasattr(e, "step")]
     for step in (1, 2, 3):
-        began = told.index(("training.progress", step + 1, "sampling"))
-        assert began < told.index(("step.finished", step, "")), "before this step was learned"
+        began = progress.index(("training.progress", step + 1, "sampling"))
+        assert began < progress.index(("step.finished", step, "")), (
+            "sampling starts before the previous step is learned"
+        )
     rows = steps_of(tmp_path / "run")
     assert rows[0]["staleness"] == 0
     assert any(row["staleness"] > 0 for row in rows[1:])
     assert any(row["agent/a/importance"] != pytest.approx(1, abs=1e-4) for row in rows[1:])
     assert "time/waiting" not in rows[0]
     assert all("time/waiting" in row for row in rows[1:])
-    assert len(server.bodies) == 4 * PER_STEP * 2, "nothing is played that is not learned"
+    assert len(server.bodies) == 4 * PER_STEP * 2, "every sampled response is learned"
 
 
 @pytest.mark.parametrize(
@@ -176,12 +178,12 @@ def test_training_run_is_a_tree_of_spans(exported: Any, tiny_words: Path, tmp_pa
     held_out = {"samples": 1, "greedy": False}
     recipe = make_game(tiny_words, tmp_path, steps=2, group_size=2, evaluation=held_out)
     asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
-    *spans, whole = exported.get_finished_spans()
-    assert whole.name == "train pair"
+    *spans, root = exported.get_finished_spans()
+    assert root.name == "train pair"
     below: dict[int, list[Any]] = {}
     for span in spans:
         below.setdefault(span.parent.span_id, []).append(span)
-    parts = below[whole.context.span_id]
+    parts = below[root.context.span_id]
     assert [(span.name, span.attributes["collab.step"]) for span in parts] == [
         ("evaluation", 0),
         ("training_step", 1),
@@ -193,5 +195,5 @@ def test_training_run_is_a_tree_of_spans(exported: Any, tiny_words: Path, tmp_pa
         assert scored.attributes["gen_ai.evaluation.name"] == "return"
         episodes = below[span.context.span_id]
         assert {episode.name for episode in episodes} == {"invoke_workflow pair"}
-        assert len(episodes) == 4  # four held-out tasks; two tasks by two samples
+        assert len(episodes) == 4  # four held-out tasks, or two tasks with two samples
         assert len(below[episodes[0].context.span_id]) == 2

@@ -1,4 +1,4 @@
-"""A run that was killed goes on as if nothing had happened, bit by bit."""
+"""A killed run resumes bit by bit as if it had not stopped."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def recipe(tiny_words: Path, tmp_path: Path) -> Recipe:
 
 
 def check_readable(run: Path) -> None:
-    """Nothing that a killed run left is torn, but for what is plainly unfinished."""
+    """All files of a killed run are readable, except unfinished ones."""
     if (run / "training.yaml").exists():
         load_recipe(str(run / "training.yaml"))
     if (run / "episodes.jsonl").exists():
@@ -61,7 +61,7 @@ def check_readable(run: Path) -> None:
 def uninterrupted_state(
     tiny_words: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
-    """The state of a run that nothing stopped."""
+    """The final state of an uninterrupted run."""
     folder = tmp_path_factory.mktemp("whole")
     asyncio.run(TrainingRun(make_game(tiny_words, folder, **OPTIONS), folder / "run").run())
     return state_of(folder / "run")
@@ -76,13 +76,13 @@ def uninterrupted_state(
 def test_interrupted_run_resumes_bit_by_bit(
     recipe: Recipe, uninterrupted_state: dict[str, Any], tmp_path: Path, stop_at: tuple[str, int]
 ) -> None:
-    parted = tmp_path / "parted"
+    killed = tmp_path / "parted"
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(run_until(recipe, parted, stop_at))
-    assert json.loads((parted / "run.json").read_text())["status"] == "interrupted"
-    check_readable(parted)
-    asyncio.run(TrainingRun(recipe, parted, resume=True).run())
-    assert state_of(parted) == uninterrupted_state
+        asyncio.run(run_until(recipe, killed, stop_at))
+    assert json.loads((killed / "run.json").read_text())["status"] == "interrupted"
+    check_readable(killed)
+    asyncio.run(TrainingRun(recipe, killed, resume=True).run())
+    assert state_of(killed) == uninterrupted_state
 
 
 async def run_until(recipe: Recipe, out: Path, stop_at: tuple[str, int]) -> None:
@@ -97,18 +97,18 @@ async def run_until(recipe: Recipe, out: Path, stop_at: tuple[str, int]) -> None
 
 
 def test_missing_adapters_are_rewritten_from_the_checkpoint(recipe: Recipe, tmp_path: Path) -> None:
-    """As a run leaves it that was killed between the two."""
+    """A run killed after its last checkpoint has no adapters yet."""
     run, recipe = tmp_path / "run", changed(recipe, "trainer.steps", 3)
     asyncio.run(TrainingRun(recipe, run).run())
-    whole = state_of(run)
+    uninterrupted = state_of(run)
     for path in run.glob("adapters/*/*.safetensors"):
         path.unlink()
     asyncio.run(TrainingRun(recipe, run, resume=True).run())
-    assert state_of(run) == whole
+    assert state_of(run) == uninterrupted
 
 
 def test_run_without_held_out_episodes_is_resumed(recipe: Recipe, tmp_path: Path) -> None:
-    """As folders are that were written without `evaluation.jsonl`."""
+    """Older run folders have no `evaluation.jsonl`."""
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(run_until(recipe, tmp_path / "run", ("sampling", 5)))
     (tmp_path / "run" / "evaluation.jsonl").unlink()
@@ -121,12 +121,12 @@ def test_run_without_held_out_episodes_is_resumed(recipe: Recipe, tmp_path: Path
 
 
 def test_status_is_running_during_the_run(recipe: Recipe, tmp_path: Path) -> None:
-    said: list[tuple[str, Any, bool]] = []
+    statuses: list[tuple[str, Any, bool]] = []
 
     def see(event: TrainingEvent) -> None:
         if event.type not in ("run.started", "run.finished"):
             about = json.loads((tmp_path / "run" / "run.json").read_text())
-            said.append((about["status"], about["steps"], "summary" in about))
+            statuses.append((about["status"], about["steps"], "summary" in about))
 
     short = one_step(recipe)
     for steps in (1, 3):
@@ -134,10 +134,10 @@ def test_status_is_running_during_the_run(recipe: Recipe, tmp_path: Path) -> Non
         trainer = short.trainer.model_copy(update={"steps": steps})
         longer = short.model_copy(update={"trainer": trainer})
         asyncio.run(TrainingRun(longer, tmp_path / "run", resume=steps > 1, emit=see).run())
-        assert set(said) == {("running", steps, False)}
+        assert set(statuses) == {("running", steps, False)}
         about = json.loads((tmp_path / "run" / "run.json").read_text())
         assert (about["status"], about["summary"]["steps"]) == ("done", steps)
-        said.clear()
+        statuses.clear()
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def warm() -> Iterator[WarmCollab]:
 
 
 def kill_at_random(process: Started, chance: random.Random) -> bool:
-    """Kill the process some time after it has begun to train; whether that came in time."""
+    """Kill the process at a random time; return whether it was still running."""
     for line in process.stdout:
         if (
             json.loads(line)["type"] in ("checkpoint.saved", "step.finished")
@@ -161,35 +161,35 @@ def kill_at_random(process: Started, chance: random.Random) -> bool:
 
 def kill_and_resume(warm: WarmCollab, recipe: Recipe, folder: Path, kills: int) -> None:
     (folder / "r.yaml").write_text(dump_recipe(recipe))
-    whole, parted = folder / "whole", folder / "parted"
-    asyncio.run(TrainingRun(recipe, whole).run())
+    uninterrupted, killed = folder / "whole", folder / "parted"
+    asyncio.run(TrainingRun(recipe, uninterrupted).run())
     chance, done, arguments = random.Random(kills), 0, ["r.yaml", "--out", "parted"]
     while done < kills:
         done += kill_at_random(warm.start(folder, "train", *arguments, "--json"), chance)
-        check_readable(parted)
+        check_readable(killed)
         arguments = ["--resume", "parted"]
-        if json.loads((parted / "run.json").read_text())["status"] == "done":
-            assert state_of(parted) == state_of(whole)
-            shutil.rmtree(parted)
+        if json.loads((killed / "run.json").read_text())["status"] == "done":
+            assert state_of(killed) == state_of(uninterrupted)
+            shutil.rmtree(killed)
             arguments = ["r.yaml", "--out", "parted"]
-    resumed = load_recipe(str(parted / TRAINING)) if parted.exists() else recipe
-    asyncio.run(TrainingRun(resumed, parted, resume=parted.exists()).run())
-    assert state_of(parted) == state_of(whole)
+    resumed = load_recipe(str(killed / TRAINING)) if killed.exists() else recipe
+    asyncio.run(TrainingRun(resumed, killed, resume=killed.exists()).run())
+    assert state_of(killed) == state_of(uninterrupted)
 
 
 def test_killed_run_resumes_bit_by_bit(recipe: Recipe, tmp_path: Path) -> None:
-    """A copy of the folder is what a kill at this moment leaves."""
-    whole, parted = tmp_path / "whole", tmp_path / "parted"
+    """A copy of the folder stands for a run killed at that moment."""
+    uninterrupted, killed = tmp_path / "whole", tmp_path / "parted"
 
     def see(event: TrainingEvent) -> None:
         if event.type == "step.finished" and event.step == 5:
-            shutil.copytree(whole, parted)
+            shutil.copytree(uninterrupted, killed)
 
-    asyncio.run(TrainingRun(recipe, whole, emit=see).run())
-    check_readable(parted)
-    assert json.loads((parted / "run.json").read_text())["status"] == "running"
-    asyncio.run(TrainingRun(recipe, parted, resume=True).run())
-    assert state_of(parted) == state_of(whole)
+    asyncio.run(TrainingRun(recipe, uninterrupted, emit=see).run())
+    check_readable(killed)
+    assert json.loads((killed / "run.json").read_text())["status"] == "running"
+    asyncio.run(TrainingRun(recipe, killed, resume=True).run())
+    assert state_of(killed) == state_of(uninterrupted)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What may change in a run that goes on: it is written down, and what may not is refused."""
+"""Changed settings of a resumed run: allowed changes are recorded, others refused."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def test_changed_settings_of_a_resumed_run_are_recorded(recipe: Recipe, tmp_path
     asyncio.run(TrainingRun(one_step(recipe), run).run())
     longer = changed(changed(one_step(recipe), "trainer.steps", 3), "trainer.learning_rate", 0.5)
     asyncio.run(TrainingRun(longer, run, resume=True).run())
-    told = json.loads((run / "run.json").read_text())
+    about = json.loads((run / "run.json").read_text())
     changes = [
         {"step": 1, "key": "trainer.steps", "before": 1, "after": 3},
         {"step": 1, "key": "trainer.learning_rate", "before": 0.01, "after": 0.5},
     ]
-    assert sorted(told["changes"], key=str) == sorted(changes, key=str)
-    assert (told["steps"], told["summary"]["steps"]) == (3, 3)
+    assert sorted(about["changes"], key=str) == sorted(changes, key=str)
+    assert (about["steps"], about["summary"]["steps"]) == (3, 3)
     now = load_recipe(str(run / TRAINING))
     assert now.trainer is not None
     assert (now.trainer.steps, now.trainer.learning_rate) == (3, 0.5)
 
     asyncio.run(TrainingRun(now, run, resume=True).run())
-    assert json.loads((run / "run.json").read_text())["changes"] == told["changes"]
+    assert json.loads((run / "run.json").read_text())["changes"] == about["changes"]
     longest = changed(now, "trainer.steps", 4)
     asyncio.run(TrainingRun(longest, run, resume=True).run())
     more = json.loads((run / "run.json").read_text())["changes"][2:]
@@ -110,7 +110,7 @@ def test_changed_rows_make_it_another_run(short_run: tuple[Recipe, Path], tmp_pa
 
 
 class Killed(BaseException):
-    """As a process ends that is killed."""
+    """Stands for the end of a killed process."""
 
 
 def kill(*_: object) -> None:
@@ -118,7 +118,7 @@ def kill(*_: object) -> None:
 
 
 def reopen(run: Path, recipe: Recipe) -> list[Any]:
-    """Open the folder as a run does that goes on; the changes that it lists then."""
+    """Reopen the folder like a resumed run; return its listed changes."""
     before, about = TrainingFolder.check(run, recipe)
     TrainingFolder.reopen(run, before, recipe, about, 1).close()
     return list(read_about(run).get("changes", []))
@@ -128,7 +128,7 @@ def reopen(run: Path, recipe: Recipe) -> list[Any]:
 def run_killed_at_a_change(
     short_run: tuple[Recipe, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Recipe, Path]:
-    """A run that was killed when it went on by a change: it is listed, and not applied."""
+    """A run killed while it resumed with a change: the change is listed but not applied."""
     recipe, run = short_run
     copy = tmp_path / "run"
     shutil.copytree(run, copy)

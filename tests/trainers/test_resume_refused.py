@@ -1,4 +1,4 @@
-"""What cannot be gone on with is refused, and stays as it is."""
+"""Runs that cannot be resumed are refused and stay unchanged."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def recipe(tiny_words: Path, folder: Path) -> Recipe:
 
 @pytest.fixture(scope="module")
 def finished(recipe: Recipe, folder: Path) -> Path:
-    """The folder of a run of one step, which no test changes."""
+    """A run of one step; tests must not change it."""
     asyncio.run(TrainingRun(one_step(recipe), folder / "run").run())
     return folder / "run"
 
 
 @pytest.fixture
 def run(finished: Path, tmp_path: Path) -> Path:
-    """A copy of that run."""
+    """A copy of the finished run."""
     return shutil.copytree(finished, tmp_path / "run")
 
 
 def state_of(run: Path) -> Path:
-    """The state of the run's checkpoint."""
+    """The state file of the run's checkpoint."""
     return run / "checkpoints" / "step-000001" / "state.json"
 
 
@@ -55,13 +55,13 @@ def with_length_reward(recipe: Recipe, path: Path) -> Recipe:
 
 
 def files_of(run: Path) -> dict[str, tuple[bytes, int]]:
-    """Content and time of change of every file."""
+    """Content and modification time of every file."""
     files = [path for path in sorted(run.rglob("*")) if path.is_file()]
     return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
 
 def broken_recipe(recipe: Recipe, how: str, folder: Path) -> Recipe:
-    """The recipe with something missing that is needed late."""
+    """The recipe without something that is needed late."""
     data = recipe.model_dump()
     if how == "reward":
         (folder / "rewards.py").unlink()
@@ -81,7 +81,7 @@ def broken_recipe(recipe: Recipe, how: str, folder: Path) -> Recipe:
 
 @pytest.fixture(scope="module")
 def custom_reward_recipe(recipe: Recipe, folder: Path) -> Recipe:
-    """The recipe with a reward of the user's own, by which a run of one step has trained."""
+    """The recipe with a custom reward, after a training run of one step."""
     (folder / "rewards.py").write_text(LENGTH)
     custom_reward_recipe = with_length_reward(one_step(recipe), folder / "rewards.py")
     asyncio.run(TrainingRun(custom_reward_recipe, folder / "own").run())
@@ -121,9 +121,9 @@ def test_a_damaged_checkpoint_is_refused(
     recipe: Recipe, run: Path, name: str, content: bytes
 ) -> None:
     (run / "checkpoints" / "step-000001" / name).write_bytes(content)
-    with pytest.raises(RecordError, match=r"step-000001 is damaged, or .*: \w+") as told:
+    with pytest.raises(RecordError, match=r"step-000001 is damaged, or .*: \w+") as error:
         asyncio.run(TrainingRun(recipe, run, resume=True).run())
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 def test_mismatched_tensors_are_refused(recipe: Recipe, run: Path) -> None:
@@ -135,7 +135,7 @@ def test_mismatched_tensors_are_refused(recipe: Recipe, run: Path) -> None:
 
 
 def refusal(recipe: Recipe, run: Path) -> str:
-    """The message of a run that is gone on with, which leaves every file as it is."""
+    """Resume a run that must be refused; return the message and check that no file changed."""
     before = files_of(run)
     with pytest.raises(RecordError) as error:
         asyncio.run(TrainingRun(recipe, run, resume=True).run())
@@ -144,7 +144,7 @@ def refusal(recipe: Recipe, run: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         ([], "object, got []"),
         ("x", "object, got 'x'"),
@@ -157,12 +157,12 @@ def refusal(recipe: Recipe, run: Path) -> str:
         ({"best_step": "../x"}, "best_step: must be an integer, got '../x'"),
     ],
 )
-def test_invalid_state_is_refused(recipe: Recipe, run: Path, change: object, told: str) -> None:
+def test_invalid_state_is_refused(recipe: Recipe, run: Path, change: object, expected: str) -> None:
     state = state_of(run)
     data = json.loads(state.read_text()) | change if isinstance(change, dict) else change
     state.write_text(json.dumps(data))
     message = refusal(recipe, run)
-    assert told in message
+    assert expected in message
     assert message.startswith(f"{state}: ")
     assert f"; remove {state.parent} to continue from an earlier one" in message
 
@@ -177,17 +177,19 @@ def test_invalid_json_state_is_refused(recipe: Recipe, run: Path, content: bytes
 def test_checkpoint_beyond_the_last_step_is_refused(recipe: Recipe, tmp_path: Path) -> None:
     run = tmp_path / "run"
     asyncio.run(TrainingRun(recipe, run).run())
-    told = "step-000004 is from step 4, but the run has 1 steps; set trainer.steps to 4 or more"
-    assert told in refusal(one_step(recipe), run)
+    message = "step-000004 is from step 4, but the run has 1 steps; set trainer.steps to 4 or more"
+    assert message in refusal(one_step(recipe), run)
 
 
 @pytest.mark.parametrize("name", ["episodes.jsonl", "metrics.jsonl"])
-@pytest.mark.parametrize("kept", [None, 10])
+@pytest.mark.parametrize("size_left", [None, 10])
 def test_files_shorter_than_the_checkpoint_records_are_refused(
-    recipe: Recipe, run: Path, name: str, kept: int | None
+    recipe: Recipe, run: Path, name: str, size_left: int | None
 ) -> None:
     file = run / name
     size = file.stat().st_size
-    file.unlink() if kept is None else os.truncate(file, kept)
-    told = f"{file} has {kept or 0} bytes, and {size:,} when step-000001 was written; restore the"
-    assert told in refusal(recipe, run)
+    file.unlink() if size_left is None else os.truncate(file, size_left)
+    message = (
+        f"{file} has {size_left or 0} bytes, and {size:,} when step-000001 was written; restore the"
+    )
+    assert message in refusal(recipe, run)

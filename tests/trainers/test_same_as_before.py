@@ -1,4 +1,4 @@
-"""Runs that were recorded once are drawn, paid and learned from again in the same way."""
+"""Recorded runs can be reproduced: the same samples, rewards and updates."""
 
 from __future__ import annotations
 

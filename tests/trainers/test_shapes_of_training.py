@@ -1,4 +1,4 @@
-"""Kinds of teams, protocols and policies that can be trained."""
+"""Teams, protocols and policies that can be trained."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 def changed_policies(run: Path, kind: str = "adapters") -> set[str]:
-    """The policies whose last checkpoint differs from the first."""
+    """Names of policies whose last checkpoint differs from the first."""
     found: dict[str, list[bytes]] = {}
     for step in ("step-000000", "step-000002"):
         for path in (run / "checkpoints" / step / "policies").glob("*/*.safetensors"):
@@ -75,7 +75,7 @@ def test_full_models_are_trained(
 ) -> None:
     game = make_game(tiny_words, tmp_path, policies="full", kl_coef=kl_coef, **KEEP_ALL)
     rows = train(changed(game, "model.dtype", dtype), tmp_path / "run")
-    assert capfd.readouterr().err == ""  # transformers draws bars of its own while it saves
+    assert capfd.readouterr().err == ""  # transformers shows progress bars while saving
     assert changed_policies(tmp_path / "run") == {"a", "b"}
     assert ("agent/a/kl" in rows[-1]) == bool(kl_coef)
     episode = Team(load_recipe(str(tmp_path / "run"))).run("game/8").episode
@@ -93,7 +93,7 @@ def test_a_tree_plays_every_branch_once(tiny_words: Path, tmp_path: Path) -> Non
     assert tokens_of_turn(leaves[0], 0) == tokens_of_turn(leaves[3], 0)
     assert tokens_of_turn(leaves[0], 1) == tokens_of_turn(leaves[1], 1)
     assert rows[0]["episodes"] == 16
-    # 2 tasks x (2 + 4 + 8) joint actions x 2 agents: none is computed twice.
+    # 2 tasks x (2 + 4 + 8) joint actions x 2 agents: nothing is sampled twice.
     assert rows[0]["tokens"] <= 2 * 14 * 2 * 3
 
 
@@ -102,7 +102,7 @@ def tokens_of_turn(episode: Episode, turn: int) -> list[tuple[int, ...]]:
 
 
 def test_crossing_scores_every_combination(tiny_words: Path, tmp_path: Path) -> None:
-    """Crossed, a reward that only looks at `a` says nothing about `b`."""
+    """With crossing, a reward that depends only on `a` teaches `b` nothing."""
     game = make_game(tiny_words, tmp_path, algorithm="cross", **KEEP_ALL)
     data = game.model_dump()
     del data["task"]["reward"]["parts"]["b_left"]

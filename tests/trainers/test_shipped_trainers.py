@@ -1,4 +1,4 @@
-"""Every shipped trainer and recipe is what it should be, and the recipe part needs no torch."""
+"""Shipped trainers and recipes are valid, and reading recipes needs no torch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_every_shipped_trainer_loads(name: str) -> None:
 
 
 def some_rows(file: Path) -> list[str]:
-    """Settings by which a suite of the hub is read from a file."""
+    """Settings that read a suite of the hub from a file."""
     row = {
         "prompt": "def f(x):\n",
         "entry_point": "f",

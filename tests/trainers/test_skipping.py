@@ -1,4 +1,4 @@
-"""One bad task or gradient is passed over; trouble that lasts ends the training."""
+"""Training skips a bad task or gradient and stops if the problem persists."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from collab.trainers.training.skipping import History
 
 
 def make_long(model: Path, folder: Path, long: set[int], **trainer: Any) -> Recipe:
-    """A game some of whose tasks do not fit into the model's context of 256 tokens."""
+    """A game in which some tasks exceed the model's context of 256 tokens."""
     recipe = make_game(model, folder, **trainer)
     rows = [
         {"task_id": str(n), "text": "say a word " * (200 if n in long else 1)} for n in range(12)
@@ -48,7 +48,7 @@ def own(context):
 
 
 def make_broken(model: Path, folder: Path, **trainer: Any) -> Recipe:
-    """A game whose reward fails until there is a file `mended`."""
+    """A game whose reward fails until the file `mended` exists."""
     (folder / "own.py").write_text(OWN.format(mended=str(folder / "mended")))
     data = make_game(model, folder, **trainer).model_dump()
     data["task"]["reward"] = {"parts": {"own": {"use": f"{folder / 'own.py'}:own"}}}
@@ -56,9 +56,9 @@ def make_broken(model: Path, folder: Path, **trainer: Any) -> Recipe:
 
 
 def train(recipe: Recipe, run: Path, **options: Any) -> list[StepFinished]:
-    seen: list[TrainingEvent] = []
-    asyncio.run(TrainingRun(recipe, run, emit=seen.append, **options).run())
-    return [event for event in seen if isinstance(event, StepFinished)]
+    events: list[TrainingEvent] = []
+    asyncio.run(TrainingRun(recipe, run, emit=events.append, **options).run())
+    return [event for event in events if isinstance(event, StepFinished)]
 
 
 def test_task_that_is_too_long_is_skipped(tiny_words: Path, tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_group_that_is_too_long_is_skipped_within_its_step(
     rows = steps_of(tmp_path / "run")
     assert sorted(row["groups/skipped"] for row in rows) == [0.0, 0.0, 0.0, 0.5]
     assert all("loss/a" in row and "skipped/step" not in row for row in rows)
-    [told] = [event.warnings for event in events if event.warnings]
-    assert told[0].startswith("game/2 was skipped: 4 of 4 episodes failed")
+    [skipped] = [event.warnings for event in events if event.warnings]
+    assert skipped[0].startswith("game/2 was skipped: 4 of 4 episodes failed")
 
 
 def test_repeated_skips_end_the_training_and_resume_continues_after_them(
@@ -137,13 +137,13 @@ def on_policy_samples(learner: TorchLearner) -> list[Sample]:
         policy = learner.policies.of(agent)
         plain = Sample(agent, (1, 2), (4, 5), (0.0, 0.0), 1.0, weight=1.0, scale=0.5)
         with policy.training() as model, torch.no_grad():
-            own = response_logprobs(model, [[plain]], policy.device).logprobs.tolist()
-        found.append(Sample(agent, (1, 2), (4, 5), tuple(own), 1.0, weight=1.0, scale=0.5))
+            values = response_logprobs(model, [[plain]], policy.device).logprobs.tolist()
+        found.append(Sample(agent, (1, 2), (4, 5), tuple(values), 1.0, weight=1.0, scale=0.5))
     return found
 
 
 def poison(learner: TorchLearner, name: str) -> Callable[[], None]:
-    """Let one gradient of a policy be no number; returns what ends that."""
+    """Make one gradient of a policy nan; return a function that undoes it."""
     parameter = next(iter(learner.policies.by_name[name].parameters.values()))
 
     def spoilt(gradient: Tensor) -> Tensor:
@@ -169,7 +169,7 @@ def test_nan_gradient_skips_its_policy_once(learner: TorchLearner) -> None:
 
 
 def test_nan_loss_leaves_no_trace(learner: TorchLearner) -> None:
-    """Where the parameters are sound: it may be one response's."""
+    """If the parameters are finite, a single response may be the cause."""
     from dataclasses import replace
 
     a, b = on_policy_samples(learner)
@@ -185,9 +185,9 @@ def test_persistent_nan_gradients_end_the_training(
     from collab.trainers.ranks import orders
 
     def poisoned(*arguments: Any) -> TorchLearner:
-        made = TorchLearner(*arguments)
-        poison(made, "a")
-        return made
+        learner = TorchLearner(*arguments)
+        poison(learner, "a")
+        return learner
 
     monkeypatch.setattr(orders, "TorchLearner", poisoned)
     recipe = make_game(tiny_words, tmp_path, steps=20)

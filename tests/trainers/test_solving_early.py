@@ -1,8 +1,8 @@
-"""Training by a program that is right or wrong: a team with a second turn learns to solve at once.
+"""Training with right or wrong programs: a team with a second turn learns to solve at once.
 
-A wrong program that parses earns 1.5, a right one 2.5. Summed over the turns that are played, to be
-wrong twice (3.0) is worth more than to be right at once; where a solved task is an absorbing
-state, it is worth less (5.0).
+A wrong program that parses earns 1.5, a right one 2.5. Summed over the turns played, two wrong
+answers (3.0) beat one right answer. If a solved task is an absorbing state, the right answer earns
+more (5.0).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def two_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train(model: Path, folder: Path, team: dict[str, Any], **trainer: Any) -> list[Episode]:
-    """The episodes of a training run, in the order in which they were played."""
+    """Train and return the episodes in the order of play."""
     row = {"task_id": "0", "prompt": "# f", "test": TEST, "entry_point": "f"}
     (folder / "programs.jsonl").write_text(json.dumps(row) + "\n")
     recipe = Recipe.model_validate(

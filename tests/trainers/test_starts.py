@@ -1,4 +1,4 @@
-"""Training that begins from adapters: what it is leashed to, and what whole models make of them."""
+"""Training that starts from adapters: the KL reference, and full models merged from adapters."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.training.check import check_recipe
 
 STRONG = {"learning_rate": 0.05, "steps": 3}
-"""Adapters that are far from the base: about a nat a token."""
+"""Settings for adapters far from the base: about one nat per token."""
 
 
 @pytest.fixture(scope="module")
 def trained(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The adapters of a team that was trained before, by agent."""
+    """Adapters of a team trained earlier, by agent."""
     folder = tmp_path_factory.mktemp("trained")
     asyncio.run(TrainingRun(make_game(tiny_words, folder, **STRONG), folder / "run").run())
     return folder / "run" / "adapters"
@@ -48,9 +48,11 @@ def test_kl_is_measured_from_the_start_of_training(
     game = make_game(tiny_words, tmp_path, policies=policies, kl_coef=kl_coef, steps=2)
     recipe = with_start_adapters(game, {"a": trained / "a", "b": trained / "a"})
     first, second = run(recipe, tmp_path / "run")
-    told = [key for key in first if key.endswith("/kl")]  # without kl_coef, of a few responses
-    assert bool(told) == (kl_coef > 0 or policies != "full")
-    for key in told:
+    keys = [
+        key for key in first if key.endswith("/kl")
+    ]  # without kl_coef, KL is measured on a few responses
+    assert bool(keys) == (kl_coef > 0 or policies != "full")
+    for key in keys:
         assert first[key] < 1e-6
         assert second[key] > 1e-6
 
@@ -130,19 +132,19 @@ def test_full_model_with_a_missing_adapter_is_refused(tiny_words: Path, tmp_path
 def test_row_sharing_is_probed_once_per_base(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policies: str
 ) -> None:
-    asked: list[object] = []
+    calls: list[object] = []
     from collab.trainers.learner import chosen as update
 
     real = update.supports_prefix_tree
 
-    def watched(*given: Any) -> bool:
-        asked.append(1)
-        return real(*given)
+    def watched(*arguments: Any) -> bool:
+        calls.append(1)
+        return real(*arguments)
 
     monkeypatch.setattr(update, "supports_prefix_tree", watched)
     recipe = make_game(tiny_words, tmp_path, policies=policies)
     opened = open_policies(recipe, check_recipe(recipe))
     learner = TorchLearner(opened, check_recipe(recipe), total_steps=1)
     assert len({learner._sizes.shares_rows(policy) for policy in opened}) == 1
-    assert len(asked) == 1
+    assert len(calls) == 1
     asyncio.run(opened.aclose())

@@ -1,4 +1,4 @@
-"""A training that ends at a number of generated tokens, and is evaluated at marks of them."""
+"""Training that ends at a number of generated tokens and evaluates at fixed token counts."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def test_evaluations_follow_every_tokens(tiny_words: Path, tmp_path: Path) -> No
 def test_resumed_run_ends_where_an_uninterrupted_one_does(tiny_words: Path, tmp_path: Path) -> None:
     evaluation = {"samples": 1, "greedy": False, "every_tokens": 60}
     options = {"steps": None, "evaluation": evaluation, "checkpoint_every": 1}
-    whole = make_game(tiny_words, tmp_path, tokens=150, **options)
-    train(whole, tmp_path / "whole")
+    full = make_game(tiny_words, tmp_path, tokens=150, **options)
+    train(full, tmp_path / "whole")
     train(make_game(tiny_words, tmp_path, tokens=70, **options), tmp_path / "parts")
-    train(whole, tmp_path / "parts", resume=True)
+    train(full, tmp_path / "parts", resume=True)
     spent = [[row["tokens"] for row in steps_of(tmp_path / name)] for name in ("whole", "parts")]
     assert spent[0] == spent[1]
 
@@ -75,7 +75,7 @@ def test_decaying_schedule_needs_a_number_of_steps() -> None:
 
 def test_plan_and_view_count_tokens(tiny_words: Path, tmp_path: Path) -> None:
     plan = make_plan(make_game(tiny_words, tmp_path, steps=None, tokens=500))
-    assert plan.steps == 11, "at most 48 tokens a step: 8 episodes, 2 agents, 3 tokens"
+    assert plan.steps == 11, "at most 48 tokens per step: 8 episodes, 2 agents, 3 tokens"
     assert "500 generated tokens, 11 steps or more" in plan.text()
     event = StepFinished(step=3, steps=500, metrics={}, tokens=125, of_tokens=500)
     assert step_text(event) == "3 (25%)"

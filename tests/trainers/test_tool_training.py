@@ -1,4 +1,4 @@
-"""A team whose agent calls a tool learns from what its model drew, and from nothing else."""
+"""A team with a tool learns only from tokens that its model sampled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = ["left", "right", "say", "a", CALL, "tool"]
 TOOL = "def say() -> str:\n    return 'left right'\n"
 
 
-@pytest.mark.parametrize("chat", [CHAT, TOOL_CHAT], ids=["told in text", "template"])
+@pytest.mark.parametrize("chat", [CHAT, TOOL_CHAT], ids=["text", "template"])
 def test_a_tool_round_is_one_more_decision(
     chat: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -31,8 +31,8 @@ def test_a_tool_round_is_one_more_decision(
     data = game.model_dump(mode="python", exclude_none=True)
     data["team"]["agents"]["a"] |= {"tools": ["tools.py:say"], "harness": "tools"}
     asyncio.run(TrainingRun(Recipe.model_validate(data), Path("run")).run())
-    told = "template" if chat == TOOL_CHAT else "text"
-    assert read_about(Path("run"))["tools"] == {"a": told}
+    expected = "template" if chat == TOOL_CHAT else "text"
+    assert read_about(Path("run"))["tools"] == {"a": expected}
     episodes = [e for file in Path("run").rglob("episodes.jsonl") for e in read_episodes(file)]
     turns = [turn for episode in episodes for turn in episode.turns]
     rounds = [d for turn in turns for d in turn.decisions if d.step]
@@ -40,9 +40,11 @@ def test_a_tool_round_is_one_more_decision(
     assert not [episode.failure for episode in episodes if episode.failure]
     assert all(d.agent == "a" and d.observation[0].content == "left right" for d in rounds)
     for turn in turns:
-        asked = [d.action for d in turn.decisions if d.agent == "a"]
-        for before, after in pairwise(asked):
+        actions = [d.action for d in turn.decisions if d.agent == "a"]
+        for before, after in pairwise(actions):
             assert len(after.prompt_ids) > len(before.prompt_ids + before.token_ids)
             if chat == TOOL_CHAT and before.token_ids[0] == WORDS.index(CALL):
                 written = before.prompt_ids + before.token_ids[:1]
-                assert after.prompt_ids[: len(written)] == written, "the call as it was drawn"
+                assert after.prompt_ids[: len(written)] == written, (
+                    "the call's sampled tokens are kept"
+                )

@@ -1,6 +1,6 @@
-"""Trackers get every step once, in one chart, also of a run that goes on.
+"""Trackers get every step once, in one chart, including steps of resumed runs.
 
-Each is tried where it is installed, as the extra of its name is.
+Each tracker is tested if it is installed.
 """
 
 from __future__ import annotations
@@ -62,27 +62,27 @@ def of_mlflow(folder: Path) -> list[int]:
 
 
 def train_twice(tracker: str, tiny: Path, folder: Path) -> None:
-    """Two steps, and then two more."""
+    """Train two steps, then two more."""
     for resume, steps in ((False, 2), (True, 4)):
         recipe = make_game(tiny, folder, steps=steps, report_to=[tracker])
         asyncio.run(TrainingRun(recipe, folder / "run", resume=resume).run())
 
 
-class Told:
-    """A stand-in for a tracker's module and for all that it makes: it remembers what it is told."""
+class FakeTracker:
+    """A stand-in for a tracker's module and its objects; records all calls."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
 
     def __getattr__(self, name: str) -> Any:
-        def tell(*args: Any, **named: Any) -> Any:
-            self.told.append((name, args, named))
+        def record(*args: Any, **named: Any) -> Any:
+            self.calls.append((name, args, named))
             return named if name == "Table" else [] if name == "search_runs" else self
 
-        return tell
+        return record
 
     def shown(self, name: str) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-        return [(args, named) for called, args, named in self.told if called == name]
+        return [(args, named) for called, args, named in self.calls if called == name]
 
 
 def episode_of(text: str, reward: float) -> Episode:
@@ -95,7 +95,7 @@ def episode_of(text: str, reward: float) -> Episode:
 def test_trackers_get_some_responses_with_their_returns(
     name: TrackerName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = Told()
+    module = FakeTracker()
     monkeypatch.setattr(trackers, "import_module", lambda _: module)
     opened = Trackers(2)
     opened.open([name], Tracked("one", "now", tmp_path, {}, 0))
@@ -114,7 +114,7 @@ def test_trackers_get_some_responses_with_their_returns(
         assert len(module.shown("add_text")) == 2
         return
     if name == "mlflow":
-        tables = [args[0] for args, _ in module.shown("log_dict")[1:]]  # after the recipe
+        tables = [args[0] for args, _ in module.shown("log_dict")[1:]]  # skip the recipe
         assert [args[1] for args, _ in module.shown("log_dict")][1:] == [
             "samples/step-1.json",
             "samples/step-10.json",
@@ -128,12 +128,12 @@ def test_trackers_get_some_responses_with_their_returns(
 
 
 def test_no_response_is_sent_if_disabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = Told()
+    module = FakeTracker()
     monkeypatch.setattr(trackers, "import_module", lambda _: module)
     opened = Trackers(0)
     opened.open(["wandb"], Tracked("one", "now", tmp_path, {}, 0))
     opened.show([[episode_of("secret", 1.0)]], 1)
-    assert [name for name, _, _ in module.told] == ["init"]
+    assert [name for name, _, _ in module.calls] == ["init"]
 
 
 @pytest.mark.filterwarnings("default")
@@ -167,5 +167,5 @@ def test_resumed_run_keeps_its_id_in_wandb(
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     train_twice("wandb", tiny_words, tmp_path)
-    kept = [path.name for path in tmp_path.glob("run/wandb/offline-run-*/*.wandb")]
-    assert kept == [f"run-{key_of(tmp_path)}.wandb"] * 2
+    files = [path.name for path in tmp_path.glob("run/wandb/offline-run-*/*.wandb")]
+    assert files == [f"run-{key_of(tmp_path)}.wandb"] * 2

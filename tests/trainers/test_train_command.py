@@ -1,4 +1,4 @@
-"""`collab train`: what it prints, its exit statuses, its dry run, runs that are there already."""
+"""`collab train`: output, exit status, dry run, and existing runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def folder(tiny_words: Path, tmp_path: Path) -> Path:
 
 
 def collab(folder: Path, *arguments: str) -> Any:
-    """Run `collab train` in the folder, within this process: another would import torch anew."""
+    """Run `collab train` in the folder, in this process, because a new one would import torch."""
     with contextlib.chdir(folder):
         return CliRunner().invoke(app, ["train", *arguments])
 
@@ -76,17 +76,17 @@ def test_dry_run_ends_with_the_plan_and_omits_zeros(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["r.yaml", "--set", "trainer.group_sise=3"], "did you mean 'group_size'?"),
         (["r.yaml", "--set", "trainer.group_size=1"], "nothing to compare"),
         (["--resume", "run", "--seed", "3"], "change them with --set"),
     ],
 )
-def test_bad_usage_is_status_2(folder: Path, arguments: list[str], told: str) -> None:
+def test_bad_usage_is_status_2(folder: Path, arguments: list[str], message: str) -> None:
     found = collab(folder, *arguments)
     assert found.exit_code == 2
-    assert told in found.stderr
+    assert message in found.stderr
     assert "Traceback" not in found.stderr
 
 
@@ -108,7 +108,7 @@ NOTHING = "def nothing(group):\n    return {}\n"
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         (["trainer.algorithm=nothing.py:nothing"], "the algorithm returned no weights"),
         (
@@ -121,14 +121,14 @@ NOTHING = "def nothing(group):\n    return {}\n"
     ],
 )
 def test_steps_without_anything_to_learn_are_warned_about(
-    folder: Path, settings: list[str], told: str
+    folder: Path, settings: list[str], message: str
 ) -> None:
     (folder / "nothing.py").write_text(NOTHING)
     chosen = [part for setting in settings for part in ("--set", setting)]
     found = collab(folder, "r.yaml", "--out", "run", *chosen)
     assert found.exit_code == 0, found.stderr
-    assert f"warning: nothing was learned: {told}" in found.stdout
-    assert ("responses are truncated" in found.stdout) == told.endswith("; ")
+    assert f"warning: nothing was learned: {message}" in found.stdout
+    assert ("responses are truncated" in found.stdout) == message.endswith("; ")
     assert "warning: training skipped 2 of 2 steps" in found.stdout
     assert json.loads((folder / "run" / "run.json").read_text())["summary"]["unlearned"] == 2
 
@@ -175,12 +175,12 @@ def test_a_team_without_a_trainer_is_trained_by_magrpo(folder: Path) -> None:
     data = load_recipe(str(folder / "r.yaml")).model_dump(exclude={"trainer"})
     (folder / "team.yaml").write_text(dump_recipe(Recipe.model_validate(data)))
     few = ["--set", "trainer.steps=3", "--dry-run", "--json"]
-    magrpo, own, other = (
+    magrpo, file_trainer, other = (
         json.loads(collab(folder, *arguments, *few).stdout)["recipe"]["trainer"]
         for arguments in (["team.yaml"], ["r.yaml"], ["team.yaml", "--trainer", "marloo"])
     )
     assert (magrpo["name"], magrpo["steps"]) == ("magrpo", 3)
-    assert (own["name"], own["learning_rate"]) == ("", 1e-2)
+    assert (file_trainer["name"], file_trainer["learning_rate"]) == ("", 1e-2)
     assert other["name"] == "marloo"
 
 
@@ -262,8 +262,8 @@ def test_the_plan_names_prompts_that_are_too_long(tiny_words: Path, tmp_path: Pa
     (tmp_path / "game.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     text = make_plan(recipe).text()
     for agent in "ab":
-        told = f"warning: agent '{agent}': 2 problems (game/2, game/9) cannot be run: a prompt"
-        assert told in text
+        message = f"warning: agent '{agent}': 2 problems (game/2, game/9) cannot be run: a prompt"
+        assert message in text
 
 
 @pytest.mark.parametrize("policies", one_in(2, ["adapters", "full"]))
@@ -282,7 +282,7 @@ def test_plan_states_the_disk_space_used(tiny_words: Path, tmp_path: Path, polic
     asyncio.run(TrainingRun(recipe, run, emit=see).run())
     plan = make_plan(recipe)
     assert plan.checkpoints == 5
-    assert 0.5 * plan.disk < most < 1.5 * plan.disk + 200_000  # files have headers, too
+    assert 0.5 * plan.disk < most < 1.5 * plan.disk + 200_000  # allow for file headers
     assert f"disk: {plan.disk / 1e9:.2f} GB, 5 checkpoints and the team" in plan.text()
 
 
@@ -299,7 +299,9 @@ def test_plan_counts_the_start_adapters(tiny_words: Path, tmp_path: Path) -> Non
 def test_checkpointing_and_small_batches_need_less_memory(tiny_words: Path, tmp_path: Path) -> None:
     def activations(**options: object) -> int:
         game = make_game(tiny_words, tmp_path, group_size=32, **options)
-        small = game.model.model_copy(update={"batch_tokens": 256})  # so learning takes the most
+        small = game.model.model_copy(
+            update={"batch_tokens": 256}
+        )  # small, so learning uses the most memory
         return make_plan(game.model_copy(update={"model": small})).memory["activations"]
 
     assert activations(gradient_checkpointing=True) < activations()

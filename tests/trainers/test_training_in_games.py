@@ -1,4 +1,4 @@
-"""Teams are trained in games: credit by agent, trees by replay, and what cannot be crossed."""
+"""Training in games: credit per agent, trees by replay, and unsupported crossing."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ def test_self_play_with_one_adapter(project: Path, tiny_words: Path) -> None:
         policies="shared_adapter",
     )
     steps, episodes = train(recipe, project / "run")
-    assert all(e.return_of("x") == -1.0 for e in episodes), "it knows no legal move"
+    assert all(e.return_of("x") == -1.0 for e in episodes), "x never makes a legal move"
     assert [(row["agent/x/return"], row["agent/y/return"]) for row in steps] == [(-1.0, 1.0)] * 2
     assert steps[0]["return/mean"] == 0.0
     assert steps[0]["credit/x/average"] < 0 < steps[0]["credit/y/average"]
-    assert not any(e.decisions("y") for e in episodes), "the game was over before its turn"
+    assert not any(e.decisions("y") for e in episodes), "the game ends before y's turn"
     assert steps[0]["loss/shared"] != 0.0
 
 
@@ -91,8 +91,8 @@ def test_tree_replays_the_earlier_turns(project: Path, tiny_words: Path) -> None
         assert [e.sample for e in group] == [0, 1, 2, 3]
         assert group[0].turns[0] == group[1].turns[0] != group[2].turns[0]
         for episode in group:
-            said = [dict(turn.artifacts) for turn in episode.turns]
-            assert all(word in episode.turns[1].joint for word in said[0].values())
+            answers = [dict(turn.artifacts) for turn in episode.turns]
+            assert all(word in episode.turns[1].joint for word in answers[0].values())
 
 
 def test_joint_actions_of_one_turn_are_crossed(project: Path, tiny_words: Path) -> None:

@@ -1,4 +1,4 @@
-"""Training with samplers beside the trainer, on servers that answer as vLLM's do."""
+"""Training with samplers on servers that answer like vLLM."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from collab.trainers.training.plan.plan import make_plan
 pytestmark = pytest.mark.slow
 
 NOISE = 1e-4
-"""Nats a token between two float32 models with the same weights."""
+"""Nats per token between two float32 models with the same weights."""
 
 
 def on_servers(recipe: Recipe, *servers: VLLMTwin, **trainer: Any) -> Recipe:
@@ -48,7 +48,7 @@ def train(
     resume: bool = False,
     after_step: Callable[[int], None] | None = None,
 ) -> list[dict[str, float]]:
-    """The metrics of every step that was taken."""
+    """Train and return the metrics of every step."""
     metrics: list[dict[str, float]] = []
 
     def watch(event: Any) -> None:
@@ -79,10 +79,10 @@ def test_every_server_receives_the_trained_adapters(game: Recipe, tmp_path: Path
     assert one.bodies
     assert two.bodies
     versions = {body["model"] for body in one.bodies + two.bodies}
-    assert len(versions) == 2 * 2, "a version of each agent's adapter for each step"
+    assert len(versions) == 2 * 2, "one adapter version per agent and step"
     for server in (one, two):
         assert set(server.forgotten) >= versions
-        assert not server.loaded, "the run has taken its adapters along"
+        assert not server.loaded, "the run has unloaded its adapters"
     for tensors in adapters_of(tmp_path / "run").values():
         assert any(t.any() for name, t in tensors.items() if "lora_B" in name)
 
@@ -101,7 +101,7 @@ def test_same_seeds_train_like_transformers(game: Recipe, tmp_path: Path) -> Non
 def test_one_server_two_and_a_dying_one_give_the_same_training(
     game: Recipe, tmp_path: Path
 ) -> None:
-    model, told = Path(game.model.name), []
+    model, all_warnings = Path(game.model.name), []
     rows: dict[str, list[dict[str, float]]] = {"dying": []}
     with VLLMTwin(model) as one, ExitStack() as life:
         two = life.enter_context(VLLMTwin(model))
@@ -111,7 +111,7 @@ def test_one_server_two_and_a_dying_one_give_the_same_training(
 
         def watch(event: Any) -> None:
             if event.type == "step.finished":
-                told.extend(event.warnings)
+                all_warnings.extend(event.warnings)
                 rows["dying"].append(event.metrics)
                 if event.step == 1:
                     life.close()
@@ -123,7 +123,7 @@ def test_one_server_two_and_a_dying_one_give_the_same_training(
         assert {row["episodes/dropped"] for row in found} == {0.0}
         assert (tmp_path / name / "episodes.jsonl").read_text().count("\n") == 3 * 2
     assert max(row["server/2/in_flight"] for row in rows["two"]) > 0
-    (lost,) = (warning for warning in told if two.url in warning)
+    (lost,) = (warning for warning in all_warnings if two.url in warning)
     assert "was lost" in lost
 
 
@@ -160,10 +160,10 @@ def test_dead_server_ends_the_training_and_it_can_be_resumed(game: Recipe, tmp_p
             train(recipe, folder, after_step=kill)
     with VLLMTwin(model, server.port):
         rest = train(recipe, folder, resume=True)
-    assert len(rest) == 2, "both steps before it are kept"
+    assert len(rest) == 2, "the two earlier steps are kept"
     with VLLMTwin(model, server.port):
-        whole = train(recipe, tmp_path / "whole")
-    assert [row["return/mean"] for row in rest] == [row["return/mean"] for row in whole[2:]]
+        uninterrupted = train(recipe, tmp_path / "whole")
+    assert [row["return/mean"] for row in rest] == [row["return/mean"] for row in uninterrupted[2:]]
     assert max(row["mismatch"] for row in rest) < NOISE
 
 
@@ -216,9 +216,9 @@ def test_server_that_answers_with_the_base_model_is_detected(game: Recipe, tmp_p
 
 def test_the_plan_counts_the_trainers_own_weights(game: Recipe) -> None:
     model = VLLMModel(name=game.model.name, dtype="float32", trainer_device="cpu")
-    beside, alone = make_plan(game.model_copy(update={"model": model})), make_plan(game)
-    assert beside.memory["weights"] == alone.memory["weights"]
-    assert beside.trainable == alone.trainable
+    with_vllm, alone = make_plan(game.model_copy(update={"model": model})), make_plan(game)
+    assert with_vllm.memory["weights"] == alone.memory["weights"]
+    assert with_vllm.trainable == alone.trainable
 
 
 @pytest.mark.parametrize(
@@ -233,6 +233,6 @@ def test_settings_vllm_cannot_train_are_refused(
 ) -> None:
     recipe = make_game(tiny_words, tmp_path, **trainer)
     recipe = recipe.model_copy(update={"model": VLLMModel(name=str(tiny_words))})
-    with pytest.raises(RecipeError) as told:
+    with pytest.raises(RecipeError) as error:
         check_recipe(recipe)
-    assert words in str(told.value)
+    assert words in str(error.value)

@@ -1,4 +1,4 @@
-"""The folder of a training run is whole: it is moved, run, evaluated and gone on with."""
+"""A training folder is self-contained: it can be moved, run, evaluated and resumed."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def right(context):
 def trained(
     game: Recipe, tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A training run with a reward of the user's own, moved away; its project is gone."""
+    """A training run with a custom reward, moved to another folder; its project is deleted."""
     project = tmp_path / "project"
     project.mkdir()
     (project / "rewards.py").write_text(REWARD)

@@ -1,4 +1,4 @@
-"""Somebody else's folders, and a project of the user's own."""
+"""Foreign folders, and the user's own project."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ import collab
 
 @pytest.fixture
 def marker(tmp_path: Path) -> Path:
-    """The file that the functions of others write when their file is loaded."""
+    """A file that foreign functions write when their file is loaded."""
     return tmp_path / "ran"
 
 
@@ -29,7 +29,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def evil(tmp_path: Path, marker: Path) -> Path:
-    """Somebody else's folder: a run's, with functions of its own."""
+    """A foreign run folder with its own functions."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     (folder / "evil.py").write_text(EVIL.format(marker=str(marker)))
@@ -40,11 +40,11 @@ def evil(tmp_path: Path, marker: Path) -> Path:
 
 @pytest.fixture
 def theirs(evil: Path, tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run that somebody else has made, with functions of theirs."""
+    """A run that another user made with their functions."""
     folder = tmp_path / "theirs"
-    own = tmp_path / "their-config"
+    their_config = tmp_path / "their-config"
     before = os.environ["XDG_CONFIG_HOME"]
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(own))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(their_config))
     collab.load(str(evil), trust=True).run(out=folder)
     monkeypatch.setenv("XDG_CONFIG_HOME", before)
     marker.unlink()

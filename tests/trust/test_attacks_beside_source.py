@@ -1,4 +1,4 @@
-"""Attacks with what lies beside a file that the user has agreed to, each by a way of its own."""
+"""Attacks through files next to an approved file; each uses a different way."""
 
 import importlib
 import importlib.util
@@ -115,7 +115,7 @@ def folder_is_turned(attacker: Attacker) -> str:
 
 
 def imported_before(attacker: Attacker) -> None:
-    """A module of that name, of another's, was imported in this process."""
+    """Another module with the same name was already imported in this process."""
     attacker.write("rules.py", "import helper\n\n\ndef right(context):\n    return helper.go()\n")
     attacker.write("helper.py", "def go():\n    return 1.0\n")
     attacker.agree()
@@ -154,7 +154,7 @@ def search_path_of_the_file(attacker: Attacker) -> None:
 
 
 def search_path_above_the_file(attacker: Attacker) -> str:
-    """The recipe's folder is above the function's."""
+    """The recipe's folder is above the function's folder."""
     above = HERE.replace(".parent", ".parents[1]")
     attacker.write("sub/rules.py", above + "__import__('evil')" + RIGHT)
     attacker.agree("sub/rules.py:right")
@@ -202,7 +202,7 @@ def import_while_it_is_called(attacker: Attacker) -> None:
 
 
 def module_changes_before_it_is_imported(attacker: Attacker) -> None:
-    """An import within a function happens long after the file was loaded."""
+    """The function imports a module long after its file was loaded."""
     attacker.write("rules.py", "def right(context):\n    import helper\n")
     helper = attacker.write("helper.py", "one = 1\n")
     attacker.agree()
@@ -213,18 +213,18 @@ def module_changes_before_it_is_imported(attacker: Attacker) -> None:
 
 
 def changed_while_it_is_read(attacker: Attacker) -> None:
-    """Every second reading of a file gives other bytes."""
+    """Later reads of a file return different bytes."""
     rules = attacker.write("rules.py", RIGHT)
     attacker.agree()
-    whole, readings = Path.read_bytes, iter(range(99))
+    read_bytes, readings = Path.read_bytes, iter(range(99))
 
-    def reads(path: Path) -> bytes:
+    def changing_read(path: Path) -> bytes:
         if path == rules:
-            return (attacker.mark + RIGHT).encode() if next(readings) else whole(path)
-        return whole(path)
+            return (attacker.mark + RIGHT).encode() if next(readings) else read_bytes(path)
+        return read_bytes(path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "read_bytes", reads)
+        patch.setattr(Path, "read_bytes", changing_read)
         attacker.run()
 
 
@@ -264,7 +264,7 @@ def compiled_module_named(attacker: Attacker) -> str:
 
 
 def recipe_in_memory(attacker: Attacker) -> None:
-    """A recipe that was agreed to is handed on as an object; its file changes between."""
+    """An approved recipe is passed on as an object, and its file changes in between."""
     attacker.write("rules.py", RIGHT)
     attacker.write("recipe.yaml", recipe_with(use="rules.py:right"))
     recipe = load_recipe(str(attacker.folder), trust=True)
@@ -274,7 +274,7 @@ def recipe_in_memory(attacker: Attacker) -> None:
 
 
 def link_to_a_file_outside(attacker: Attacker, file: str, target: str) -> None:
-    """Link `evil` to a new folder outside with a module, or to its file `target`."""
+    """Link `evil` to a new outside folder with a module, or to its file `target`."""
     attacker.write("rules.py", HERE + "__import__('evil')" + RIGHT)
     attacker.agree()
     hidden = attacker.folder.parent / "hidden"
@@ -303,7 +303,7 @@ def link_to_an_archive_outside(attacker: Attacker) -> None:
 
 
 def named_folder_below_the_current_one(attacker: Attacker) -> str:
-    """A folder that the user names to run is foreign, wherever it is."""
+    """A folder that the user names to run is foreign, even below the current one."""
     below = Attacker(Path.cwd() / "theirs", attacker.marker)
     below.write("words.jsonl", '{"word": "w0"}\n')
     below.write("rules.py", HERE + "__import__('evil')" + RIGHT)
@@ -352,6 +352,6 @@ BESIDE = [
 def test_files_next_to_the_approved_source_do_not_run(
     attacker: Attacker, attack: Callable[[Attacker], str | None]
 ) -> None:
-    """An attack prepares a folder, has the user agree to it, and names another function at most."""
+    """An attack prepares a folder, gets it approved, and may name another function."""
     attacker.run(attack(attacker) or "rules.py:right")
     assert not attacker.marker.exists()

@@ -1,4 +1,4 @@
-"""Attacks with what a command of a server of tools runs besides what the user has agreed to."""
+"""Attacks through files that the command of an approved tool server also runs."""
 
 import asyncio
 import hashlib
@@ -83,7 +83,7 @@ PLANTED = ("bytecode", "sibling", "kit/deep.abi3.so", "kit.pyc")
 
 @pytest.fixture
 def this_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every name of Python in a command lead to this one, whose bytecode is planted."""
+    """Make every name of Python in a command lead to this one, whose bytecode is planted."""
     (tmp_path / "bin").mkdir()
     for name in ("python3", PYTHON):
         (tmp_path / "bin" / name).symlink_to(sys.executable)
@@ -108,7 +108,7 @@ def test_new_files_in_a_server_folder_do_not_run(
         "    try:\n        __import__(name)\n    except ImportError: ...\n",
     )
     server = attacker.served(*command)
-    with pytest.raises(ToolUnavailable):  # it runs, and is no server
+    with pytest.raises(ToolUnavailable):  # it runs but is not an MCP server
         asyncio.run(ToolServers().tools(server))
     assert not attacker.marker.exists()
     server = attacker.served(*command)
@@ -139,14 +139,14 @@ LOADS = {
 @pytest.mark.usefixtures("this_python")
 @pytest.mark.parametrize("name", LOADS)
 def test_new_files_loaded_by_a_command_do_not_run(attacker: Attacker, name: str) -> None:
-    command, file, text, late = LOADS[name]
+    command, file, text, added = LOADS[name]
     attacker.write(file, text.replace("F", str(attacker.folder)) + "\n")
     attacker.write("d/x.sh", "true\n")
     (attacker.folder / "../kit").mkdir()
     (attacker.folder / "linked").symlink_to("../kit")
     server = attacker.served(*command)
-    is_python = late.endswith(".py")
-    attacker.write(late, attacker.mark if is_python else f"touch {attacker.marker}\n")
+    is_python = added.endswith(".py")
+    attacker.write(added, attacker.mark if is_python else f"touch {attacker.marker}\n")
     refuses(server)
     assert not attacker.marker.exists()
 
@@ -173,7 +173,7 @@ def test_command_needs_approval_in_every_process(
     attacker.served("sh", "F/a.sh", trust=False)
     load = ["-m", "collab", "run", str(attacker.folder), "--dry-run"]
     child = subprocess.run([sys.executable, *load], capture_output=True, text=True, check=False)
-    assert child.returncode == 0, child.stderr  # a process of this one has its approval
+    assert child.returncode == 0, child.stderr  # child processes inherit the approval
     monkeypatch.delenv("COLLAB_APPROVED")
     with pytest.raises(Untrusted, match="asked every time, since it may run other files as well"):
         attacker.served("sh", "F/a.sh", trust=False)

@@ -1,4 +1,4 @@
-"""No Python that collab starts imports from the current folder, unless collab itself does."""
+"""Processes that collab starts import nothing from the current folder, unless collab does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVIL = "open('ran', 'w').close()\n"
 
 @pytest.fixture
 def evil_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A received folder, in which the user has started the command `collab`."""
+    """A received folder in which the user starts the command `collab`."""
     (tmp_path / "collab").mkdir()
     for name in ("json.py", "collab/__init__.py", "collab/__main__.py"):
         (tmp_path / name).write_text(EVIL)
@@ -43,7 +43,7 @@ def test_rank_executes_nothing_from_the_current_folder(evil_folder: Path) -> Non
 
     ranks: Any = parse_args(torchrun_line(2, ["--help"]))
     _, command, arguments = config_from_args(ranks)
-    assert isinstance(command, str), "a program, not a function"
+    assert isinstance(command, str), "torchrun gets a program, not a function"
     done = subprocess.run([command, *arguments], capture_output=True, text=True, check=False)
     assert (done.returncode, "collab" in done.stdout) == (0, True), done.stderr
     assert not Path("ran").exists()

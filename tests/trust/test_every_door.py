@@ -1,4 +1,4 @@
-"""Whatever command or call is given somebody else's folder: nothing of it runs before a yes."""
+"""Every command and call, given a foreign folder, runs nothing in it before approval."""
 
 import asyncio
 import shutil
@@ -35,8 +35,8 @@ Path(__file__).with_name("ran").write_text("ran")
 
 def f(*anything, **options):
     Path(__file__).with_name("ran").write_text("ran")
-    said = anything[0] if anything else None
-    return said if isinstance(said, str) else [{"word": "w0", "answer": "Say w0."}]
+    given = anything[0] if anything else None
+    return given if isinstance(given, str) else [{"word": "w0", "answer": "Say w0."}]
 """
 ROW = '{"word": "w0", "answer": "Say w0."}\n'
 FUNCTION = "functions/evil.py:f"
@@ -61,12 +61,12 @@ KINDS: dict[str, dict[str, Any]] = {
     "engine": {"top": {"model": FUNCTION}},
     "algorithm": {"top": {"trainer": {"algorithm": FUNCTION}}},
 }
-"""All that can be a function of a user's, and where it stands in a recipe."""
+"""Every kind of user function, and its place in a recipe."""
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project of the user's own, and beside it, by kind, the folders of somebody else."""
+    """The user's own project, and next to it, by kind, foreign folders."""
     home = tmp_path_factory.mktemp("home")
     make_project(home, TEAM, n_words=3)
     with pytest.MonkeyPatch.context() as patch:
@@ -79,20 +79,24 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _write(folder: Path, kind: str) -> None:
-    """A run's folder with one function of its own in recipe, team, suite and training."""
-    given = KINDS[kind]
+    """Write a run folder with one custom function in its recipe, team, suite and training."""
+    kind_data = KINDS[kind]
     task: dict[str, Any] = {
         "name": "theirs",
         "kind": "text",
-        "source": given.get("source", {"path": "words.jsonl"}),
+        "source": kind_data.get("source", {"path": "words.jsonl"}),
         "hidden": ["answer"],
-        "reward": {"parts": {"right": given.get("part", PART)}},
-        **given.get("task", {}),
+        "reward": {"parts": {"right": kind_data.get("part", PART)}},
+        **kind_data.get("task", {}),
     }
     if task["kind"] == "environment":
         del task["reward"], task["source"]
-    team = {"name": "t", "agents": {"a": AGENT | given.get("agent", {})}, **given.get("team", {})}
-    recipe = {"team": team, "task": task, "model": "echo", **given.get("top", {})}
+    team = {
+        "name": "t",
+        "agents": {"a": AGENT | kind_data.get("agent", {})},
+        **kind_data.get("team", {}),
+    }
+    recipe = {"team": team, "task": task, "model": "echo", **kind_data.get("top", {})}
     training = {"trainer": {"group_size": 2}, **recipe}
     (folder / "functions").mkdir(parents=True)
     (folder / "functions" / "evil.py").write_text(EVIL)
@@ -109,7 +113,7 @@ def _write(folder: Path, kind: str) -> None:
 
 
 def command(*arguments: str) -> Callable[[Path], None]:
-    """The command with the folder in place of F."""
+    """A command, with the folder in place of F."""
 
     def go(folder: Path) -> None:
         filled = [argument.replace("F", str(folder), 1) for argument in arguments]
@@ -122,10 +126,10 @@ ECHO = ("--set", "model=echo")
 
 
 def serve(folder: Path) -> None:
-    """`collab serve`, whose server ends at once; without its extra there is no server."""
+    """Run `collab serve` with a server that ends at once; without its extra there is none."""
 
     async def ends(*_: Any) -> None:
-        """Nobody asks."""
+        """Return at once."""
 
     with pytest.MonkeyPatch.context() as patch, suppress(ImportError):
         patch.setattr("collab.serving.server.serve", ends)
@@ -144,7 +148,7 @@ DOORS: dict[str, Callable[[Path], Any]] = {
     "eval": command("eval", "F", "--out", "e"),
     "eval --dry-run": command("eval", "F", "--dry-run"),
     "eval of a file": command("eval", "F/recipe.yaml", "--out", "e"),
-    "eval beside one's own": command("eval", "pair", "F", "-m", "echo", "--out", "e"),
+    "eval with an own team": command("eval", "pair", "F", "-m", "echo", "--out", "e"),
     "eval of a suite": command("eval", "pair", "-m", "echo", "-t", "F/suite.yaml/0", "--out", "e"),
     "probe": command("probe", "F", "--out", "r"),
     "serve": serve,
@@ -171,12 +175,12 @@ DOORS: dict[str, Callable[[Path], Any]] = {
     "evaluate": lambda folder: _evaluate(folder),  # noqa: PLW0108
     "overlap": lambda folder: [*overlap_notes(_with_adapter(folder), [])],
 }
-"""All that takes a recipe, a suite or a run's folder."""
+"""Everything that takes a recipe, a suite or a run folder."""
 
 
 def _evaluate(folder: Path) -> object:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what is not counted of a server that is not started
+        warnings.simplefilter("ignore")  # about a server that is not started
         return collab.evaluate(str(folder))
 
 
@@ -202,7 +206,7 @@ def test_nothing_runs_before_approval(
 def test_nothing_runs_when_an_entry_point_does_not_ask(
     home: Path, door: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Functions and servers of tools have locks of their own, where they are loaded and started."""
+    """Functions and tool servers are checked again when they are loaded or started."""
     monkeypatch.chdir(home)
     monkeypatch.setattr(question.Question, "open", ())
     monkeypatch.setattr(question, "remember", lambda _: None)
@@ -211,7 +215,7 @@ def test_nothing_runs_when_an_entry_point_does_not_ask(
 
 
 def _kinds_that_ran(door: Callable[[Path], Any], above: Path) -> list[str]:
-    """The kinds of which something ran when the door was given their folders."""
+    """The kinds whose code ran when the entry point got their folders."""
     ran = []
     for kind in KINDS:
         with suppress(CollabError):
@@ -236,9 +240,9 @@ def test_unapproved_function_is_refused_when_loaded(
 ) -> None:
     monkeypatch.chdir(home)
     folder = home.parent / f"{home.name}-elsewhere" / "parser"
-    for asked in (load_recipe, read_recipe):
+    for load in (load_recipe, read_recipe):
         with suppress(Untrusted):
-            asked(str(folder))
+            load(str(folder))
         with pytest.raises(Untrusted, match="--trust"):
             plugins.load("parser", f"{folder}/{FUNCTION}")
     assert not (folder / "functions" / "ran").exists()
@@ -250,9 +254,9 @@ def test_unapproved_function_is_refused_when_loaded(
 def test_server_is_not_started_before_approval(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
     folder = home.parent / f"{home.name}-elsewhere" / "server"
-    for asked in (load_recipe, read_recipe):
+    for load in (load_recipe, read_recipe):
         with suppress(Untrusted):
-            asked(str(folder))
+            load(str(folder))
         held_back = read_recipe(str(folder))[0].team.agents["a"].tools[0]
         assert isinstance(held_back, MCPServer)
         with pytest.raises(Untrusted, match="--trust"):
@@ -260,7 +264,7 @@ def test_server_is_not_started_before_approval(home: Path, monkeypatch: pytest.M
     assert not (folder / "functions" / "ran").exists()
     server = load_recipe(str(folder), trust=True).team.agents["a"].tools[0]
     assert isinstance(server, MCPServer)
-    with pytest.raises(ToolUnavailable):  # it runs, and is no server
+    with pytest.raises(ToolUnavailable):  # it runs but is not an MCP server
         asyncio.run(ToolServers().tools(server))
     (folder / "functions" / "ran").unlink()
 
@@ -280,8 +284,8 @@ def test_tasks_command_asks_only_about_the_generator(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home)
-    said = CliRunner().invoke(app, ["tasks", "runs/generator/suite.yaml"])
-    assert (said.exit_code, "--trust" in said.output) == (2, True)
+    refused = CliRunner().invoke(app, ["tasks", "runs/generator/suite.yaml"])
+    assert (refused.exit_code, "--trust" in refused.output) == (2, True)
     assert CliRunner().invoke(app, ["tasks", "runs/part/suite.yaml"]).exit_code == 0
     again = CliRunner().invoke(app, ["tasks", "runs/generator/suite.yaml", "--trust"])
     assert again.exit_code == 0, again.output

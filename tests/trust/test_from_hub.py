@@ -1,4 +1,4 @@
-"""A team that is fetched from the hub lies in a folder of its commit, without compiled files."""
+"""A team from the hub is stored in a folder per commit, without compiled files."""
 
 from pathlib import Path
 
@@ -27,9 +27,11 @@ def test_no_compiled_file_is_fetched(name: str) -> None:
 
     names = [f"{part}/deep/{name}" for part in ("functions", "data", "models", "adapters")]
     wanted, unwanted = from_hub.WANTED, from_hub.UNWANTED
-    kept = [*names, "functions/deep/a.py"]
-    left = filter_repo_objects(kept, allow_patterns=wanted, ignore_patterns=unwanted)
-    assert [*left] == ["functions/deep/a.py"]
+    names_with_source = [*names, "functions/deep/a.py"]
+    filtered = filter_repo_objects(
+        names_with_source, allow_patterns=wanted, ignore_patterns=unwanted
+    )
+    assert [*filtered] == ["functions/deep/a.py"]
 
 
 @pytest.mark.parametrize("sizes", [[1] * 1_001, [20_000_000_000, 1, None]])

@@ -1,4 +1,4 @@
-"""Links in the folder of somebody else's run lead no writer outside."""
+"""Links in a foreign run folder never lead to writes outside it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_models_python_files_never_run(
         config |= {"model_type": "evil", "tokenizer_class": "T"}
         path.write_text(json.dumps(config))
     (project / "tiny" / "evil.py").write_text(f"open({str(marker)!r}, 'w')\nC = M = T = object\n")
-    monkeypatch.setattr("builtins.input", lambda *_: "y")  # to transformers' own question
+    monkeypatch.setattr("builtins.input", lambda *_: "y")  # answers transformers' own question
     code, text = run("run", "pair", "--task", "words/0", "--model", str(project / "tiny"))
     assert code == 2
     assert "contains custom code" in text

@@ -1,4 +1,4 @@
-"""No name is a path: what is called anything at all leaves nothing outside of its folder."""
+"""Names are not paths: no name makes collab write outside its folder."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def odd_names(number: int) -> list[str]:
 
 
 def is_one_folder(name: str) -> bool:
-    """Whether a path with this last part lies right in the folder above, and can be made there."""
+    """Whether a path with this last part is directly in its parent folder and can be created."""
     path = Path("/above", name)
     is_short = "\0" not in name and len(name.encode(errors="replace")) <= 255
     return is_short and path.parent == Path("/above") and path.name == name not in ("", ".", "..")
@@ -107,7 +107,7 @@ def test_plain_names_are_kept(name: str) -> None:
 @pytest.mark.parametrize("key", ["name", "team.name", "task.name"])
 def test_recipe_refuses_invalid_names(project: Path, key: str) -> None:
     for name in ODD:
-        if (key, name) != ("task.name", "a/b"):  # a suite may be a member of a family
+        if (key, name) != ("task.name", "a/b"):  # a suite may belong to a family
             with pytest.raises(RecipeError, match=rf"{key}: .* is not a name; use letters, digits"):
                 load_recipe(with_name(key, name))
 
@@ -131,7 +131,7 @@ def with_name(key: str, name: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model, and a run in which an adapter of it was trained; no test writes here."""
+    """A tiny model, and a run that trained an adapter of it; tests must not write here."""
     folder = tmp_path_factory.mktemp("trained")
     save_tiny(folder / "tiny", ["Say", "w0.", "w1."])
     with pytest.MonkeyPatch.context() as patch:
@@ -143,7 +143,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project deep in a folder of its own, all of which is looked through afterwards."""
+    """A project in nested folders, so tests can check everything above it."""
     folder = tmp_path / "home" / "work" / "project"
     folder.mkdir(parents=True)
     make_project(folder, TEAM, n_words=2)
@@ -155,7 +155,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @cache
 def recipe_of(tiny: Path | None) -> dict[str, Any]:
-    """The data of a recipe for one agent, with a model that repeats or one to train."""
+    """The data of a recipe for one agent, with the model `echo` or one to train."""
     team = {"name": "pair", "agents": {"a": {"prompt": "Say {{ task.word }}."}}}
     source = {"path": "tasks/words.jsonl"}
     task = read_task("words")[0].model_dump(mode="json") | {"source": source}
@@ -171,18 +171,18 @@ def recipe_of(tiny: Path | None) -> dict[str, Any]:
 
 
 def named(data: dict[str, Any], key: str, name: str) -> str:
-    """A recipe in which one name is odd, as somebody else may have written it."""
+    """A foreign recipe in which one name is odd."""
     odd = json.loads(json.dumps(data))
     part = {"team.name": odd["team"], "task.name": odd["task"], "name": odd}.get(key)
     if part is not None:
         part["name"] = name
     if key == "agent":
         odd["team"]["agents"] = {name: odd["team"]["agents"].pop("a")}
-    return json.dumps(odd)  # is YAML too
+    return json.dumps(odd)  # JSON is also YAML
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int]]:
-    """All paths below a folder, with the sizes and times of files."""
+    """All paths below a folder, with sizes and times of files."""
     found = {}
     for path in folder.rglob("*"):
         stat, is_file = path.stat(), path.is_file()
@@ -198,13 +198,13 @@ def run_command(arguments: tuple[str, ...], key: str, name: str) -> int:
 
 
 def in_python(name: str) -> int:
-    """Names that no schema has seen."""
+    """Run a team with names that bypassed the schema."""
     recipe = Recipe.model_validate(recipe_of(None))
     team = recipe.team.model_copy(update={"name": name})
     assert recipe.task is not None
     task = recipe.task.model_copy(update={"name": name})
     odd = recipe.model_copy(update={"team": team, "task": task, "name": name})
-    with suppress(CollabError, ValueError):  # what JSON cannot hold
+    with suppress(CollabError, ValueError):  # JSON cannot hold some names
         collab.Team(odd, trust=True).run("words/0", out=Path("runs") / new_run_id(odd.team.name))
     return 0
 
@@ -227,14 +227,14 @@ def data_of(file: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Door:
-    """A command that writes, and the only places where it may."""
+    """A command that writes, and the only places where it may write."""
 
     arguments: tuple[str, ...]
-    """Arguments of `collab`; none for a call in Python."""
+    """Arguments of `collab`; empty for a call in Python."""
     folder: str
-    """Pattern of the folder that it makes; NAME stands for the name with the key `key`."""
+    """Pattern of the folder that the command writes; NAME stands for the value of `key`."""
     key: str = ""
-    """The key of the name that is part of a path; "" if none is."""
+    """The key of the name that becomes part of a path; "" if none does."""
     files: str = RUN
     """Pattern of the files in the folder."""
     more: str = "never"
@@ -242,7 +242,7 @@ class Door:
     evil: str = "x/../../../../../out"
     """A name that leads out of the folder if nothing checks it, but not out of `Doorway.above`."""
     trains: bool = False
-    """True if it needs a model to train, or a trained one; others use `echo`."""
+    """Whether it needs a model to train or a trained one; otherwise it uses `echo`."""
 
 
 DOORS = {
@@ -275,7 +275,7 @@ DOORS = {
         "theirs",
         "agent",
         files=TRAINING,
-        evil="x/y",  # torch refuses a full stop in an agent's name
+        evil="x/y",  # torch refuses a period in an agent's name
         trains=True,
     ),
     "probe": Door(
@@ -321,13 +321,13 @@ PLAIN = "plain"
 
 
 class Doorway:
-    """Opens doors in a project, and looks at what they write."""
+    """Runs entry points in a project and compares files before and after."""
 
     def __init__(self, project: Path, above: Path, trained: Path) -> None:
         self.project, self.above, self.trained = project, above, trained
 
     def open(self, door: Door, key: str, name: str) -> tuple[int, set[str]]:
-        """The exit status, and the paths that have changed."""
+        """Return the exit status and the changed paths."""
         self.prepare(door, key, name)
         before = tree(self.above)
         status = run_command(door.arguments, key, name) if door.arguments else in_python(name)
@@ -335,7 +335,7 @@ class Doorway:
         return status, {p for p in before | after if before.get(p) != after.get(p)}
 
     def prepare(self, door: Door, key: str, name: str) -> None:
-        """Write recipes, a study and a run of theirs; what doors have written goes."""
+        """Write recipes, a study and a foreign run; remove earlier output."""
         for place in ("runs", "evals", "studies", "theirs"):
             shutil.rmtree(place, ignore_errors=True)
         data = recipe_of(self.trained / "tiny" if door.trains else None)
@@ -351,11 +351,11 @@ class Doorway:
             self.prepare_theirs(door, key, name)
 
     def prepare_theirs(self, door: Door, key: str, name: str) -> None:
-        """Write the trained run, with an odd name in it."""
+        """Write the trained run with an odd name in it."""
         theirs = Path("theirs")
-        resumes = "--resume" in door.arguments and key != "agent"  # else nothing is its agent's
-        left = [] if resumes else ["checkpoints"]
-        shutil.copytree(self.trained / "run", theirs, ignore=shutil.ignore_patterns(*left))
+        resumes = "--resume" in door.arguments and key != "agent"  # an odd agent has no checkpoint
+        ignored = [] if resumes else ["checkpoints"]
+        shutil.copytree(self.trained / "run", theirs, ignore=shutil.ignore_patterns(*ignored))
         about = data_of(self.trained / "run" / "run.json") | (
             {"agents": [name]} if key == "agent" else {"team": name}
         )
@@ -364,7 +364,7 @@ class Doorway:
             (theirs / file).write_text(named(data_of(self.trained / "run" / file), key, name))
 
     def strays(self, door: Door, changed: set[str]) -> list[str]:
-        """The changed paths that are none of the door's places, and no folders above those."""
+        """The changed paths outside the allowed places, except their parent folders."""
         base = self.project.relative_to(self.above).as_posix()
         folder = door.folder.replace("NAME", "[^/]*")
         places = re.compile(f"{re.escape(base)}/({folder}{door.files}|{door.more})")
@@ -373,7 +373,7 @@ class Doorway:
         return sorted(changed - good - above)
 
     def made(self, door: Door, changed: set[str]) -> list[str]:
-        """The door's files for the plain name."""
+        """The files written for the plain name."""
         base = self.project.relative_to(self.above).as_posix()
         place = door.folder.replace("NAME", PLAIN)
         pattern = re.compile(f"{re.escape(base)}/{place}{door.files}")
@@ -387,7 +387,7 @@ def doorway(
     """The server ends at once, and a study trains in this process."""
 
     async def ends(*_: Any) -> None:
-        """Nobody asks the server."""
+        """Return at once."""
 
     monkeypatch.setattr("collab.serving.server.serve", ends)
     monkeypatch.setattr("collab.study.study.train", train_here)
@@ -404,11 +404,11 @@ def test_entry_point_writes_a_plain_name_into_its_folder(doorway: Doorway, name:
 
 
 def unchecked(patch: pytest.MonkeyPatch) -> None:
-    """Remove every check of a name, and the making of names."""
+    """Remove every check of names, and the replacement of odd ones."""
     agents: Any = Recipe.__pydantic_decorators__.model_validators["_agents_are_named"].func
-    kept: Any = lambda text: text  # noqa: E731
+    identity: Any = lambda text: text  # noqa: E731
     for function in (as_name, naming._checked, naming._checked_suite, naming._checked_folder):
-        patch.setattr(function, "__code__", kept.__code__)
+        patch.setattr(function, "__code__", identity.__code__)
     patch.setattr(is_name, "__code__", (lambda text: True).__code__)
     patch.setattr(agents, "__code__", (lambda self: self).__code__)
     patch.setattr("collab.serving.teams._NAME", re.compile("(?s).*"))
@@ -418,7 +418,7 @@ def unchecked(patch: pytest.MonkeyPatch) -> None:
 def test_entry_point_without_checks_writes_elsewhere(
     doorway: Doorway, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each door is seen to be wide open once its checks are gone, so the tests below see that."""
+    """Every entry point writes outside without its checks, so the tests below would notice it."""
     door = DOORS[name]
     unchecked(monkeypatch)
     _, changed = doorway.open(door, door.key, door.evil)
@@ -426,19 +426,19 @@ def test_entry_point_without_checks_writes_elsewhere(
 
 
 async def notes(arguments: Sequence[str], log: Path, **_: Any) -> tuple[int, str]:
-    """In place of a cell's training: it leaves its log and fails."""
+    """Replace a cell's training: write the log and fail."""
     log.write_text(" ".join(arguments), encoding="utf-8", errors="replace")
     return 1, "not trained"
 
 
 def check_odd_names_stay_inside(doorway: Doorway, name: str, names: Sequence[str]) -> None:
-    """Open a door with odd names: most times its own, else another's of the same recipe."""
+    """Use odd names: mostly the entry point's own key, sometimes another key of the recipe."""
     door = DOORS[name]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("collab.study.study.train", notes)
         for n, odd in enumerate(names):
             key = KEYS[n // 8 % len(KEYS)] if n % 8 == 7 or not door.key else door.key
-            if "\ud800" not in odd:  # which no file and no command line can hold
+            if "\ud800" not in odd:  # no file or command line can hold it
                 _, changed = doorway.open(door, key, odd)
                 assert doorway.strays(door, changed) == [], (key, odd)
 
@@ -452,7 +452,7 @@ def test_no_command_writes_outside_of_its_folder(doorway: Doorway, name: str) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOORS)
 def test_ten_thousand_odd_names_write_nothing_outside(doorway: Doorway, name: str) -> None:
-    """Each door opens for its share of the names, and for no more than 20 that are refused."""
+    """Each entry point gets its share of the names, and at most 20 refused ones."""
     share = odd_names(10_000)[list(DOORS).index(name) :: len(DOORS)]
     refused = [odd for odd in share if not is_name(odd)]
     check_odd_names_stay_inside(doorway, name, [*ODD, *filter(is_name, share), *refused[:20]])

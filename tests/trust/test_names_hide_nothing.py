@@ -1,4 +1,4 @@
-"""Agents and parts of a reward may be called as key words of a recipe are."""
+"""Agents and reward parts may have names that are keys of a recipe."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_agent_named_like_a_key_hides_nothing_from_the_question(theirs: Path) ->
         path.write_text(yaml.safe_dump({"team": team, "model": "echo"}))
         recipe, question = read_recipe(str(path))
         assert isinstance(recipe, Recipe)
-        asked = question.text()
-        if missing := [text for text in ASKED if text not in asked]:
+        text_shown = question.text()
+        if missing := [text for text in ASKED if text not in text_shown]:
             hidden[word] = missing
     assert hidden == {}
 

@@ -1,4 +1,4 @@
-"""A study from elsewhere is asked about as a recipe is; nothing of it runs before a yes."""
+"""A foreign study needs approval like a recipe; nothing in it runs before."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SAYS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "isolation": ({"settings": {"sandbox.isolation": "unsafe"}}, "without any isolation"),
 }
-"""What a study may say, and what is asked then."""
+"""Contents of a study, and the question that each raises."""
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def study(folder: Path, says: dict[str, Any]) -> Path:
-    """A study of the user's own team, in a folder with functions, a suite and so on."""
+def study(folder: Path, content: dict[str, Any]) -> Path:
+    """A study of the user's own team, in a folder with functions and a suite."""
     (folder / "code").mkdir(parents=True)
     (folder / "code" / "evil.py").write_text(EVIL)
     reward = {"parts": {"p": {"use": "nonempty"}}}
@@ -79,7 +79,7 @@ def study(folder: Path, says: dict[str, Any]) -> Path:
     files = {
         "study": {
             **{"recipe": "pair", "tasks": ["words"], "model": "echo", "trainers": ["magrpo"]},
-            **{"seeds": 1, "tokens": 10, **says},
+            **{"seeds": 1, "tokens": 10, **content},
         },
         "suite": suite,
         "trainer": {"algorithm": FUNCTION},
@@ -90,39 +90,39 @@ def study(folder: Path, says: dict[str, Any]) -> Path:
     return folder / "study.yaml"
 
 
-@pytest.mark.parametrize("says", SAYS)
-def test_foreign_study_needs_approval(home: Path, says: str) -> None:
-    said, asked = SAYS[says]
-    path = study(home.parent / "theirs", said)
+@pytest.mark.parametrize("case", SAYS)
+def test_foreign_study_needs_approval(home: Path, case: str) -> None:
+    content, question = SAYS[case]
+    path = study(home.parent / "theirs", content)
     for more in ([], ["--dry-run"]):
         result = CliRunner().invoke(app, ["study", str(path), "--out", "s", *more])
         assert result.exit_code == 2, result.output
         shown = " ".join(result.output.split())
-        assert asked in shown
+        assert question in shown
         assert "--trust" in shown
     assert not (path.parent / "code" / "ran").exists()
     assert not Path("s").exists()
 
 
-@pytest.mark.parametrize("says", SAYS)
-def test_own_study_needs_no_approval(home: Path, says: str) -> None:
-    spec = load_study(study(home / "studies", SAYS[says][0]))
+@pytest.mark.parametrize("case", SAYS)
+def test_own_study_needs_no_approval(home: Path, case: str) -> None:
+    spec = load_study(study(home / "studies", SAYS[case][0]))
     assert cells_of(spec)
 
 
 def test_approval_covers_the_study_and_its_runs(home: Path) -> None:
-    """Each run is a process of its own, which reads the recipe again and has nobody to ask."""
+    """Each run is a separate process that reads the recipe again without asking."""
     path = study(home.parent / "theirs", {"recipe": "recipe.yaml", "trainers": [FUNCTION]})
     with pytest.raises(Untrusted, match="evil"):
         load_study(path, trust=False)
-    asked: list[str] = []
+    questions: list[str] = []
 
     def ask(question: Any) -> bool:
-        asked.append(question.text())
+        questions.append(question.text())
         return True
 
     spec = load_study(path, trust=ask)
-    assert len(asked) == 1
+    assert len(questions) == 1
     assert load_study(path) == spec
     assert [question.open for _, question in (cell.read() for cell in cells_of(spec))] == [()]
     path.write_text(path.read_text() + "description: changed\n")
@@ -130,12 +130,12 @@ def test_approval_covers_the_study_and_its_runs(home: Path) -> None:
         load_study(path)
 
 
-@pytest.mark.parametrize("says", ["a rule in settings", "a parser"])
+@pytest.mark.parametrize("case", ["a rule in settings", "a parser"])
 def test_function_changed_between_two_runs_needs_approval(
-    home: Path, monkeypatch: pytest.MonkeyPatch, says: str
+    home: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    """The process of a run gets the study's settings as arguments, which the user never typed."""
-    path = study(home.parent / "theirs", SAYS[says][0])
+    """A run's process gets the study's settings as arguments that the user never typed."""
+    path = study(home.parent / "theirs", SAYS[case][0])
     [cell] = cells_of(load_study(path, trust=True))
     settings = [text for key, text in pairwise(cell.arguments()) if key == "--set"]
     monkeypatch.setenv(WRITTEN_IN, str(path))
@@ -165,7 +165,7 @@ def test_python_functions_are_refused_even_with_approval(home: Path) -> None:
 
 
 def test_study_files_are_looked_up_next_to_it(home: Path) -> None:
-    """As those of a recipe are; the names that are not there are looked up as before."""
+    """Names that are not files next to the study are looked up as usual."""
     path = study(home.parent / "theirs", {"trainers": ["trainer.yaml"], "tasks": ["suite.yaml"]})
     [cell] = cells_of(load_study(path, trust=True))
     assert cell.base == str(path.with_name("trainer.yaml").resolve())

@@ -1,4 +1,4 @@
-"""Nothing of a recipe from elsewhere runs before a yes, and a yes is for exactly these contents."""
+"""Nothing in a foreign recipe runs before approval, which covers exactly these contents."""
 
 import os
 import shutil
@@ -18,17 +18,17 @@ from collab.recipe import load_recipe, load_task
 
 
 def test_own_project_needs_no_approval(project: Path, configuration: Path) -> None:
-    status, said = run("run", "pair", "--task", "words/0", "-m", "echo", "--json", "--out", "r")
-    assert status == 0, said
+    status, output = run("run", "pair", "--task", "words/0", "-m", "echo", "--json", "--out", "r")
+    assert status == 0, output
     assert reward_of(load_task("words")).parts["right"].use == "parts.py:right"
 
 
 @pytest.mark.parametrize("command", ["run", "train", "eval"])
 def test_foreign_folder_runs_nothing(project: Path, evil: Path, marker: Path, command: str) -> None:
-    status, said = run(command, str(evil))
+    status, output = run(command, str(evil))
     assert status == 2
-    assert "evil.py" in said
-    assert "--trust" in said
+    assert "evil.py" in output
+    assert "--trust" in output
     assert not marker.exists()
 
 
@@ -90,18 +90,18 @@ def test_changed_imported_module_needs_approval(project: Path, evil: Path) -> No
 
 
 def test_approval_callback_is_asked_until_it_approves(project: Path, evil: Path) -> None:
-    asked = []
+    questions = []
 
     def ask(question: collab.trust.Question) -> bool:
-        asked.append(question.text())
-        return len(asked) > 1
+        questions.append(question.text())
+        return len(questions) > 1
 
     with pytest.raises(Untrusted):
         load_recipe(str(evil), trust=ask)
     load_recipe(str(evil), trust=ask)
     load_recipe(str(evil), trust=ask)
-    assert len(asked) == 2
-    assert "evil.py" in asked[0]
+    assert len(questions) == 2
+    assert "evil.py" in questions[0]
 
 
 @pytest.mark.parametrize(
@@ -256,12 +256,12 @@ def test_own_rows_without_isolation_need_no_approval(project: Path) -> None:
     collab.load("mine.yaml", task=[{"word": "w0", "answer": "a"}]).run()
     load_recipe("mine.yaml", task="tldr")
     (project.parent / "theirs.jsonl").write_text('{"word": "w0", "answer": "Say w0."}\n')
-    status, said = run("run", "mine.yaml", "--task", "../theirs.jsonl/0")
-    assert (status, "code in" in said) == (2, True), said
+    status, output = run("run", "mine.yaml", "--task", "../theirs.jsonl/0")
+    assert (status, "code in" in output) == (2, True), output
 
 
 @pytest.mark.parametrize(
-    ("model", "told"),
+    ("model", "message"),
     [
         (
             "{engine: openai, name: m, base_url: 'http://evil.example/v1', key: AWS_API_KEY}",
@@ -271,12 +271,14 @@ def test_own_rows_without_isolation_need_no_approval(project: Path) -> None:
         ("{engine: anthropic, base_url: 'http://evil.example'}", "ANTHROPIC_API_KEY"),
         ("{engine: vllm, name: m/n, servers: ['http://10.0.0.1:8000']}", "VLLM_API_KEY"),
     ],
-    ids=["a key of their choice", "openai", "anthropic", "vllm"],
+    ids=["a foreign key", "openai", "anthropic", "vllm"],
 )
-def test_addresses_and_keys_need_approval(project: Path, evil: Path, model: str, told: str) -> None:
+def test_addresses_and_keys_need_approval(
+    project: Path, evil: Path, model: str, message: str
+) -> None:
     text = recipe_with().replace("model: echo", f"model: {model}")
     (evil / "recipe.yaml").write_text(text)
-    with pytest.raises(Untrusted, match=told):
+    with pytest.raises(Untrusted, match=message):
         load_recipe(str(evil))
     (project / "mine.yaml").write_text(text)
     load_recipe("mine.yaml")
@@ -339,7 +341,7 @@ def test_control_characters_hide_nothing(project: Path, evil: Path) -> None:
 def test_relative_configuration_folder_is_ignored(
     project: Path, evil: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A relative XDG_CONFIG_HOME, which anybody's folder could answer to, is passed over."""
+    """A relative XDG_CONFIG_HOME is ignored, because any folder could contain it."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", "config")
     load_recipe(str(evil), trust=True)

@@ -1,4 +1,4 @@
-"""What the user has agreed to is what runs, whatever lies beside it or is put there later."""
+"""Only approved code runs, whatever files are next to it or added later."""
 
 import asyncio
 import py_compile
@@ -23,14 +23,14 @@ EVIL = "from pathlib import Path\nPath({!r}).write_text('ran')\n\n" + RULES
 
 @pytest.fixture
 def folder(attacker: Attacker) -> Path:
-    """Somebody else's folder with one harmless function, and a project beside it."""
+    """A foreign folder with one harmless function, and a project next to it."""
     attacker.write("rules.py", RULES)
     attacker.write("recipe.yaml", recipe_with(use="rules.py:right"))
     return attacker.folder
 
 
 def plant(source: Path, marker: Path) -> None:
-    """Bytecode that Python takes without a look at the source, for a file of that name."""
+    """Plant bytecode that Python loads without checking the source file."""
     Attacker(source.parent, marker).compiled(source.name, "cache")
 
 
@@ -224,7 +224,7 @@ def test_a_script_without_suffix_is_read_with_its_imports(folder: Path, project:
 
 
 def test_typed_paths_do_not_approve_a_command(folder: Path) -> None:
-    """Only a command that was typed as a whole is the user's own."""
+    """Only a command that the user typed in full is the user's own."""
     rows = folder / "words.jsonl"
     agents = {"a": {"prompt": "p", "tools": [{"mcp": [str(rows)]}]}}
     (folder / "recipe.yaml").write_text(recipe_with(agents=agents, use="length"))

@@ -1,4 +1,4 @@
-"""A folder of made-up runs, and `collab view` at work on it."""
+"""A folder of made-up runs, and a running `collab view` of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["browser"]
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two training runs, a run, one of a hostile team, and one below another folder."""
+    """Two training runs, a run, a run of a hostile team, and one in a subfolder."""
     folder = tmp_path_factory.mktemp("view") / "runs"
     for seed in range(2):
         add_held_out(make_training(folder / f"seed-{seed}", seed=seed))
@@ -32,7 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(runs: Path) -> Iterator[str]:
-    """The address of `collab view` at work on `runs`; a signal ends it, as it is meant to end."""
+    """The address of `collab view` on `runs`; a signal ends it with status 0."""
     command = [sys.executable, "-m", "collab", "view", str(runs), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None
@@ -44,6 +44,6 @@ def server(runs: Path) -> Iterator[str]:
 
 @pytest.fixture
 def open_page(browser: Any, server: str) -> Iterator[Open]:
-    """Opens a page of the server, which asks nobody else."""
+    """Open a page of the server and check that it requests nothing else."""
     with opened_pages(browser, server) as open_address:
         yield lambda at="", *view: open_address(server + at, *view)

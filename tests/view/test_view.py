@@ -1,4 +1,4 @@
-"""`collab view`: a server for this machine that shows the runs of a folder, and nothing else."""
+"""`collab view`: a local server that shows only the runs of a folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from collab.view.server import NoRun, Pages
 
 
 def ask(server: str, path: str, method: str = "GET", **headers: str) -> tuple[int, Any, str]:
-    """The status, the headers and the body; the path is sent as it is."""
+    """Return status, headers and body; the path is sent unchanged."""
     address = urlsplit(server)
     connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=30)
     connection.request(method, path, headers=headers)
@@ -56,7 +56,7 @@ def test_several_runs_are_compared(server: str) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/runs", "/report?run=played", "/stamp?run=played"])
 def test_other_host_names_are_refused(server: str, path: str) -> None:
-    """A name that somebody else makes lead to this machine opens nothing."""
+    """A foreign host name that resolves to this machine gives no access."""
     for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil"):
         assert ask(server, path, host=host)[0] == 400, host
 
@@ -80,7 +80,7 @@ def test_local_host_names_are_answered(server: str) -> None:
 def test_nothing_outside_the_folder_is_read(server: str, runs: Path, name: str) -> None:
     outside = runs.parent / "outside"
     if not outside.exists():
-        make_run(outside, [make_episode(1, said="a secret")])
+        make_run(outside, [make_episode(1, text="a secret")])
     for path in ("/report", "/stamp"):
         status, _, body = ask(server, f"{path}?run={quote(name)}")
         assert status == 404
@@ -129,7 +129,7 @@ def test_running_run_is_updated(tmp_path: Path) -> None:
     assert first["working"] is True
     assert pages.stamp(["run"]) == first
     page = pages.report(["run"])
-    assert pages.report(["run"]) is page, "nothing is made anew while nothing has changed"
+    assert pages.report(["run"]) is page, "an unchanged report is not rebuilt"
     with (run / "metrics.jsonl").open("a") as stream:
         stream.write('{"type": "step.finished", "step": 5, "return/mean": 3.9}\n')
     assert pages.stamp(["run"])["stamp"] != first["stamp"]

@@ -1,4 +1,4 @@
-"""The list of runs in a headless Chromium: open, compare and follow, by keyboard alone."""
+"""The list of runs in a headless Chromium: open, compare and follow, by keyboard only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests on a GPU share; without one each of them says why it is left out."""
+"""Skips each test with the reason if there is no GPU."""
 
 from __future__ import annotations
 

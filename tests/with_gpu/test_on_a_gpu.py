@@ -1,4 +1,4 @@
-"""Learning on a GPU: its attention, that nothing waits for it, and the memory that is planned."""
+"""Learning on a GPU: attention, no waiting for the device, and the planned memory."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def model_of(device: torch.device, **options: Any) -> Any:
 
 
 def group(prompt: int, response: int, **options: Any) -> list[Sample]:
-    made: dict[str, Any] = {"temperature": 1.0, "weight": 1.0, "scale": 1e-3, **options}
+    fields: dict[str, Any] = {"temperature": 1.0, "weight": 1.0, "scale": 1e-3, **options}
     return [
-        Sample("a", tuple(range(prompt)), (n, *range(1, response)), (0.0,) * response, **made)
+        Sample("a", tuple(range(prompt)), (n, *range(1, response)), (0.0,) * response, **fields)
         for n in range(8)
     ]
 
@@ -49,14 +49,14 @@ def group(prompt: int, response: int, **options: Any) -> list[Sample]:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_varlen_matches_masks(device: torch.device, heads: Heads, dtype: torch.dtype) -> None:
     if torch.cuda.get_device_capability(device) < (8, 0):
-        pytest.skip("flash attention is made for compute capability 8.0 and later")
+        pytest.skip("flash attention needs compute capability 8.0 or later")
     assert difference(torch_kernel(), device, dtype, heads) < 0.02
 
 
 def test_model_trains_alike_with_masks_and_varlen(device: torch.device) -> None:
     model = model_of(device)
     if varlen_kernel(model, device, "auto") is None:
-        pytest.skip("this GPU and torch have no attention over lengths that differ")
+        pytest.skip("this GPU and torch have no variable-length attention")
     assert supports_prefix_tree(model, device)
     rows = packed_sequences(group(300, 100), 10_000, shared=True)
     found = []
@@ -99,7 +99,7 @@ def test_host_syncs_only_for_the_metrics(
             loss.total.backward()
         return tally
 
-    work().read()  # what is loaded and tried once
+    work().read()  # one-time loading and probing
     with refusing_to_wait():
         tally = work()
     tally.read()

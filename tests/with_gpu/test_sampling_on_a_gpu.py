@@ -1,4 +1,4 @@
-"""Sampling on a GPU: a CUDA graph gives the logits of kernels that are launched one by one."""
+"""Sampling on a GPU: a CUDA graph gives the same logits as separate kernel launches."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from collab.trainers.learner.lora import add_adapter
 pytestmark = pytest.mark.gpu
 
 PROMPTS, NEW = 3, 70
-"""More new tokens than a buffer has room for at first."""
+"""More new tokens than a buffer's first size."""
 
 
 class Engine:
-    """A model that adapters can be added to."""
+    """A model that can get adapters."""
 
     def __init__(self, device: torch.device) -> None:
         torch.manual_seed(0)
@@ -48,7 +48,7 @@ def with_adapters(device: torch.device) -> Any:
 
 @torch.inference_mode()
 def logits_of(module: Any, cache: KVCache) -> list[torch.Tensor]:
-    """Logits of ragged prompts with one, two and three rows, some of which end early."""
+    """Logits for prompts of different lengths with one to three rows; some rows end early."""
     chance = torch.Generator().manual_seed(1)
     device = module.device
     ids = torch.randint(3, 50, (PROMPTS, 9), generator=chance)
@@ -59,7 +59,7 @@ def logits_of(module: Any, cache: KVCache) -> list[torch.Tensor]:
     rows = 6
     for step in range(NEW):
         tokens = torch.randint(3, 50, (6,), generator=chance)[:rows].to(device)
-        found.append(cache.extend(tokens).clone())  # a graph writes to one place
+        found.append(cache.extend(tokens).clone())  # a graph always writes to the same buffer
         if step in (2, 30):
             keep = [0, 2, 4, 5] if step == 2 else [3]
             cache.select(keep)

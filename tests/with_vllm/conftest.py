@@ -1,4 +1,4 @@
-"""Real vLLM with the default model: adapters, an engine in process, servers."""
+"""Real vLLM with the default model: adapters, an engine, servers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
-    """Short prompts gain little from a second one, and lose much on a busy machine."""
+    """Use one thread: short prompts gain little from a second one."""
     torch.set_num_threads(1)
 
 
@@ -37,7 +37,7 @@ def smollm2_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def reference() -> Iterator[TransformersEngine]:
-    """The same model as a trainer holds it."""
+    """The same model in the trainer's engine."""
     engine = TransformersEngine(TransformersModel(name=MODEL, dtype="float32", device="cpu"))
     yield engine
     asyncio.run(engine.aclose())
@@ -45,7 +45,7 @@ def reference() -> Iterator[TransformersEngine]:
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[VLLMEngine]:
-    """vLLM in processes of its own."""
+    """A vLLM engine in separate processes."""
     spec = VLLMModel(name=MODEL, dtype="float32", context=CONTEXT, kv_cache_gb=0.5, seeds=True)
     engine = VLLMEngine(spec)
     yield engine
@@ -56,7 +56,7 @@ def engine() -> Iterator[VLLMEngine]:
 def servers(
     smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[VLLMServerProcess]]:
-    """Two servers with the default model; still starting."""
+    """Two servers with the default model, which may still be starting."""
     folder = tmp_path_factory.mktemp("servers")
     with (
         VLLMServerProcess(smollm2_folder, folder) as one,
@@ -73,7 +73,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def adapters(smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Folders of two LoRA adapters for the default model that change what it says."""
+    """Two LoRA adapters that change the answers of the default model."""
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 

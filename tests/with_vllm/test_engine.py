@@ -1,4 +1,4 @@
-"""vLLM in processes of its own, against the trainer's weights."""
+"""vLLM in separate processes, compared with the trainer's weights."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ NOISE = 2e-3
 """Nats between two float32 implementations of one model."""
 
 READ_AT_ONCE = 4096
-"""Tokens of prompts that vLLM reads in a step on a CPU."""
+"""Prompt tokens that vLLM processes per step on a CPU."""
 
 CACHE_BLOCK = 128
-"""Tokens that vLLM caches together on a CPU."""
+"""Tokens per cache block of vLLM on a CPU."""
 
 
 def logprobs_of(reference: TransformersEngine, action: Action, temperature: float) -> torch.Tensor:
-    """The trainer's log-probabilities of what was sampled, [tokens]."""
+    """The trainer's log-probs of the sampled tokens, [tokens]."""
     scaled = torch.log_softmax(logits_of(reference, action) / temperature, dim=-1)
     return scaled.gather(1, torch.tensor(action.token_ids)[:, None])[:, 0]
 
 
 def logits_of(reference: TransformersEngine, action: Action) -> torch.Tensor:
-    """Those that the trainer's weights give at every sampled token, [tokens, vocabulary]."""
+    """The trainer's logits at every sampled token, [tokens, vocabulary]."""
     name = reference.load_adapter(action.adapter) if action.adapter else None
     ids = torch.tensor([[*action.prompt_ids, *action.token_ids]])
     module = reference.module
@@ -59,34 +59,34 @@ def test_two_adapters_and_the_base_in_one_batch(
         request("Name a colour.", n, adapter=kind, temperature=temperature)
         for n, (kind, temperature) in enumerate((k, t) for k in kinds for t in (1.0, 0.7))
     ]
-    for asked, action in zip(requests, ask(engine, requests), strict=True):
-        temperature = asked.sampling.temperature
+    for query, action in zip(requests, ask(engine, requests), strict=True):
+        temperature = query.sampling.temperature
         found = torch.tensor(action.logprobs)
         expected = logprobs_of(reference, action, temperature)
         assert (found - expected).abs().max() < NOISE
-        for other in set(kinds) - {asked.adapter}:
-            astray = logprobs_of(
+        for other in set(kinds) - {query.adapter}:
+            other_logprobs = logprobs_of(
                 reference, action.model_copy(update={"adapter": other}), temperature
             )
-            assert (found - astray).abs().max() > 10 * NOISE
+            assert (found - other_logprobs).abs().max() > 10 * NOISE
 
 
 def test_logprobs_match_the_truncated_distribution(
     engine: VLLMEngine, reference: TransformersEngine
 ) -> None:
-    asked = request("Name a colour.", temperature=0.7, top_k=2)
+    top_two = request("Name a colour.", temperature=0.7, top_k=2)
     sure = request("Name a colour.", top_p=0.001)
-    pair, single = ask(engine, [asked, sure])
+    pair, single = ask(engine, [top_two, sure])
     likeliest = (logits_of(reference, pair) / 0.7).topk(2)
-    drawn = likeliest.indices == torch.tensor(pair.token_ids)[:, None]
-    assert drawn.any(dim=-1).all()
-    expected = likeliest.values.log_softmax(dim=-1)[drawn]
+    is_sampled = likeliest.indices == torch.tensor(pair.token_ids)[:, None]
+    assert is_sampled.any(dim=-1).all()
+    expected = likeliest.values.log_softmax(dim=-1)[is_sampled]
     assert (expected - torch.tensor(pair.logprobs)).abs().max() < NOISE
     assert single.logprobs == pytest.approx([0.0] * len(single.logprobs), abs=NOISE)
 
 
 def test_prompts_beyond_one_prefill_batch_are_answered(engine: VLLMEngine) -> None:
-    """Seeded requests whose prompts would be read in parts."""
+    """Seeded requests with prompts too long for one prefill step."""
     texts = [f"{n} things: " + "name a colour, " * 30 for n in range(45)]
     actions = ask(engine, [request(text, n) for n, text in enumerate(texts)])
     assert all(action.failure is None for action in actions)
@@ -112,38 +112,38 @@ def test_greedy_answers_and_stop_strings_match_transformers(
 def test_adapter_published_ten_times_is_never_stale(
     engine: VLLMEngine, reference: TransformersEngine
 ) -> None:
-    """The same prompt under the same name: nothing that is cached may answer for an old version."""
+    """The prompt and the adapter's name stay the same, so a stale cache would be noticed."""
     parameters = add_adapter(reference, "moving", LoraSpec(rank=4), seed=0, start=None)
-    asked = request("What of the sea? " * 25, adapter="moving", temperature=0.0, max_new_tokens=4)
+    query = request("What of the sea? " * 25, adapter="moving", temperature=0.0, max_new_tokens=4)
 
     def write(folder: Path) -> None:
         save_adapter(reference, "moving", folder)
 
-    seen: set[tuple[float, ...]] = set()
+    logprobs_seen: set[tuple[float, ...]] = set()
     for version in range(10):
         torch.manual_seed(version)
         with torch.no_grad():
             for parameter in parameters.values():
                 parameter.normal_(std=0.03)
         asyncio.run(engine.publish({"moving": write}, 0))
-        [mine], [theirs] = ask(engine, [asked]), ask(reference, [asked])
+        [mine], [theirs] = ask(engine, [query]), ask(reference, [query])
         assert mine.token_ids == theirs.token_ids
         assert torch.tensor(mine.logprobs).sub(torch.tensor(theirs.logprobs)).abs().max() < NOISE
         assert mine.usage.cached_tokens == 0
-        seen.add(tuple(round(p, 3) for p in mine.logprobs))
-    assert len(seen) == 10
-    [again] = ask(engine, [asked])
+        logprobs_seen.add(tuple(round(p, 3) for p in mine.logprobs))
+    assert len(logprobs_seen) == 10
+    [again] = ask(engine, [query])
     assert again.usage.cached_tokens >= CACHE_BLOCK, "the prompt is long enough to be cached"
 
 
 def test_base_is_unaffected_by_changing_adapters(
     engine: VLLMEngine, reference: TransformersEngine, adapters: dict[str, Path]
 ) -> None:
-    asked = request("Name a colour.", temperature=0.0)
-    [expected] = ask(reference, [asked])
-    beside = [asked.model_copy(update={"adapter": str(path)}) for path in adapters.values()]
+    query = request("Name a colour.", temperature=0.0)
+    [expected] = ask(reference, [query])
+    with_adapters = [query.model_copy(update={"adapter": str(path)}) for path in adapters.values()]
     for _ in range(4):
-        [base, *_] = ask(engine, [asked, *beside])
+        [base, *_] = ask(engine, [query, *with_adapters])
         assert base.token_ids == expected.token_ids
         gaps = torch.tensor(base.logprobs).sub(torch.tensor(expected.logprobs)).abs()
         assert gaps.max() < NOISE
@@ -173,16 +173,16 @@ def test_sleep_is_refused_without_a_gpu(engine: VLLMEngine) -> None:
     with pytest.raises(ModelUnavailable, match="CUDA devices only"):
         asyncio.run(start())
     asyncio.run(engine.sleep())
-    assert ask(engine, [request("Hello")]), "left to itself, sleep has nothing to do"
+    assert ask(engine, [request("Hello")]), "by default, sleep does nothing"
 
 
 def test_killed_engine_is_restarted(engine: VLLMEngine, adapters: dict[str, Path]) -> None:
-    asked = request("Name a colour.", adapter=str(adapters["aux"]), max_new_tokens=64)
-    [before] = ask(engine, [asked])
+    query = request("Name a colour.", adapter=str(adapters["aux"]), max_new_tokens=64)
+    [before] = ask(engine, [query])
 
     async def kill_under_way() -> Action:
         begun = asyncio.Event()
-        call = asyncio.create_task(engine.generate([asked], lambda *_: begun.set()))
+        call = asyncio.create_task(engine.generate([query], lambda *_: begun.set()))
         await begun.wait()
         for child in psutil.Process().children(recursive=True):
             if "VLLM" in child.name():
@@ -217,7 +217,7 @@ def test_killed_process_leaves_no_vllm_process(words: Path) -> None:
 
 
 def test_engine_conforms(engine: VLLMEngine, adapters: dict[str, Path]) -> None:
-    """The last, since it closes the engine."""
+    """Must be the last test, because it closes the engine."""
     verdicts = asyncio.run(_sandbox(engine, adapters))
     assert {v.check: v.why for v in verdicts if v.outcome != "ok"} == {}
 

@@ -1,4 +1,4 @@
-"""Real vLLM servers: two at once, then trainings on servers, one of which dies or is ahead."""
+"""Real vLLM servers: two at once, and trainings with a server that dies or is ahead."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from collab.trainers.training.events import StepFinished, TrainingProgress
 
 STEPS, GROUP = 3, 4
 NOISE = 1e-3
-"""Nats a token between two float32 implementations of one model."""
+"""Nats per token between two float32 implementations of one model."""
 
 
 def engine_at(servers: list[VLLMServerProcess]) -> VLLMEngine:
@@ -42,7 +42,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def loaded_adapters(server: VLLMServerProcess, adapter: str) -> list[str]:
-    """The adapters that a server holds whose name begins so."""
+    """The adapters on a server whose names start with `adapter`."""
     cards = httpx.get(f"{server.url}/v1/models").json()["data"]
     return [card["id"] for card in cards if card["parent"] and card["id"].startswith(adapter)]
 
@@ -57,10 +57,10 @@ def test_two_servers_share_the_load_and_every_version(
             asyncio.run(engine.publish({"one": partial(copy, folder)}, 0))
             held = [loaded_adapters(server, "one@") for server in servers]
             assert held[0] == held[1], "every server holds the same version"
-            assert len(held[0]) == 1, "and no older one"
+            assert len(held[0]) == 1, "old versions are unloaded"
             batch = [request("Name a colour.", adapter="one", temperature=0.0)] * 4
             texts = {action.text for action in ask(engine, batch)}
-            assert len(texts) == 1, "both servers answer alike"
+            assert len(texts) == 1, "both servers give the same answer"
             answers += texts
         assert answers[0] != answers[1]
     finally:
@@ -72,21 +72,21 @@ def test_server_of_a_rank_answers_and_reports_its_load(
     adapters: dict[str, Path], tmp_path: Path
 ) -> None:
     spec = VLLMModel(name=MODEL, dtype="float32", context=256, kv_cache_gb=0.2)
-    own = OwnServer(spec, Capacity(adapters=2, rank=16), tmp_path / "log")
+    server = OwnServer(spec, Capacity(adapters=2, rank=16), tmp_path / "log")
     try:
-        engine = VLLMEngine(VLLMModel(name=MODEL, servers=(own.wait(),)))
+        engine = VLLMEngine(VLLMModel(name=MODEL, servers=(server.wait(),)))
         folder = str(next(iter(adapters.values())))
 
         async def main() -> Any:
-            asked = [request("Name a colour.", adapter=folder), request("Name a colour.")]
+            requests = [request("Name a colour.", adapter=folder), request("Name a colour.")]
             try:
-                return await engine.generate(asked), await engine.report()
+                return await engine.generate(requests), await engine.report()
             finally:
                 await engine.aclose()
 
         actions, report = asyncio.run(main())
     finally:
-        own.stop()
+        server.stop()
     assert [action.failure for action in actions] == [None, None]
     assert report.metrics["1/preempted"] == 0
     assert "1/waiting" in report.metrics
@@ -101,7 +101,7 @@ def test_servers_conform(servers: list[VLLMServerProcess], adapters: dict[str, P
 
 
 def recipe_on(servers: list[VLLMServerProcess], folder: Path, **trainer: Any) -> Recipe:
-    """The game with the default model, in which an agent is paid for common words."""
+    """The game with the default model; agents are paid for common words."""
     options = {"steps": STEPS, "group_size": GROUP, "tasks_per_step": 1, "learning_rate": 1e-3}
     data = make_game(Path(MODEL), folder, **options, **trainer).model_dump()
     data["sampling"] |= {"max_new_tokens": 8}
@@ -113,7 +113,7 @@ def recipe_on(servers: list[VLLMServerProcess], folder: Path, **trainer: Any) ->
 
 
 class Seen:
-    """The output and the files of a training."""
+    """The output and files of a training run."""
 
     def __init__(self, recipe: Recipe, run: Path, see: Any = None) -> None:
         events: list[Any] = []
@@ -128,7 +128,7 @@ class Seen:
         self.episodes = list(read_episodes(run))
 
     def check_whole(self) -> None:
-        """Every step was taken, by all of its episodes, and nothing was lost."""
+        """Check that every step has all of its episodes and no failure."""
         assert [step.step for step in self.steps] == [1, 2, 3]
         assert {step.metrics["episodes/dropped"] for step in self.steps} == {0.0}
         places = [(episode.group, episode.sample) for episode in self.episodes]
@@ -144,7 +144,7 @@ class Seen:
 
     @property
     def tokens(self) -> dict[tuple[int, int, str], tuple[int, ...]]:
-        """Return the answer of each agent in each episode."""
+        """Return the tokens of each agent in each episode."""
         return {
             (e.group, e.sample, d.agent): d.action.token_ids
             for e in self.episodes
@@ -173,15 +173,15 @@ def test_a_recipe_trains_on_one_server(run_on_one_server: Seen) -> None:
 def test_two_servers_give_the_first_step_the_same_tokens(
     run_on_one_server: Seen, servers: list[VLLMServerProcess], tmp_path: Path
 ) -> None:
-    """A response has a seed of its own, so on a CPU it is the same from either server.
+    """Each response has its own seed, so on a CPU both servers give the same tokens.
 
-    From the second step on policies differ in their last bits, as batches did: no more is promised.
+    From the second step on, policies may differ in their last bits, because batches differed.
     """
     found = Seen(recipe_on(servers, tmp_path), tmp_path / "run")
     found.check_whole()
     found.check_sampled_by_the_trainers_policies()
-    for place, said in found.tokens.items():
-        assert place[0] > 0 or said == run_on_one_server.tokens[place], place
+    for place, tokens in found.tokens.items():
+        assert place[0] > 0 or tokens == run_on_one_server.tokens[place], place
     for step in found.steps:
         assert min(step.metrics[f"server/{n}/in_flight"] for n in (1, 2)) > 0
 
@@ -200,14 +200,14 @@ def test_step_is_sampled_ahead_on_a_real_server(
 def test_training_survives_a_server_killed_in_the_second_step(
     servers: list[VLLMServerProcess], tmp_path: Path
 ) -> None:
-    """The last test, as it ends a server of all tests."""
+    """Must be the last test, because it kills a server of all tests."""
     survivor, dying = servers
-    before = {*loaded_adapters(survivor, "")}  # what other tests could not unload on a busy machine
+    before = {*loaded_adapters(survivor, "")}  # left by earlier tests on a busy machine
     killer = Timer(1.0, dying.kill)
 
     def see(event: Any) -> None:
         if event == TrainingProgress(step=2, phase="sampling", done=0, total=GROUP):
-            dying.freeze()  # so that it answers nothing of what it is asked
+            dying.freeze()  # so it answers no more requests
             killer.start()
 
     try:
@@ -218,9 +218,9 @@ def test_training_survives_a_server_killed_in_the_second_step(
         dying.kill()
     found.check_whole()
     found.check_sampled_by_the_trainers_policies()
-    told = [(step.step, warning) for step in found.steps for warning in step.warnings]
-    [(when, warning)] = [(n, said) for n, said in told if "was lost" in said]
+    warnings = [(step.step, warning) for step in found.steps for warning in step.warnings]
+    [(when, warning)] = [(n, text) for n, text in warnings if "was lost" in text]
     assert when == 2
     assert dying.url in warning
     assert found.steps[2].metrics["server/2/in_flight"] == 0
-    assert before.issuperset(loaded_adapters(survivor, "")), "the run has taken its adapters along"
+    assert before.issuperset(loaded_adapters(survivor, "")), "the run has unloaded its adapters"

@@ -22,12 +22,12 @@ from collab.runs.layout import ADAPTER_WEIGHTS
 from collab.trainers import TrainingRun
 
 NOISE = 1e-3
-"""Nats a token between two float32 implementations of one model."""
+"""Nats per token between two float32 implementations of one model."""
 
 HERE = {"engine": "vllm", "dtype": "float32", "kv_cache_gb": 0.5, "context": CONTEXT, "seeds": True}
 LARGE_GROUPS = {"steps": 6, "group_size": 16}
 EPISODES = 32
-"""Episodes of a step."""
+"""Episodes per step."""
 
 
 def with_model(recipe: Recipe, **model: Any) -> Recipe:
@@ -37,7 +37,7 @@ def with_model(recipe: Recipe, **model: Any) -> Recipe:
 def train(
     recipe: Recipe, folder: Path, after_step: Callable[[int], None] | None = None
 ) -> list[dict[str, float]]:
-    """The metrics of every step."""
+    """Train and return the metrics of every step."""
     metrics: list[dict[str, float]] = []
 
     def watch(event: Any) -> None:
@@ -60,7 +60,7 @@ def check_run(folder: Path, metrics: list[dict[str, float]]) -> None:
 
 
 def check_same_returns(mine: list[dict[str, float]], theirs: list[dict[str, float]]) -> None:
-    """Means over the run differ by less than four of their standard errors."""
+    """Check that the mean returns differ by less than four standard errors."""
     means = [sum(row["return/mean"] for row in rows) / len(rows) for rows in (mine, theirs)]
     variance = sum(row["return/std"] ** 2 for rows in (mine, theirs) for row in rows)
     error = sqrt(variance / len(mine) ** 2 / EPISODES)

@@ -1,4 +1,4 @@
-"""`collab --debug`, and what shells complete."""
+"""`collab --debug`, and shell completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The views of a run, a training, an evaluation and a study while they go on."""
+"""Live views of a run, training, evaluation and study."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def live() -> Iterator[LiveReport]:
 
 
 def lines(view: LiveReport) -> str:
-    """The live part, as it is drawn now."""
+    """Render the live part."""
     console = Console(file=io.StringIO(), width=160, height=40)
     console.print(view.bars.get_renderable())
     assert isinstance(console.file, io.StringIO)

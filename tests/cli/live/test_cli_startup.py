@@ -1,4 +1,4 @@
-"""What a command imports before it works: nothing that it does not need."""
+"""Commands import only what they need at startup."""
 
 from __future__ import annotations
 

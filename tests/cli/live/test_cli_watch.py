@@ -1,4 +1,4 @@
-"""`collab watch`: a run, a training or an evaluation of another process, from its files only."""
+"""`collab watch`: follows a run, training or evaluation of another process by its files."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def mark_running(folder: Path) -> None:
 
 
 def mark_killed(folder: Path) -> None:
-    gone = {**this_process(), "began": "1"}  # its number was given to this one
-    about = {**read_about(folder), "status": "running", "process": gone}
+    ended = {**this_process(), "began": "1"}  # another process has its number now
+    about = {**read_about(folder), "status": "running", "process": ended}
     (folder / "run.json").write_text(json.dumps(about))
 
 
@@ -48,7 +48,7 @@ def test_running_run_is_followed_to_its_end(collab: Collab) -> None:
     written: list[bool] = []
 
     def work() -> None:
-        """What the process at work does between two looks."""
+        """Write what the watched process writes between two polls."""
         if not written:
             file.write_bytes(b"".join(lines))
             written.append(True)

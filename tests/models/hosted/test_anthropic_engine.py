@@ -1,4 +1,4 @@
-"""Claude as an engine, against a real local server."""
+"""Claude as an engine, against a local server."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def test_permanent_errors_of_claude_are_typed_failures(
 
 
 def test_messages_without_text_are_left_out() -> None:
-    told = [("user", "a"), ("assistant", "  \n"), ("user", "c")]
-    history = [SYSTEM, *(Message(role=r, content=c) for r, c in told)]
+    parts = [("user", "a"), ("assistant", "  \n"), ("user", "c")]
+    history = [SYSTEM, *(Message(role=r, content=c) for r, c in parts)]
     with ClaudeServer(answer("x")) as server:
         ask_claude(server, request_of(*history))
     texts = [message["content"][0]["text"] for message in server.bodies[0]["messages"]]
@@ -151,13 +151,13 @@ def test_base_url_with_credentials_is_refused_without_showing_them(
     url: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
-    with pytest.raises(RecipeError, match=f"^{words}") as told:
+    with pytest.raises(RecipeError, match=f"^{words}") as error:
         AnthropicEngine(AnthropicModel())
-    assert "sec" not in str(told.value)
+    assert "sec" not in str(error.value)
 
 
 def test_base_url_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the default model; the SDK warns of one that is near its end, and warnings are errors."""
+    """The SDK warns about models near their end, and warnings are errors in tests."""
     with ClaudeServer(answer("fine")) as server:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", f"{server.url}/")
         engine = AnthropicEngine(AnthropicModel())
@@ -178,4 +178,4 @@ def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch, behavior: Behavi
         [action] = ask_claude(server)
     assert action.failure is not None
     assert "an answer has more than 3,000 bytes" in action.failure.message
-    assert len(server.bodies) == 1, "it is not asked again"
+    assert len(server.bodies) == 1, "the request is not retried"

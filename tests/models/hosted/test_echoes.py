@@ -1,4 +1,4 @@
-"""Servers that say anything anywhere: the key stays unseen, and odd shapes are failures as data."""
+"""Servers that send anything: the key stays hidden, and odd responses become failures."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ VLLM = {
 
 
 def changed(value: Any, odd: Any) -> Iterator[Any]:
-    """The value with each of its parts, one at a time, replaced by `odd`."""
+    """Yield the value with each of its parts replaced by `odd`, one at a time."""
     yield odd
     items = (
         value.items()
@@ -70,9 +70,9 @@ def changed(value: Any, odd: Any) -> Iterator[Any]:
     )
     for place, part in list(items):
         for other in changed(part, odd):
-            whole = copy.copy(value)
-            whole[place] = other
-            yield whole
+            result = copy.copy(value)
+            result[place] = other
+            yield result
 
 
 def sent(content: Any, code: int = 200) -> Callable[..., None]:
@@ -144,19 +144,19 @@ def request(n: int, **more: Any) -> Request:
 
 
 def answers(engine: Any, requests: list[Request]) -> tuple[list[Action], list[str]]:
-    """What comes of requests one after the other, and the text that is told meanwhile."""
-    told: list[str] = []
+    """Send the requests one after another; return the actions and the streamed texts."""
+    texts: list[str] = []
 
     async def go() -> list[Action]:
         try:
             actions = []
-            for asked in requests:
-                actions += await engine.generate([asked], lambda *news: told.append(news[2]))
+            for item in requests:
+                actions += await engine.generate([item], lambda *news: texts.append(news[2]))
             return actions
         finally:
             await engine.aclose()
 
-    return asyncio.run(go()), told
+    return asyncio.run(go()), texts
 
 
 @pytest.mark.slow
@@ -174,12 +174,12 @@ def test_hosted_engines_never_expose_the_key(dialect: str, monkeypatch: pytest.M
             engine: Any = OpenAIEngine(spec)
         else:
             engine = AnthropicEngine(AnthropicModel(base_url=server.url, retries=0))
-        actions, told = answers(engine, [request(n, messages=hello) for n in range(len(examples))])
+        actions, texts = answers(engine, [request(n, messages=hello) for n in range(len(examples))])
     assert len(server.bodies) >= len(examples) > 100
     for action in actions:
         assert KEY not in action.model_dump_json()
-        assert KEY[:15] not in action.model_dump_json(), "cut before it was hidden"
-    assert KEY not in "".join(told)
+        assert KEY[:15] not in action.model_dump_json(), "truncated before it was redacted"
+    assert KEY not in "".join(texts)
 
 
 def test_vllm_engine_never_exposes_the_key(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,25 +198,27 @@ def test_vllm_engine_never_exposes_the_key(tiny: Path, monkeypatch: pytest.Monke
         engine = VLLMEngine(VLLMModel(name=str(tiny), servers=(server.url,), ready_seconds=5))
         server.trouble = list(examples)
         requests = [request(n, prompt_ids=(1, 2, 3)) for n in range(len(examples))]
-        actions, told = answers(engine, requests)
+        actions, texts = answers(engine, requests)
     for action in actions:
         assert KEY[:15] not in action.model_dump_json()
-    assert KEY not in "".join(told)
+    assert KEY not in "".join(texts)
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 100])
 def test_key_split_across_chunks_is_redacted(size: int) -> None:
     text = f"a sk- {KEY} sk-s{KEY}{KEY[:5]}"
     hidden = Redactor(KEY)
-    told = "".join(hidden(text[at : at + size]) for at in range(0, len(text), size)) + hidden.rest()
-    assert told == text.replace(KEY, "[key]")
+    redacted = (
+        "".join(hidden(text[at : at + size]) for at in range(0, len(text), size)) + hidden.rest()
+    )
+    assert redacted == text.replace(KEY, "[key]")
 
 
 def test_placeholder_key_is_not_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     hello = (Message(role="user", content="hello"),)
-    said = {**CHAT, "choices": [{**CHOICE, "message": {"content": "there is none"}}]}
-    with OpenAIServer(sent(said)) as server:
+    completion = {**CHAT, "choices": [{**CHOICE, "message": {"content": "there is none"}}]}
+    with OpenAIServer(sent(completion)) as server:
         engine = OpenAIEngine(OpenAIModel(name="qwen", base_url=f"{server.url}/v1"))
         [action], _ = answers(engine, [request(0, messages=hello)])
     assert action.text == "there is none"
@@ -227,5 +229,5 @@ def test_streamed_chunks_add_up_to_the_redacted_answer(monkeypatch: pytest.Monke
     hello = (Message(role="user", content="hello"),)
     with ClaudeServer(claude_server.answer(f"one\n{KEY}\nand s")) as server:
         engine = AnthropicEngine(AnthropicModel(base_url=server.url))
-        [action], told = answers(engine, [request(0, messages=hello)])
-    assert "".join(told) == action.text == "one\n[key]\nand s"
+        [action], texts = answers(engine, [request(0, messages=hello)])
+    assert "".join(texts) == action.text == "one\n[key]\nand s"

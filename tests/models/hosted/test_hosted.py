@@ -1,4 +1,4 @@
-"""What all models behind a service share, against real local servers of each protocol."""
+"""Common behavior of hosted models, against local servers of each protocol."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from collab.records import Message
 
 @dataclass(frozen=True)
 class Protocol:
-    """One protocol: its server, an engine for a server, and an answer of some new tokens."""
+    """One protocol: its server, its engine, and an answer with some new tokens."""
 
     serve: Callable[..., Service]
     engine: Callable[..., HostedEngine]
@@ -69,7 +69,7 @@ def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def failure_of_one(protocol: Protocol, trouble: Behavior, **options: Any) -> tuple[str, str, int]:
-    """The failure's type and message, and the number of requests that reached the server."""
+    """Return the failure's type and message, and the number of requests to the server."""
     with protocol.serve(trouble) as server:
         engine = protocol.engine(server, **options)
         [action] = ask(engine)
@@ -79,7 +79,7 @@ def failure_of_one(protocol: Protocol, trouble: Behavior, **options: Any) -> tup
 
 
 def broken_chunk(handler: Handler, server: Service, body: dict[str, Any]) -> None:
-    """The connection ends within a chunk, which HTTP itself can tell."""
+    """Close the connection within a chunk, an error at the HTTP level."""
     handler.protocol_version = "HTTP/1.1"
     handler.send_response(200)
     handler.send_header("content-type", "text/event-stream")
@@ -90,12 +90,12 @@ def broken_chunk(handler: Handler, server: Service, body: dict[str, Any]) -> Non
 
 
 def garbled(handler: Handler, server: Service, body: dict[str, Any]) -> None:
-    """Not compressed as it is said to be."""
+    """Send plain bytes that are declared as gzip."""
     handler.send(200, b"plain", content_type="text/event-stream", content_encoding="gzip")
 
 
 def page(handler: Handler, server: Service, body: dict[str, Any]) -> None:
-    """What a web server says that is no model's."""
+    """Send a web page instead of a model's answer."""
     handler.send(200, b"<html>Welcome</html>", content_type="text/html")
 
 
@@ -187,10 +187,10 @@ def test_invalid_key_is_refused_without_showing_it(
     monkeypatch.setenv(protocol.variable, key)
     with (
         protocol.serve(protocol.answer("never")) as server,
-        pytest.raises(ModelUnavailable, match=f"^{protocol.variable} does not hold a key") as told,
+        pytest.raises(ModelUnavailable, match=f"^{protocol.variable} does not hold a key") as error,
     ):
         protocol.engine(server)
-    assert "sk-" not in str(told.value)
+    assert "sk-" not in str(error.value)
 
 
 def test_refused_connection_is_a_failure(protocol: Protocol) -> None:
@@ -216,7 +216,7 @@ def test_cost_limit_is_enforced_before_a_request_is_sent(protocol: Protocol) -> 
 
 
 def test_cost_estimate_counts_one_token_per_character(protocol: Protocol) -> None:
-    """And may be written to Claude's cache, which costs a quarter more."""
+    """For Claude, the estimate includes a cache write, which costs a quarter more."""
     chinese = (Message(role="user", content="\u6c49" * 8000),)
     request = request_of(max_new_tokens=10).model_copy(update={"messages": chinese})
     dearer = 1.25 if protocol.variable == "ANTHROPIC_API_KEY" else 1.0
@@ -238,9 +238,9 @@ def test_one_failed_request_does_not_affect_the_others(protocol: Protocol) -> No
     assert good.text == "fine"
     failures = [action.failure for action in bad]
     words = ("not 2.5", "cannot use adapter aux", "needs messages")
-    for failure, said in zip(failures, words, strict=True):
+    for failure, expected in zip(failures, words, strict=True):
         assert failure is not None
-        assert said in failure.message
+        assert expected in failure.message
 
 
 def test_requests_in_flight_are_limited(protocol: Protocol) -> None:

@@ -1,4 +1,4 @@
-"""Servers of chat completions as engines, against a real local server."""
+"""Servers with chat completions as engines, against a local server."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from support.openai_server import (
     answer,
     refuse,
     talk,
+    unstreamed,
     usage_of,
-    whole,
 )
 from support.rooms.hosted import KEY, ask, request_of
 from support.service import Behavior, malformed, status
@@ -44,7 +44,7 @@ def ask_qwen(
 
 
 def failure_of_one(*behaviors: Behavior, **options: Any) -> tuple[str, str, int]:
-    """The failure's type and message, and the number of requests that reached the server."""
+    """Return the failure's type and message, and the number of requests to the server."""
     with OpenAIServer(*behaviors) as server:
         [action] = ask_qwen(server, **options)
     assert action.failure is not None
@@ -85,8 +85,8 @@ def test_request_body_contains_the_settings() -> None:
         "seed": 7,
         "max_tokens": 256,
     }
-    told = {name: server.bodies[1][name] for name in ("temperature", "top_p", "top_k", "stop")}
-    assert told == {"temperature": 0.5, "top_p": 0.9, "top_k": 40, "stop": ["END"]}
+    sent = {name: server.bodies[1][name] for name in ("temperature", "top_p", "top_k", "stop")}
+    assert sent == {"temperature": 0.5, "top_p": 0.9, "top_k": 40, "stop": ["END"]}
 
 
 def test_tokens_are_recorded_when_requested() -> None:
@@ -113,7 +113,7 @@ def test_llama_cpp_token_ids_are_read_from_its_logprobs() -> None:
         "finish_reason": "stop",
         "logprobs": {"content": entries},
     }
-    with OpenAIServer(whole({"model": "m", "choices": [choice]})) as server:
+    with OpenAIServer(unstreamed({"model": "m", "choices": [choice]})) as server:
         [action] = ask_qwen(server, tokens=True)
     assert (action.token_ids, action.logprobs) == ((11, 12), (-0.5, -0.1))
 
@@ -135,7 +135,7 @@ def test_missing_usage_is_not_estimated() -> None:
 
 def test_server_without_streaming_is_supported() -> None:
     choice = {"message": {"content": "all at once"}, "finish_reason": "stop"}
-    with OpenAIServer(whole({"choices": [choice], "usage": usage_of(3, 4)})) as server:
+    with OpenAIServer(unstreamed({"choices": [choice], "usage": usage_of(3, 4)})) as server:
         [action] = ask_qwen(server)
     assert (action.text, action.usage.new_tokens) == ("all at once", 4)
 
@@ -143,12 +143,12 @@ def test_server_without_streaming_is_supported() -> None:
 def test_long_names_and_reasons_are_shortened() -> None:
     long = "x" * 100_000
     choice = {"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}
-    with OpenAIServer(whole({"model": long, "choices": [choice]})) as server:
+    with OpenAIServer(unstreamed({"model": long, "choices": [choice]})) as server:
         [action] = ask_qwen(server)
     assert action.model.startswith("openai:xxx")
     assert len(action.model) < 400
     refusal = {"index": 0, "message": {"refusal": long}, "finish_reason": "stop"}
-    for trouble in (answer("hi", reason=long), whole({"model": long, "choices": [refusal]})):
+    for trouble in (answer("hi", reason=long), unstreamed({"model": long, "choices": [refusal]})):
         assert 200 < len(failure_of_one(trouble)[1]) < 500
 
 
@@ -157,7 +157,7 @@ def test_unsupported_fields_are_dropped_for_a_strict_server() -> None:
     with OpenAIServer(strict) as server:
         first, second = ask_qwen(server, request_of(), request_of(), concurrency=1)
     assert (first.text, second.text) == ("fine", "fine")
-    assert len(server.bodies) == 6, "what was learnt holds for later requests"
+    assert len(server.bodies) == 6, "refused fields are left out of later requests"
     assert server.bodies[-1]["max_completion_tokens"] == 256
     assert server.bodies[-1]["temperature"] == 1.0
 
@@ -182,8 +182,12 @@ DECLINED = {"choices": [{"message": {"refusal": "I cannot."}, "finish_reason": "
         (malformed(ODD), "ModelError", "unknown format"),
         (malformed('{"error": {"message": "busy", "code": 503}}'), "ModelUnavailable", "503: busy"),
         (malformed('{"error": "broken"}'), "ModelUnavailable", "500: broken"),
-        (whole({"detail": "Not Found"}), "ModelError", "without choices: {'detail': 'Not Found'}"),
-        (whole({"error": None}), "ModelError", "without choices"),
+        (
+            unstreamed({"detail": "Not Found"}),
+            "ModelError",
+            "without choices: {'detail': 'Not Found'}",
+        ),
+        (unstreamed({"error": None}), "ModelError", "without choices"),
     ],
 )
 def test_malformed_answers_are_retried_and_then_reported(
@@ -205,7 +209,7 @@ def test_malformed_answers_are_retried_and_then_reported(
         (status(429, "insufficient_quota", "pay"), "ModelUnavailable", "429 insufficient_quota"),
         (status(404, "NotFoundError", "no qwen"), "ModelUnavailable", "serves qwen, qwen-coder"),
         (answer("", reason="content_filter"), "ModelRefused", "declined"),
-        (whole(DECLINED), "ModelRefused", "I cannot."),
+        (unstreamed(DECLINED), "ModelRefused", "I cannot."),
         (answer("", reason="tool_calls"), "ModelError", "tool_calls"),
     ],
 )

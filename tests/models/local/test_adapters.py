@@ -1,4 +1,4 @@
-"""Several LoRA adapters and the base answer in one batch."""
+"""Several LoRA adapters and the base model answer in one batch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ask(engine: TransformersEngine, requests: list[Request]) -> list[Action]:
 
 
 def logprobs_under(engine: TransformersEngine, name: str | None, action: Action) -> list[float]:
-    """By a forward pass of the one adapter alone, or of the base."""
+    """Compute log-probs with one adapter, or with the base model."""
     module = engine.module
     ids = torch.tensor([[*action.prompt_ids, *action.token_ids]])
     module.eval()
@@ -53,7 +53,7 @@ def logprobs_under(engine: TransformersEngine, name: str | None, action: Action)
 
 
 def expect_from(engine: TransformersEngine, adapter: Path | None, action: Action) -> None:
-    """The action's log-probabilities are those under this adapter, or under none."""
+    """Check that the action's log-probs match this adapter, or the base model."""
     name = None if adapter is None else engine.load_adapter(str(adapter))
     expected = logprobs_under(engine, name, action)
     assert list(action.logprobs) == pytest.approx(expected, abs=1e-4)

@@ -1,4 +1,4 @@
-"""The size of a sampling batch follows the device, the free memory and the size of a token."""
+"""The size of a sampling batch depends on the device, free memory and size of a token."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_batch_size_stays_within_its_bounds() -> None:
 
 
 def held_bytes(cache: KVCache) -> int:
-    """Bytes of all buffers of a cache, with their spare room."""
+    """Bytes of all buffers of a cache, including spare room."""
     values = [value for layer in cache._cache.layers for value in vars(layer).values()]
     found = [x for value in values for x in (value if isinstance(value, list) else [value])]
     buffers = [x.untyped_storage() for x in found if isinstance(x, torch.Tensor)]
@@ -81,7 +81,7 @@ def held_bytes(cache: KVCache) -> int:
 def test_cache_size_matches_the_estimate(
     kind: type[KVCache], heads: int, prompt: int, new: int
 ) -> None:
-    """Prompts differ, so nothing is shared."""
+    """The prompts differ, so nothing is shared."""
     model = tiny("qwen2", num_hidden_layers=2, num_key_value_heads=heads, use_sliding_window=False)
     rows, most = 3, 0
     cache = kind(model, [BASE] * rows)

@@ -1,4 +1,4 @@
-"""Models with missing or damaged files: one line that names the file's fault."""
+"""Models with missing or damaged files: one line names the file and the problem."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from collab.records import Message
 from collab.trainers.training.plan.sizes import count_from_files, count_from_model, counts_of
 
 OWN_CODE = b'{"tokenizer_class": "T", "auto_map": {"AutoTokenizer": ["evil.T", "evil.T"]}}'
-"""Names a tokenizer in a Python file of the model's folder."""
+"""Refers to a tokenizer class in a Python file of the model's folder."""
 
 
 @pytest.fixture

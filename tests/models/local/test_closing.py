@@ -1,4 +1,4 @@
-"""Requests to a local engine that is closed, and requests that are taken back."""
+"""Requests to a closed local engine, and canceled requests."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ REQUEST = Request(call=CALL, messages=(Message(role="user", content="abc"),))
 
 
 def test_waiting_requests_fail_when_the_engine_is_closed(tiny: Path) -> None:
-    """And is not cancelled: whoever asked goes on."""
+    """The requests fail instead of being canceled, so callers continue."""
 
     async def go() -> None:
         engine = TransformersEngine(TransformersModel(name=str(tiny)))
-        asked = [asyncio.create_task(engine.generate([REQUEST])) for _ in range(3)]
-        await asyncio.sleep(0)  # one is answered at most, and the others wait for it
+        requests = [asyncio.create_task(engine.generate([REQUEST])) for _ in range(3)]
+        await asyncio.sleep(0)  # at most one is being answered; the others wait
         await engine.aclose()
-        await asyncio.gather(*asked, return_exceptions=True)
-        for work in (asked[2], asyncio.create_task(engine.generate([REQUEST]))):
+        await asyncio.gather(*requests, return_exceptions=True)
+        for work in (requests[2], asyncio.create_task(engine.generate([REQUEST]))):
             with pytest.raises(ModelUnavailable, match="is closed"):
                 await work
 
@@ -59,6 +59,6 @@ def test_canceling_a_queued_request_returns_at_once(
         go_on.set()
         await first
         await engine.aclose()
-        assert calls == [1], "what was taken back is not begun later"
+        assert calls == [1], "a canceled request does not start later"
 
     asyncio.run(go())

@@ -1,6 +1,6 @@
-"""Models in 4 bits: what they take, where they are refused, and that adapters learn on them.
+"""Models in 4 bits: options, refusals, and training of adapters on them.
 
-What loads one needs bitsandbytes, which is no part of the development environment.
+Loading one needs bitsandbytes, which is not in the development environment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from collab.trainers.training.check import check_recipe
 
 @pytest.fixture(scope="module")
 def wide_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """bitsandbytes rounds 64 weights together."""
+    """A tiny model that is 64 wide, because bitsandbytes quantizes blocks of 64 weights."""
     return save_tiny(tmp_path_factory.mktemp("wide"), WORDS, hidden=64)
 
 
@@ -60,12 +60,12 @@ def test_full_training_in_4bit_is_refused(wide_words: Path, tmp_path: Path) -> N
 
 def test_plan_counts_4bit_weights(wide_words: Path, tmp_path: Path) -> None:
     small = make_plan(in_four_bits(wide_words, tmp_path))
-    whole = make_plan(make_game(wide_words, tmp_path))
+    full = make_plan(make_game(wide_words, tmp_path))
     linear = 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128)
-    saved = whole.memory["weights"] - small.memory["weights"]
+    saved = full.memory["weights"] - small.memory["weights"]
     assert saved == pytest.approx(linear * (4 - 0.516), rel=1e-3)
-    assert small.parameters == whole.parameters
-    assert small.memory["prepacked"] == 2 * 64 * 32  # of the head, which keeps its bits
+    assert small.parameters == full.parameters
+    assert small.memory["prepacked"] == 2 * 64 * 32  # the head keeps its precision
 
 
 def test_adapter_uses_the_dtype_of_its_input_on_a_quantized_layer() -> None:
@@ -87,31 +87,33 @@ def test_adapters_on_a_4bit_base_are_trained_and_exported(wide_words: Path, tmp_
     from collab.sharing.export import export_adapters, export_merged
     from collab.trainers import TrainingRun
 
-    seen: list[float] = []
+    mismatches: list[float] = []
 
     def emit(event: Any) -> None:
         if event.type == "step.finished":
-            seen.append(event.metrics["mismatch"])
+            mismatches.append(event.metrics["mismatch"])
 
     recipe = in_four_bits(wide_words, tmp_path, steps=2)
     run = tmp_path / "run"
     asyncio.run(TrainingRun(recipe, run, emit=emit).run())
-    assert len(seen) == 2
-    assert max(seen) < 1e-5
+    assert len(mismatches) == 2
+    assert max(mismatches) < 1e-5
     config = json.loads((run / "adapters/a/adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == str(wide_words)
     assert export_adapters(run, tmp_path / "adapters") == {"a": str(wide_words)} | {
         "b": str(wide_words)
     }
     export_merged(run, tmp_path / "merged")
-    whole = AutoModelForCausalLM.from_pretrained(tmp_path / "merged/a", dtype=torch.float32)
-    assert not hasattr(whole.config, "quantization_config")
+    merged = AutoModelForCausalLM.from_pretrained(tmp_path / "merged/a", dtype=torch.float32)
+    assert not hasattr(merged.config, "quantization_config")
     engine = TransformersEngine(recipe.model)  # type: ignore[arg-type]
     with quiet_transformers():
-        beside = PeftModel.from_pretrained(engine.module, str(run / "adapters/a"))
+        with_adapter = PeftModel.from_pretrained(engine.module, str(run / "adapters/a"))
     ids = torch.tensor([[1, 2, 3, 4]])
     with torch.no_grad():
-        torch.testing.assert_close(whole(ids).logits, beside(ids).logits, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(
+            merged(ids).logits, with_adapter(ids).logits, atol=1e-4, rtol=1e-4
+        )
 
 
 def test_gradients_match_those_of_the_dequantized_weights(wide_words: Path) -> None:
@@ -130,12 +132,12 @@ def test_gradients_match_those_of_the_dequantized_weights(wide_words: Path) -> N
             adapted = get_peft_model(model.eval(), config, adapter_name="own")
         ids = torch.tensor([[1, 2, 3, 4], [4, 3, 2, 1]])
         with torch.no_grad():
-            adapted(ids)  # as in sampling
+            adapted(ids)  # like sampling
         with one_adapter(unwrapped(adapted), "own"):
             unwrapped(adapted)(ids).logits.square().mean().backward()
         found.append({n: p.grad for n, p in adapted.named_parameters() if p.grad is not None})
-    bits, whole = found
-    assert bits.keys() == whole.keys()
+    bits, dequantized = found
+    assert bits.keys() == dequantized.keys()
     assert len(bits) == 2 * 7 * 2
-    for name, gradient in whole.items():
+    for name, gradient in dequantized.items():
         torch.testing.assert_close(bits[name], gradient, atol=1e-5, rtol=1e-4)

@@ -1,4 +1,4 @@
-"""Layers that read the same input are found, whatever they are called."""
+"""Layers with the same input are found, whatever their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process that runs a local model holds."""
+"""Memory of a process that runs a local model."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_memory_is_trimmed_in_forward_and_backward_passes(
     layers, x = nn.Sequential(*(nn.Linear(2, 2) for _ in range(8))), torch.ones(1, 2)
     with memory.trimmed(layers):
         layers(x)
-        assert not trims  # of so little
+        assert not trims  # too little memory to trim
     monkeypatch.setattr(memory, "BYTES_A_TRIM", 4 * x.nbytes)
     with memory.trimmed(layers):
         y = layers(x)

@@ -1,4 +1,4 @@
-"""Drawing tokens: the distribution is the one asked for, and the log-probability is its own."""
+"""Sampling of tokens: the distribution follows the settings, and log-probs match it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ LOGITS = [2.0, 1.0, 0.5, -1.0, -3.0, 0.4]
 
 
 def expected(sampling: Sampling, logits: list[float]) -> list[float]:
-    """The distribution after temperature, top_k and top_p, computed the slow way."""
+    """Compute the distribution after temperature, top_k and top_p in plain Python."""
     weights = [math.exp(x / sampling.temperature) for x in logits]
     order = sorted(range(len(logits)), key=lambda i: -weights[i])
     if sampling.top_k:
         order = order[: sampling.top_k]
-    whole = sum(weights[i] for i in order)
-    kept: list[int] = []
+    mass = sum(weights[i] for i in order)
+    nucleus: list[int] = []
     for i in order:
-        if sum(weights[j] for j in kept) / whole < sampling.top_p:
-            kept.append(i)
-    total = sum(weights[i] for i in kept)
-    return [weights[i] / total if i in kept else 0.0 for i in range(len(logits))]
+        if sum(weights[j] for j in nucleus) / mass < sampling.top_p:
+            nucleus.append(i)
+    total = sum(weights[i] for i in nucleus)
+    return [weights[i] / total if i in nucleus else 0.0 for i in range(len(logits))]
 
 
 @pytest.mark.parametrize(
@@ -118,17 +118,17 @@ def test_nan_and_infinite_logits_give_no_finite_logprob(
 ) -> None:
     prepared = settings_of([sampling] * 2, [1, 2], width, CPU)
     logits = torch.zeros(2, width)
-    whole, _ = draw(logits, prepared, step=0)
+    finite_tokens, _ = draw(logits, prepared, step=0)
     logits[1] = value
     tokens, logprobs = draw(logits, prepared, step=0)
-    assert tokens[0] == whole[0]
+    assert tokens[0] == finite_tokens[0]
     assert tokens[1] < width
     assert logprobs.isfinite().tolist() == [True, False]
 
 
 def test_settings_are_exact_under_a_bfloat16_default_dtype() -> None:
     before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.bfloat16)  # as transformers does while it builds a model
+    torch.set_default_dtype(torch.bfloat16)  # like transformers while it builds a model
     try:
         prepared = settings_of([Sampling(temperature=0.7, top_p=0.9)], [1], len(LOGITS), CPU)
     finally:

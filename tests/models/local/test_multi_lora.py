@@ -1,4 +1,4 @@
-"""A row_adapters of adapters is, row by row, what PEFT makes of each adapter alone."""
+"""A batch with several adapters gives, row by row, PEFT's result for each adapter."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_adapters_work_on_a_bfloat16_base(engine: TransformersEngine) -> None:
         found = base(IDS).logits.float()
     assert (found - expected).norm() < 0.05 * expected.norm()
     apart = (expected[0] - expected[2]).norm()
-    assert apart > 0.1 * expected[0].norm()  # or this would not tell adapters apart
+    assert apart > 0.1 * expected[0].norm()  # the adapters differ clearly
 
 
 @pytest.mark.parametrize("names", [[BASE] * 2, ["adapter1"] * 2])
@@ -77,10 +77,10 @@ def test_rows_with_identical_adapters_match_peft(
 def test_single_adapter_gradients_match_peft(engine: TransformersEngine) -> None:
     module, base = engine.module, engine.module.get_base_model()
     module.set_adapter("adapter0")
-    own = [p for name, p in module.named_parameters() if "adapter0" in name]
-    expected = torch.autograd.grad(module(IDS).logits.square().sum(), own)
+    parameters = [p for name, p in module.named_parameters() if "adapter0" in name]
+    expected = torch.autograd.grad(module(IDS).logits.square().sum(), parameters)
     with one_adapter(base, "adapter0"):
-        found = torch.autograd.grad(base(IDS).logits.square().sum(), own)
+        found = torch.autograd.grad(base(IDS).logits.square().sum(), parameters)
     for ours, pefts in zip(found, expected, strict=True):
         assert torch.allclose(ours, pefts, rtol=1e-3, atol=1e-4 * float(pefts.abs().max()))
 

@@ -1,4 +1,4 @@
-"""Answers whose beginning is given, and prompts that are plain text to go on with."""
+"""Answers with a given prefix, and plain-text prompts to complete."""
 
 from __future__ import annotations
 

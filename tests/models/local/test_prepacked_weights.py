@@ -1,4 +1,4 @@
-"""Few rows are multiplied by packed weights, to the same end."""
+"""Products of few rows with packed weights give the same results."""
 
 from __future__ import annotations
 
@@ -147,9 +147,9 @@ def test_layers_with_the_same_input_share_one_product(
     products = []
     times = subject._times
 
-    def counted(*given: Any) -> Any:
-        products.append(given)
-        return times(*given)
+    def counted(*arguments: Any) -> Any:
+        products.append(arguments)
+        return times(*arguments)
 
     monkeypatch.setattr(subject, "_times", counted)
     layers = [nn.Linear(SIDE, 8 * n, bias=n == 2, dtype=dtype) for n in (SIDE, 2, 4)]
@@ -208,11 +208,11 @@ def test_adapters_work_with_packed_weights(dtype: torch.dtype, targets: Any) -> 
     assert (fewer - apart[[2, 1]]).norm() < error * apart.norm()
     with without_adapters(module):
         plain = module(ids).logits.float()
-    assert (apart[0] - plain[0]).norm() > 0.1 * plain[0].norm()  # or adapters would not matter
+    assert (apart[0] - plain[0]).norm() > 0.1 * plain[0].norm()  # the adapters matter
 
 
 def adapted(targets: Any) -> Any:
-    """A small Llama with two adapters that change much; every group of layers can be packed."""
+    """A small Llama with two strong adapters; every group of layers can be packed."""
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=300,

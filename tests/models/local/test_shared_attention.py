@@ -1,4 +1,4 @@
-"""Rows that attend to their prompt together read what they would read alone."""
+"""Rows that share a prompt's attention get the same results as alone."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from collab.models.local.kv_cache import KVCache
 from collab.models.local.multi_lora import BASE
 
 PROMPTS, NEW = 3, 70
-"""More new tokens than a buffer has room for at first."""
+"""More new tokens than a buffer's first size."""
 
 
 @torch.no_grad()
 def logits_of(module: Any, kind: type[KVCache]) -> list[Tensor]:
-    """Of ragged prompts with one, two and three rows, some of which end early."""
+    """Logits for prompts of different lengths with one to three rows; some rows end early."""
     chance = torch.Generator().manual_seed(1)
     ids = torch.randint(3, 50, (PROMPTS, 9), generator=chance)
     mask = torch.ones_like(ids)
@@ -38,7 +38,7 @@ def logits_of(module: Any, kind: type[KVCache]) -> list[Tensor]:
         for step in range(NEW):
             tokens = torch.randint(3, 50, (6,), generator=chance)[:rows]
             found.append(prefixes.extend(tokens))
-            if step == 2:  # nobody goes on with prompt 0
+            if step == 2:  # no row of prompt 0 is left
                 prefixes.select([0, 2, 4, 5])
                 rows = 4
             if step == 68:
@@ -74,7 +74,7 @@ def test_support_is_detected_for_bfloat16_models() -> None:
 
 
 def test_large_key_biases_keep_scores_accurate() -> None:
-    """Qwen2.5's keys have biases that bring scores to hundreds, where bfloat16 counts in units."""
+    """Qwen2.5's key biases push scores to hundreds, where bfloat16 resolves only whole numbers."""
     module = tiny("qwen2", use_sliding_window=False).to(torch.bfloat16)
     for layer in module.model.layers:
         for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj):
@@ -92,7 +92,7 @@ def test_large_key_biases_keep_scores_accurate() -> None:
         ("gemma2", {"head_dim": 8}),
         ("llama", {"attn_implementation": "eager"}),
         ("mamba", {}),
-        ("bloom", {"n_layer": 2, "n_head": 4}),  # what its configuration does not tell
+        ("bloom", {"n_layer": 2, "n_head": 4}),  # cannot be seen in its configuration
     ],
 )
 def test_models_with_other_attention_share_no_prefix(
@@ -105,9 +105,9 @@ def test_one_layer_with_other_attention_disables_sharing() -> None:
     module = tiny("llama", num_hidden_layers=4)
     assert supports_shared_prefix(module)
     module = tiny("llama", num_hidden_layers=4)
-    own = copy.deepcopy(module.config)
-    own._attn_implementation = "eager"
-    module.model.layers[1].self_attn.config = own
+    other_config = copy.deepcopy(module.config)
+    other_config._attn_implementation = "eager"
+    module.model.layers[1].self_attn.config = other_config
     assert not supports_shared_prefix(module)
 
 
@@ -147,7 +147,7 @@ def test_model_can_be_trained_after_sampling() -> None:
         prefixes = SharedPrefixCache(module, [BASE])
         prefixes.read(ids, torch.ones_like(ids))
         prefixes.extend(torch.tensor([7]))
-    assert module.model.rotary_emb.inv_freq is not before  # past the positions that it knew
+    assert module.model.rotary_emb.inv_freq is not before  # updated beyond the original positions
     module(input_ids=ids.repeat(1, 2)).logits.sum().backward()
     assert module.lm_head.weight.grad.norm() > 0
 
@@ -159,7 +159,7 @@ def test_preallocated_cache_matches_the_plain_cache() -> None:
 
 
 class Replayed:
-    """Stands in for a CUDA graph: computes again what was captured, into the same place."""
+    """Stands in for a CUDA graph: computes the captured function again in place."""
 
     def __init__(self) -> None:
         self.replays = 0
@@ -193,6 +193,6 @@ def test_cuda_graph_is_recaptured_after_each_change_and_replayed(
     together, apart = logits_of(module, Graphed), logits_of(module, KVCache)
     for ours, theirs in zip(together, apart, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
-    # The first token after a move is read alone: at the start, after rows have ended twice, and
-    # where the buffers of 64 tokens grow. The last move has one token left.
+    # The first token after a change is read alone: at the start, after rows ended twice, and when
+    # the buffers of 64 tokens grow. One token is left after the last change.
     assert [graph.replays for graph in graphs] == [2, 60, 4]

@@ -1,4 +1,4 @@
-"""Samples of one prompt are read once, and answered as if each had been read alone."""
+"""A prompt with several samples is read once; the answers match separate reads."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def requests_of(prompts: list[tuple[int, ...]], adapters: list[str | None]) -> l
 
 
 def prompt_tokens_read(engine: TransformersEngine, requests: list[Request]) -> tuple[int, Any]:
-    """Tokens of all prompts that went through the model, padding included, and the actions."""
-    supports_shared_prefix(engine.module)  # its probe reads tokens too
+    """Return the number of prompt tokens read, including padding, and the actions."""
+    supports_shared_prefix(engine.module)  # run its probe now, because it reads tokens too
     sizes: list[tuple[int, int]] = []
     embeddings = engine.module.get_input_embeddings()
     hook = embeddings.register_forward_pre_hook(lambda _, ids: sizes.append(tuple(ids[0].shape)))
@@ -49,7 +49,7 @@ def test_a_prompt_is_read_once(
         named = [str(adapters["aux"]), None, str(adapters["main"])]
     requests = requests_of([SHORT, LONG, LONG] * 4, named)
     tokens, together = prompt_tokens_read(tiny_engine, requests)
-    # Each different prompt, padded to the longest.
+    # Each distinct prompt, padded to the longest.
     assert tokens == (3 if with_adapters else 2) * len(LONG)
     for request, action in zip(requests, together, strict=True):
         (alone,) = asyncio.run(tiny_engine.generate([request]))

@@ -1,4 +1,4 @@
-"""The default model, really: it answers sensibly, in one batch, and lets go at once."""
+"""The real default model: it answers sensibly, in one batch, and stops quickly."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_digits_are_tokenized_one_by_one(smollm2: TransformersEngine) -> None:
 def test_cancelling_takes_effect_within_two_seconds(
     smollm2: TransformersEngine, prompt_words: int
 ) -> None:
-    """Between tokens, and in the middle of reading long prompts."""
+    """Cancel between tokens, and while long prompts are read."""
 
     async def go() -> tuple[int, float]:
         text = "word " * prompt_words

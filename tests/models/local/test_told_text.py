@@ -1,4 +1,4 @@
-"""The text of a response that is told while it is generated is that of the answer."""
+"""The text streamed during generation equals the answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PIECES = ["Hi", " E", "N", "DEN", "D ", "x", "EN", "D", " more", ""]
 
 
 class Pieces:
-    """As much of a tokenizer as a row needs."""
+    """A tokenizer with only the methods that a row needs."""
 
     chat_template = None
 
@@ -27,7 +27,7 @@ class Pieces:
 def streamed_and_answer(
     tokens: list[int], *, stop: tuple[str, ...] = (), prefix: str = "", every: int = 1
 ) -> tuple[list[str], str]:
-    """What is told after `every` so many tokens and at the end, and the answer."""
+    """Return the text streamed every `every` tokens and at the end, and the answer."""
     call = Call(task="t", sample=0, turn=0, round=0, agent="a")
     sampling = Sampling(stop=stop, max_new_tokens=len(tokens))
     row = Row(0, Request(call=call, sampling=sampling, prefix=prefix), [1])

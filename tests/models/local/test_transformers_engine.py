@@ -1,4 +1,4 @@
-"""The transformers engine on a tiny random Llama: what it answers, and what it records."""
+"""The transformers engine on a tiny random Llama: its answers and records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def request_of(number: int = 0, text: str = "abc", seed: int | None = None, **mo
 
 
 def mixed_requests() -> list[Request]:
-    """Prompts of all lengths, with all kinds of settings."""
+    """Prompts of different lengths with different settings."""
     return [
         request_of(
             n,
@@ -54,7 +54,7 @@ def ask(engine: TransformersEngine, requests: list[Request], progress: Any = Non
 
 
 def forced_logprobs(module: Any, action: Action, temperature: float) -> list[float]:
-    """Log-probabilities of an action's tokens by one unpadded forward pass."""
+    """Compute an action's log-probs by one unpadded forward pass."""
     ids = torch.tensor([[*action.prompt_ids, *action.token_ids]])
     with torch.no_grad():
         logits = module(ids).logits[0, len(action.prompt_ids) - 1 : -1]
@@ -141,8 +141,8 @@ def test_empty_response_is_valid(tiny_engine: TransformersEngine) -> None:
 
 
 def test_a_stop_string_ends_its_row_only(tiny_engine: TransformersEngine) -> None:
-    [whole] = ask(tiny_engine, [request_of(temperature=0.0, max_new_tokens=30)])
-    stop = whole.text[8:11]
+    [full] = ask(tiny_engine, [request_of(temperature=0.0, max_new_tokens=30)])
+    stop = full.text[8:11]
     assert stop
     cut, free = ask(
         tiny_engine,
@@ -151,19 +151,21 @@ def test_a_stop_string_ends_its_row_only(tiny_engine: TransformersEngine) -> Non
             request_of(temperature=0.0, max_new_tokens=30),
         ],
     )
-    assert cut.text == whole.text[: whole.text.index(stop)]
+    assert cut.text == full.text[: full.text.index(stop)]
     assert cut.finish_reason == "stop"
-    assert cut.token_ids == whole.token_ids[: len(cut.token_ids)]
+    assert cut.token_ids == full.token_ids[: len(cut.token_ids)]
     assert len(cut.token_ids) < len(free.token_ids)
-    assert free.token_ids == whole.token_ids
+    assert free.token_ids == full.token_ids
 
 
 def test_prompt_token_ids_are_used_unchanged(tiny_engine: TransformersEngine) -> None:
-    [told] = ask(tiny_engine, [request_of(temperature=0.0)])
+    [action] = ask(tiny_engine, [request_of(temperature=0.0)])
     call = Call(task="t", sample=0, turn=0, round=0, agent="main")
     sampling = Sampling(temperature=0.0, max_new_tokens=12)
-    [given] = ask(tiny_engine, [Request(call=call, prompt_ids=told.prompt_ids, sampling=sampling)])
-    assert given.token_ids == told.token_ids
+    [repeated] = ask(
+        tiny_engine, [Request(call=call, prompt_ids=action.prompt_ids, sampling=sampling)]
+    )
+    assert repeated.token_ids == action.token_ids
 
 
 def test_unanswerable_requests_fail_individually(tiny_engine: TransformersEngine) -> None:
@@ -207,29 +209,29 @@ def test_progress_streams_the_whole_text_on_the_event_loop(
 
 
 def test_answer_is_delivered_when_its_row_ends(tiny_engine: TransformersEngine) -> None:
-    """Each after its own last word, while longer rows are still being generated."""
+    """Each answer arrives after its last progress report, while longer rows still run."""
     lengths = [24, 4, 12]
     requests = [request_of(n, max_new_tokens=length) for n, length in enumerate(lengths)]
-    told: list[tuple[str, int]] = []
+    events: list[tuple[str, int]] = []
 
     async def main() -> dict[int, Action]:
         found: dict[int, Action] = {}
 
         def answered(index: int, action: Action) -> None:
             found[index] = action
-            told.append(("answered", index))
+            events.append(("answered", index))
 
         def progress(request: Request, tokens: int, text: str) -> None:
-            told.append(("told", request.call.sample))
+            events.append(("progress", request.call.sample))
 
         await tiny_engine.answer_each(requests, answered, progress)
         return found
 
     found = asyncio.run(main())
-    ended = [n for what, n in told if what == "answered"]
+    ended = [n for kind, n in events if kind == "answered"]
     assert ended == sorted(range(3), key=lambda n: len(found[n].token_ids))
     for n in range(3):
-        assert ("told", n) not in told[told.index(("answered", n)) :]
+        assert ("progress", n) not in events[events.index(("answered", n)) :]
     again = ask(tiny_engine, requests)
     assert [a.token_ids for a in again] == [found[n].token_ids for n in range(3)]
 
@@ -247,7 +249,7 @@ def test_seconds_count_from_dispatch(
     tiny_engine: TransformersEngine,
 ) -> None:
     async def go() -> list[Action]:
-        tiny_engine._thread.submit(time.sleep, 0.5)  # the call's turn comes half a second later
+        tiny_engine._thread.submit(time.sleep, 0.5)  # the call waits for half a second
         return await tiny_engine.generate([request_of()])
 
     [answer] = asyncio.run(go())
@@ -294,7 +296,7 @@ def test_nan_logits_are_an_error(tiny_engine: TransformersEngine) -> None:
 
 
 class Scarce:
-    """Memory for so many rows, which runs out after so many tokens; it knows all that ran."""
+    """Simulates memory for `rows` rows that runs out after `after` tokens; records what ran."""
 
     def __init__(self, engine: TransformersEngine, rows: int, after: int = 0) -> None:
         self.ran: list[int] = []
@@ -327,7 +329,7 @@ def test_answers_are_unchanged_by_smaller_batches_after_out_of_memory(
         found = ask(tiny_engine, requests, progress)
     finally:
         gc.enable()
-    assert set(scarce.caches) == {1}, "a batch is freed before the next one begins"
+    assert set(scarce.caches) == {1}, "a batch is freed before the next one starts"
     assert [a.token_ids for a in found] == [a.token_ids for a in exact]
     assert [a.finish_reason for a in found] == [a.finish_reason for a in exact]
     assert [shown[request.seed] for request in requests] == [a.text for a in exact]

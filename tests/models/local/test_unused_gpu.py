@@ -1,4 +1,4 @@
-"""A GPU that torch cannot use is named once, with a remedy."""
+"""A GPU that torch cannot use is reported once, with a remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DRIVER = "update the driver, which must support CUDA 13.0"
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """A GPU that its device file shows, and a torch for CPUs."""
+    """A machine with a GPU device file and a CPU build of torch."""
     glob = Path.glob
 
     def files(self: Path, pattern: str, **options: Any) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Attacks on the verdict: ways to exit, to patch, to peek, and to write to the test runner."""
+"""Attacks on the verdict: exiting, patching, peeking, and writing to the test runner."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Programs that try to be scored without being right, or to do harm.
+"""Programs that try to score without being right, or to do harm.
 
 The task is `f(n) = n + 1`. Every program here computes something else, so none may pass. Most are a
-function `attack` that the harness places in main, in aux, in a default argument, in a decorator
-and at module level; some are whole programs.
+function `attack` that the harness places in main, in aux, in a default argument, in a decorator or
+at module level. Some are complete programs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _place(body: str, place: str) -> str:
 
 
 def attacks() -> dict[str, str]:
-    """Every program by `class/name/place`; the places of a class take turns."""
+    """Every program by `class/name/place`; the places of a class alternate."""
     programs = {name: textwrap.dedent(program) for name, program in WHOLE.items()}
     for group, (bodies, places) in GROUPS.items():
         for i, (name, body) in enumerate(bodies.items()):

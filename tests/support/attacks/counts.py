@@ -1,7 +1,7 @@
-"""Programs that answer a few calls right, and then try to be paid for more than these.
+"""Programs that answer a few calls right and then try to earn more than that.
 
-Each gives n + 1 for n up to 1, as the honest failing program does, whose share of the tests is the
-most that any of them may earn. Those of MARKS leave a mark for their next run to find.
+Each gives n + 1 for n up to 1, like the honest failing program. None may earn a larger share of the
+tests than that one. Programs in MARKS leave a mark for their next run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attacks on the machine: on its time, its resources, and the walls of the jail."""
+"""Attacks on the machine: its time, its resources, and the isolation of the jail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What attacks leave behind goes by this mark."""
+"""The mark in everything that attacks leave behind."""
 
 MARK = "judge_attack_mark"
-"""In the name or text of everything that an attack tries to leave behind."""
+"""Part of the name or text of everything that an attack tries to leave behind."""

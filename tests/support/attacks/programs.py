@@ -1,4 +1,4 @@
-"""Attacks that are whole programs."""
+"""Attacks that are complete programs."""
 
 from __future__ import annotations
 

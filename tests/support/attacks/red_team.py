@@ -1,7 +1,7 @@
-"""A fresh reader's programs and tests: wrong answers that want more marks than an honest one.
+"""An outside red team's programs and tests: wrong answers that try to beat an honest failure.
 
 Every program is right for n up to 1. None may earn a larger share of the tests than the honest
-failure, which answers -1 from there on. Those of MARKS leave something for their next run to find.
+failure, which answers -1 for larger n. Programs in MARKS leave something for their next run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Running a corpus in two lanes; also every so many of it as a program, for other users."""
+"""Runs a corpus in two lanes; as a script, runs every n-th program for other users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from collab.sandbox import Sandbox, Trial
 
 LIMIT = 1.0
 LATEST = LIMIT + 3.0
-"""Seconds until a trial must have ended, with its start and end, on a busy machine."""
+"""Seconds until a trial must have ended, including start and end on a busy machine."""
 LANES = 2
 HONEST = "def aux(n):\n    return n\n\ndef f(n):\n    return aux(n) + 1\n"
 TEST = """
@@ -62,16 +62,16 @@ def planted() -> list[str]:
 async def run_all(
     programs: dict[str, str], test: str = TEST, times: int = 1
 ) -> dict[str, dict[str, Any]]:
-    """What became of each program by the test; as `run_each`."""
+    """Run all programs against one test, like `run_each`."""
     return await run_each({name: (program, test) for name, program in programs.items()}, times)
 
 
 async def run_each(
     programs: Mapping[str, tuple[str, str]], times: int = 1
 ) -> dict[str, dict[str, Any]]:
-    """What became of each program by its test, and of an honest one in the same supervisor.
+    """Run each program against its test, and an honest program in the same supervisor.
 
-    A program is run so many `times`, one after another; the last one counts.
+    A program runs `times` times in a row; the last run counts.
     """
     results: dict[str, dict[str, Any]] = {}
     queue = list(programs.items())[::-1]

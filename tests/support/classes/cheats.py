@@ -1,4 +1,4 @@
-"""Classes that would be paid without doing what is asked, each in a way of its own."""
+"""Classes that try to earn a reward without doing the task, each in a different way."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Yes{base}:
 
 
 def shelf(body: str, *, before: str = "", init: str = "pass", more: str = "") -> str:
-    """A class whose every method is `body`."""
+    """A class whose methods all have the body `body`."""
     return f"""{before}
 class Shelf:
     def __init__(self, room):

@@ -1,4 +1,4 @@
-"""A class to be written, in ClassEval's published form, and its solution."""
+"""A class to write, in ClassEval's published format, and its solution."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What tensors take of memory, counted one by one, as a GPU's allocator would."""
+"""Counts the memory of tensors, like a GPU's allocator."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch.utils._pytree import tree_leaves
 
 
 class Held(TorchDispatchMode):
-    """How many bytes tensors hold that are made under it, and the most at a time."""
+    """Bytes of the tensors created within it, now and at most."""
 
     def __init__(self, before: Iterable[Tensor] = ()) -> None:
-        """Tensors of `before` are not counted, nor are views of them."""
+        """Ignore the tensors in `before` and views of them."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.now = self.most = 0
         self._seen = {tensor.untyped_storage()._cdata for tensor in before}

@@ -1,4 +1,4 @@
-"""Every objective written out token by token in float64, as slowly and plainly as it can be."""
+"""Every objective, written token by token in float64, as plainly as possible."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from collab.records import (
 )
 
 SAMPLER_NOISE = 0.3
-"""How far the made-up sampler's log-probs are from the model's, in nats."""
+"""Difference, in nats, between the fake sampler's log-probs and the model's."""
 
 
 def draw(generator: torch.Generator, vocabulary: int, count: int) -> tuple[int, ...]:
@@ -34,7 +34,7 @@ def draw(generator: torch.Generator, vocabulary: int, count: int) -> tuple[int, 
 def action(
     generator: torch.Generator, vocabulary: int, prompt: tuple[int, ...], response: int
 ) -> Action:
-    """A response of random tokens; the last one of every other length is the end of the turn."""
+    """A response of random tokens; every other length ends with the end-of-turn token."""
     ids = draw(generator, vocabulary, response)
     ends = response % 2 == 0
     if ends:
@@ -58,10 +58,10 @@ def episodes(
     solved: Collection[int] = (2,),
     when_solved: WhenSolved = "absorb",
 ) -> list[Episode]:
-    """Hand-made episodes of two agents with ragged lengths and rewards; some end after a turn.
+    """Hand-made episodes of two agents with different lengths and rewards; some end early.
 
-    All begin with the same prompts; later prompts continue an agent's own history. Between the
-    `steps` of one move stand tokens that a tool wrote.
+    All start with the same prompts; later prompts continue an agent's own history. Between the
+    `steps` of one move there are tokens of a tool.
     """
     generator = torch.Generator().manual_seed(7)
     first = {agent: draw(generator, vocabulary, n) for agent, n in (("a", 5), ("b", 3))}
@@ -83,8 +83,8 @@ def episodes(
                             action=action(generator, vocabulary, history[agent], length),
                         )
                         decisions.append(decision)
-                        told = draw(generator, vocabulary, 1 + (sample + turn) % 4)
-                        history[agent] += decision.action.token_ids + told
+                        tool_tokens = draw(generator, vocabulary, 1 + (sample + turn) % 4)
+                        history[agent] += decision.action.token_ids + tool_tokens
             points = [((5 * sample + 3 * turn + 2 * n) % 7) / 7 for n in range(2)]
             parts = tuple(
                 PartScore(name=name, level=name, value=value, weight=2.0, reason="")
@@ -119,31 +119,31 @@ def episodes(
 
 
 def token_logprobs(model: Any, action: Action, sampling: Sampling) -> list[Tensor]:
-    """log pi of each token of a response, from the logits of a pass over it alone.
+    """log pi of each token of a response, from a forward pass over it alone.
 
-    Where top_k and top_p leave tokens out, pi is over those that are left, and the drawn one.
+    With top_k or top_p, pi covers only the remaining tokens and the sampled one.
     """
     ids = [*action.prompt_ids, *action.token_ids]
     logits = model(input_ids=torch.tensor([ids])).logits[0]  # [time, vocabulary]
     found = []
     for position, token in enumerate(action.token_ids):
         before = logits[len(action.prompt_ids) + position - 1] / sampling.temperature
-        kept = likeliest(torch.softmax(before.detach(), dim=-1).tolist(), sampling) | {token}
-        total = torch.logsumexp(before[sorted(kept)], dim=0)
+        remaining = likeliest(torch.softmax(before.detach(), dim=-1).tolist(), sampling) | {token}
+        total = torch.logsumexp(before[sorted(remaining)], dim=0)
         found.append(before[token] - total)
     return found
 
 
 def likeliest(probabilities: Sequence[float], sampling: Sampling) -> set[int]:
-    """The tokens that top_k and then top_p keep."""
+    """The tokens that remain after top_k and then top_p."""
     order = sorted(range(len(probabilities)), key=lambda n: -probabilities[n])
     order = order[: sampling.top_k or None]
-    whole = sum(probabilities[n] for n in order)
-    kept: set[int] = set()
+    mass = sum(probabilities[n] for n in order)
+    remaining: set[int] = set()
     for n in order:
-        if sum(probabilities[k] for k in kept) < sampling.top_p * whole:
-            kept.add(n)
-    return kept
+        if sum(probabilities[k] for k in remaining) < sampling.top_p * mass:
+            remaining.add(n)
+    return remaining
 
 
 def objective(
@@ -165,7 +165,9 @@ def objective(
             gain = token_gain(logprobs[number], old, t, advantage, spec)
             if spec.corrects:
                 ratios = zip(start[number], a.logprobs, strict=True)
-                gain = gain * factor_of([math.exp(new - own) for new, own in ratios], t, spec)
+                gain = gain * factor_of(
+                    [math.exp(new - sampled) for new, sampled in ratios], t, spec
+                )
             if spec.kl_coef:
                 d = references[number][t].detach() - logprob
                 gain = gain - spec.kl_coef * (torch.exp(d) - d - 1)
@@ -181,7 +183,7 @@ def objective(
 def token_gain(
     logprobs: list[Tensor], old: Sequence[float], t: int, advantage: float, spec: TrainerSpec
 ) -> Tensor:
-    """What the t-th token of a response adds to the objective."""
+    """The contribution of a response's t-th token to the objective."""
     logprob = logprobs[t]
     if spec.objective == "cispo":
         most = 1 + (spec.clip_ratio_high or 0.0)
@@ -198,7 +200,7 @@ def token_gain(
 
 
 def factor_of(rho: Sequence[float], t: int, spec: TrainerSpec) -> float:
-    """What the loss of the t-th token is multiplied by, as the sampler was another."""
+    """The factor on the t-th token's loss that corrects for the sampler."""
     if spec.sequence_limit is not None and math.prod(rho) > spec.sequence_limit:
         return 0.0
     if spec.importance_band is not None:
@@ -210,7 +212,7 @@ def factor_of(rho: Sequence[float], t: int, spec: TrainerSpec) -> float:
 def returns_of(found: Sequence[Episode], agent: str, spec: TrainerSpec) -> list[list[float]]:
     """R_t^(g) for each episode and turn, from the last turn to the first.
 
-    A solved episode that absorbs plays its last turn again and again until the horizon.
+    A solved episode that absorbs repeats its last turn until the horizon.
     """
     table = []
     for episode in found:
@@ -222,9 +224,9 @@ def returns_of(found: Sequence[Episode], agent: str, spec: TrainerSpec) -> list[
         value = 0.0
         for turn in reversed(turns):
             assert turn.score is not None
-            own = spec.local_parts.get(agent, ())
+            local_parts = spec.local_parts.get(agent, ())
             reward = spec.team_weight * turn.score.reward
-            reward += sum(p.points for p in turn.score.parts if p.name in own)
+            reward += sum(p.points for p in turn.score.parts if p.name in local_parts)
             value = reward + spec.discount * value
             row.insert(0, value)
         table.append(row)
@@ -234,9 +236,9 @@ def returns_of(found: Sequence[Episode], agent: str, spec: TrainerSpec) -> list[
 def advantages(
     table: Sequence[Sequence[float]], played: Sequence[int], spec: TrainerSpec
 ) -> list[list[float]]:
-    """A_t^(g) in chains: every turn that was played against the same turn of the others.
+    """A_t^(g) in chains: each turn is compared with the same turn of the other episodes.
 
-    One that plays alone is compared with those that are solved.
+    A turn that no other episode played is compared with the solved ones.
     """
     result = [list(row[:n]) for row, n in zip(table, played, strict=True)]
     for t in range(max(played)):
@@ -255,14 +257,14 @@ def advantages(
             spread = std([result[g][t] for g in at] if len(at) > 1 else column)
             for g in at:
                 result[g][t] /= spread
-    if spec.normalize in ("agent", "step"):  # which are the same for a single task
+    if spec.normalize in ("agent", "step"):  # they are the same for a single task
         spread = std([value for row in result for value in row])
         result = [[value / spread for value in row] for row in result]
     return result
 
 
-def kept(found: Sequence[Episode], above: float | None) -> list[list[float]]:
-    """1 for every turn of an episode that `sft` learns from, 0 for those of the others."""
+def sft_mask(found: Sequence[Episode], above: float | None) -> list[list[float]]:
+    """1 for every turn of an episode that `sft` learns from, and 0 for other turns."""
     table = []
     for episode in found:
         rewards = [turn.score.reward for turn in episode.turns if turn.score]

@@ -1,4 +1,4 @@
-"""Attention over lengths that differ, branch by branch and by the formula: what a kernel gives."""
+"""Attention over variable lengths by the formula, as a reference for kernels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def varlen_by_hand(  # noqa: PLR0917
     enable_gqa: bool,
     at_end: bool = True,
 ) -> Tensor:
-    """As `torch.nn.attention.varlen.varlen_attn`: causal, aligned `at_end`; [queries, ...]."""
+    """Like `torch.nn.attention.varlen.varlen_attn`: causal, aligned `at_end`; [queries, ...]."""
     assert window_size == (-1, 0)
     assert enable_gqa == (query.shape[1] != key.shape[1])
     group = query.shape[1] // key.shape[1]
@@ -34,8 +34,10 @@ def varlen_by_hand(  # noqa: PLR0917
         assert (n <= most_queries, m <= most_keys) == (True, True)
         keys, values = (x[k:k_end].repeat_interleave(group, dim=1) for x in (key, value))
         scores = torch.einsum("qhd,khd->hqk", query[q:q_end], keys) * scale
-        seen = torch.ones(n, m, dtype=torch.bool, device=query.device).tril(m - n if at_end else 0)
-        weights = scores.masked_fill(~seen, -torch.inf).softmax(dim=-1)
+        visible = torch.ones(n, m, dtype=torch.bool, device=query.device).tril(
+            m - n if at_end else 0
+        )
+        weights = scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)
         read.append(torch.einsum("hqk,khd->qhd", weights, values))
     return torch.cat(read)
 
@@ -52,7 +54,7 @@ def varlen_of_torch_2_11(  # noqa: PLR0917
     scale: float | None = None,
     window_size: tuple[int, int] = (-1, -1),
 ) -> Tensor:
-    """As that of torch 2.11 is called, where each head of keys is asked by one head."""
+    """The signature of torch 2.11, in which each key head serves one query head."""
     assert scale is not None
-    given = (query, key, value, cu_seq_q, cu_seq_k, max_q, max_k)
-    return varlen_by_hand(*given, scale=scale, window_size=window_size, enable_gqa=False)
+    arguments = (query, key, value, cu_seq_q, cu_seq_k, max_q, max_k)
+    return varlen_by_hand(*arguments, scale=scale, window_size=window_size, enable_gqa=False)

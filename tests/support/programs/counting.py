@@ -1,4 +1,4 @@
-"""Counting what of a test holds, for a program."""
+"""Counts the tests that a program passes."""
 
 from __future__ import annotations
 

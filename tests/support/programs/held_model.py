@@ -1,4 +1,4 @@
-"""A model that answers once, and then waits until a file `hold` is gone."""
+"""A model that answers once and then waits until the file `hold` is removed."""
 
 HELD = '''\
 """A model that answers the first problem, and the others when the file `hold` is gone."""
@@ -16,8 +16,8 @@ class Held:
         task = requests[0].call.task
         while not task.endswith("/0") and Path("hold").exists():
             await asyncio.sleep(0.02)
-        said = f"Say w{task[-1]}."
-        return [Action(text=said, usage=Usage(new_tokens=3)) for _ in requests]
+        text = f"Say w{task[-1]}."
+        return [Action(text=text, usage=Usage(new_tokens=3)) for _ in requests]
 
     async def aclose(self):
         pass

@@ -1,4 +1,4 @@
-"""Helpers of every shape with mains that work with them."""
+"""Helpers of every shape, with mains that use them."""
 
 from support.programs.hostile_mains import HONEST, NEW
 

@@ -1,4 +1,4 @@
-"""Programs that want to be paid for cooperation that they do not do."""
+"""Programs that fake cooperation to earn its reward."""
 
 AUX = "def aux(x):\n    return x * x"
 HONEST = "def sum_of_squares(xs):\n    return sum(aux(x) for x in xs)"

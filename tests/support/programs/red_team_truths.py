@@ -1,4 +1,4 @@
-"""A fresh reader's teams whose helper says yes or no, and does nothing for it."""
+"""An outside red team's teams with helpers that return true or false and contribute nothing."""
 
 TRUTH = "def same(a, b):\n    "
 OWN_TRUTH = "(sorted(a) == sorted(b))"
@@ -30,4 +30,4 @@ TRUTHS = {
         f"{TRUTH}x, y = aux(a), aux(b)\n    x[0], y[0] = sorted(a), sorted(b)\n    return x == y",
     ),
 }
-"""Right programs whose helper does nothing for them, for lists with equal items."""
+"""Right programs whose helper does nothing, for lists with equal items."""

@@ -1,4 +1,4 @@
-"""A fresh reader's teams: helpers and mains that want cooperation paid which they do not do."""
+"""An outside red team's teams: helpers and mains that fake cooperation."""
 
 SQUARE = "def aux(x):\n    return x * x"
 HEAD = "def sum_of_squares(xs):\n    "
@@ -280,4 +280,4 @@ TEAMS = {
         + f"    return {OWN} if ok == 1552649530 else None",
     ),
 }
-"""Right programs whose helper does nothing for them, for sums of squares."""
+"""Right programs whose helper does nothing, for sums of squares."""

@@ -1,4 +1,4 @@
-"""Parts of a reward in a user's file: right ones and wrong ones."""
+"""Right and wrong reward parts in a user's file."""
 
 from __future__ import annotations
 

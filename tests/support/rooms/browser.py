@@ -1,4 +1,4 @@
-"""A page in a headless Chromium, and what is expected of it."""
+"""Pages in a headless Chromium, and checks of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Open = Callable[..., Any]
 
 
 def expect(locator: Any) -> Any:
-    """Waits for what it is asked: a page answers an event after the call that made it."""
+    """An `expect` that waits, because a page handles events asynchronously."""
     from playwright.sync_api import expect
 
     return expect(locator)
@@ -40,7 +40,7 @@ def expect_rows(page: Any, count: int) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, as the name or the variable CHROMIUM finds it."""
+    """Chromium, from the variable CHROMIUM or the search path."""
     from playwright.sync_api import sync_playwright
 
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
@@ -53,18 +53,18 @@ def browser() -> Iterator[Any]:
 
 
 def expect_accessible(page: Any) -> None:
-    """That axe-core finds no violation of its rules on the page as it stands."""
+    """Check that axe-core finds no violation on the current page."""
     from axe_playwright_python.sync_playwright import Axe
 
     found = Axe().run(page).response["violations"]
-    told = [f"{v['id']}: {v['help']}: {v['nodes'][0]['html'][:200]}" for v in found]
-    assert told == []
+    violations = [f"{v['id']}: {v['help']}: {v['nodes'][0]['html'][:200]}" for v in found]
+    assert violations == []
 
 
 @contextmanager
 def opened_pages(browser: Any, place: str, **options: Any) -> Iterator[Open]:
-    """Opens addresses; at the end no error was written and nothing outside `place` was asked."""
-    contexts, errors, asked = [], [], []
+    """Open addresses; at the end, check for no errors and no requests outside `place`."""
+    contexts, errors, requested = [], [], []
 
     def open_address(
         address: str, viewport: dict[str, int] = DESKTOP, scheme: str = "light"
@@ -74,7 +74,7 @@ def opened_pages(browser: Any, place: str, **options: Any) -> Iterator[Open]:
         page = context.new_page()
         page.on("console", lambda message: errors.append(message.text))
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: requested.append(request.url))
         page.goto(address)
         page.wait_for_selector("html[data-ready]")
         return page
@@ -83,4 +83,4 @@ def opened_pages(browser: Any, place: str, **options: Any) -> Iterator[Open]:
     for context in contexts:
         context.close()
     assert errors == []
-    assert [url for url in asked if not url.startswith(place)] == []
+    assert [url for url in requested if not url.startswith(place)] == []

@@ -1,4 +1,4 @@
-"""Gradients of ours and of a naive reference, by the same episodes."""
+"""Our gradients and those of a naive reference, for the same episodes."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def with_sampler(
     spec: TrainerSpec,
     samplings: Mapping[str, Sampling],
 ) -> list[Episode]:
-    """The episodes with the log-probs of a sampler that was a little off."""
+    """The episodes with log-probs of a slightly different sampler."""
     generator = torch.Generator().manual_seed(5)
     off = naive.SAMPLER_NOISE if spec.objective_used != "reinforce" or spec.corrects else 0.0
 
     def changed(agent: str, action: Action) -> Action:
         with policies.of(agent).training() as model, torch.no_grad():
-            own = torch.stack(naive.token_logprobs(model, action, samplings[agent]))
-        noise = off * torch.randn(own.shape, generator=generator, dtype=torch.float64)
-        return action.model_copy(update={"logprobs": tuple((own + noise).tolist())})
+            logprobs = torch.stack(naive.token_logprobs(model, action, samplings[agent]))
+        noise = off * torch.randn(logprobs.shape, generator=generator, dtype=torch.float64)
+        return action.model_copy(update={"logprobs": tuple((logprobs + noise).tolist())})
 
     return [
         episode.model_copy(
@@ -115,7 +115,7 @@ def gradients_of_naive(
     for agent in ("a", "b"):
         played = [len(episode.turns) for episode in episodes]
         if spec.algorithm.use == "sft":
-            table = naive.kept(episodes, spec.algorithm.options.get("above"))
+            table = naive.sft_mask(episodes, spec.algorithm.options.get("above"))
         else:
             table = naive.advantages(naive.returns_of(episodes, agent, spec), played, spec)
         responses = [
@@ -163,20 +163,20 @@ def check(
     options = request.node.callspec.params["policies"]
     spec = TrainerSpec.model_validate({"group_size": 5, **options})
     vocabulary = policies.by_name["a"].engine.module.config.vocab_size
-    made = naive.episodes(vocabulary, samples=5, rounds=rounds, **made_with)
-    compare(policies, with_sampler(made, policies, spec, samplings), spec, samplings)
+    episodes = naive.episodes(vocabulary, samples=5, rounds=rounds, **made_with)
+    compare(policies, with_sampler(episodes, policies, spec, samplings), spec, samplings)
 
 
 def compare(
     policies: Policies,
-    made: list[Episode],
+    episodes: list[Episode],
     spec: TrainerSpec,
     samplings: Mapping[str, Sampling],
 ) -> None:
-    ours = gradients_of_ours(policies, samples_of(made, spec, samplings), spec)
-    plain = gradients_of_naive(policies, made, spec, samplings)
+    ours = gradients_of_ours(policies, samples_of(episodes, spec, samplings), spec)
+    plain = gradients_of_naive(policies, episodes, spec, samplings)
     for agent in ("a", "b"):
-        whole = torch.cat([g.flatten() for g in plain[agent].values()])
+        expected = torch.cat([g.flatten() for g in plain[agent].values()])
         got = torch.cat([ours[agent][k].flatten() for k in plain[agent]])
-        assert whole.norm() > 1e-3
-        assert (got - whole).norm() <= 1e-5 * whole.norm()
+        assert expected.norm() > 1e-3
+        assert (got - expected).norm() <= 1e-5 * expected.norm()

@@ -1,4 +1,4 @@
-"""Questions to models behind a service."""
+"""Requests to hosted models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def request_of(*messages: Message, adapter: str | None = None, **sampling: Any) 
 
 
 def ask(engine: HostedEngine, *requests: Request, progress: Any = None) -> list[Action]:
-    """All requests in one call, which must end soon and never tell the key."""
+    """Send all requests in one call; check that it ends soon and hides the key."""
 
     async def go() -> list[Action]:
         try:

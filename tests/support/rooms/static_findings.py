@@ -1,4 +1,4 @@
-"""What static feedback finds in a team's program."""
+"""Findings of static feedback on a team's program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes of somebody else, and functions that leave a mark where they run."""
+"""Foreign recipes, and functions that leave a mark when they run."""
 
 import importlib.util
 import py_compile
@@ -75,21 +75,21 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 def view(folder: Path) -> None:
-    """`collab view` of the folder that it is in, whose pages are made without a server."""
+    """`collab view` of the parent folder, with pages rendered without a server."""
 
-    def reads(folders: Sequence[Path], *_: object) -> None:
+    def read(folders: Sequence[Path], *_: object) -> None:
         pages = Pages(folders)
         assert folder.name in {row["name"] for row in pages.rows()}
         assert pages.runs()
         assert pages.report([folder.name])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("collab.view.serve", reads)
+        patch.setattr("collab.view.serve", read)
         assert run("view", str(folder.parent)) == (0, "")
 
 
 class Attacker:
-    """Somebody else's folder; `mark` is Python that leaves a mark where it runs."""
+    """A foreign folder; `mark` is Python code that leaves a mark when it runs."""
 
     def __init__(self, folder: Path, marker: Path) -> None:
         self.folder, self.marker = folder, marker
@@ -102,7 +102,7 @@ class Attacker:
         return path
 
     def compiled(self, name: str, source: str = "") -> Path:
-        """Bytecode that leaves the mark, at a place, or where Python looks for a source's."""
+        """Write bytecode with the mark, at a path or in the cache of a source."""
         at = Path(importlib.util.cache_from_source(str(self.folder / name))) if source else None
         evil = self.write("evil.txt", self.mark)
         unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
@@ -116,7 +116,7 @@ class Attacker:
         load_recipe(str(self.folder), trust=True)
 
     def served(self, *words: str, trust: bool = True) -> MCPServer:
-        """The server of tools that a recipe names, after a yes; F is the folder in its command."""
+        """The tool server of an approved recipe; F in its command stands for the folder."""
         command = [word.replace("F", str(self.folder)) for word in words]
         agents = {"a": {"prompt": "p", "tools": [{"mcp": command}]}}
         self.write("recipe.yaml", recipe_with(use="length", agents=agents))
@@ -125,7 +125,7 @@ class Attacker:
         return server
 
     def run(self, use: str = "rules.py:right") -> None:
-        """Load and call the function, whatever comes of it."""
+        """Load and call the function, ignoring errors."""
         reference = str(self.folder / use) if ".py:" in use else use
         with suppress(CollabError, ImportError):
             plugins.load("reward", reference)(None)

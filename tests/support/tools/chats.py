@@ -1,4 +1,4 @@
-"""Chat templates that know tools, as their families have them, cut down to what matters here."""
+"""Chat templates with tools of several families, reduced to the relevant parts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ For each function call, return a json object within <tool_call></tool_call> XML 
 {%- endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
-"""As Qwen 2.5 and Hermes 2 Pro have it."""
+"""The template of Qwen 2.5 and Hermes 2 Pro."""
 
 LLAMA = """\
 {{- '<s>' }}
@@ -71,7 +71,7 @@ LLAMA = """\
 {%- endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}"""
-"""As Llama 3.1 has it, with other names for its control tokens."""
+"""The template of Llama 3.1, with other names for its control tokens."""
 
 MISTRAL = """\
 {{- '<s>' }}
@@ -100,14 +100,14 @@ MISTRAL = """\
 {{- message.tool_call_id + '"}[/TOOL_RESULTS]' }}
 {%- endif %}
 {%- endfor %}"""
-"""As Mistral's third version has it, where the marks are special tokens."""
+"""The template of Mistral's third version; its marks are special tokens."""
 
 TOOL_TEMPLATES = {"hermes": HERMES, "llama": LLAMA, "mistral": MISTRAL}
 MARKS = ["[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "<|tool|>"]
 
 
 def tool_tokenizer(family: str, kind: str = "bytes") -> Any:
-    """A tokenizer that reads chats, and tools, by one of `TOOL_TEMPLATES`."""
+    """A tokenizer with one of `TOOL_TEMPLATES`."""
     tokenizer = tokenizer_of(kind, "chatml", template=TOOL_TEMPLATES[family])
     tokenizer.add_tokens(MARKS, special_tokens=True)
     return tokenizer

@@ -1,4 +1,4 @@
-"""An MCP server at an address (streamable HTTP), in a thread; it answers those who have its key."""
+"""An MCP server over streamable HTTP, in a thread; it requires a key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY = "open sesame"
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """The address of a server with one tool, `double`."""
+    """The URL of a server with one tool, `double`."""
     from mcp.server import MCPServer
 
     server = MCPServer("numbers")
@@ -41,11 +41,11 @@ def serving() -> Iterator[str]:
 
 
 def keyed(app: Any) -> Any:
-    """The same app, for requests that carry the key as a bearer token."""
+    """The same app, for requests with the key as a bearer token."""
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
-        given = dict(scope.get("headers", ())).get(b"authorization")
-        if scope["type"] == "http" and given != f"Bearer {KEY}".encode():
+        authorization = dict(scope.get("headers", ())).get(b"authorization")
+        if scope["type"] == "http" and authorization != f"Bearer {KEY}".encode():
             await PlainTextResponse("no key", 401)(scope, receive, send)
         else:
             await app(scope, receive, send)

@@ -1,4 +1,4 @@
-"""An MCP server on stdin and stdout, made with the SDK; it notes each start in `starts`."""
+"""An MCP server on stdio, made with the SDK; it records each start in `starts`."""
 
 from __future__ import annotations
 

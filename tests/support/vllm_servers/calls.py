@@ -1,4 +1,4 @@
-"""An engine of vLLM's servers, and what it is asked."""
+"""An engine for vLLM servers, and its requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from collab.records import Action, Sampling
 
 @asynccontextmanager
 async def engine_at(tiny: Path, *servers: VLLMServer, **options: Any) -> AsyncIterator[VLLMEngine]:
-    """Its requests carry seeds, which the servers answer with, if no option says otherwise."""
+    """Open an engine; its requests have seeds unless `options` say otherwise."""
     urls = tuple(server.url for server in servers)
     engine = open_model(VLLMModel(name=str(tiny), servers=urls, **{"seeds": True, **options}))
     assert isinstance(engine, VLLMEngine)

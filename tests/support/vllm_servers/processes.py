@@ -28,7 +28,7 @@ ENVIRONMENT = {
 
 
 class VLLMServerProcess:
-    """`python -m vllm.entrypoints.openai.api_server` with a model; killed at the end."""
+    """A process of vLLM's API server with a model; killed at the end."""
 
     def __init__(self, model: Path, folder: Path, *, port: int = 0) -> None:
         self.port = port or free_port()
@@ -46,7 +46,7 @@ class VLLMServerProcess:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start it; returns at once."""
+        """Start the server without waiting for it."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
@@ -57,12 +57,12 @@ class VLLMServerProcess:
             )
 
     def freeze(self) -> None:
-        """Have it and the processes that it has started do nothing more; it can be killed."""
+        """Stop the server's process group; it can still be killed."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGSTOP)
 
     def kill(self) -> None:
-        """SIGKILL for it and the processes that it has started."""
+        """Kill the server's process group."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

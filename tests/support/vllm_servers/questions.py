@@ -1,4 +1,4 @@
-"""Asking an engine, and failing where it does not answer."""
+"""Asks an engine, and fails without an answer."""
 
 from __future__ import annotations
 

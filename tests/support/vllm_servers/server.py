@@ -1,6 +1,6 @@
-"""A local server that speaks vLLM's endpoints, and says which adapter and seed it was asked by.
+"""A local server with vLLM's endpoints that answers with the adapter and seed of the request.
 
-Its tokens are those of the tiny model's tokenizer: one for each character of ASCII.
+Its tokens are those of the tiny model's tokenizer: one per ASCII character.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ END = 96
 LOGPROB = -1.5
 
 Behavior = Callable[[Handler], None]
-"""What happens to a request in place of an answer."""
+"""Handles a request instead of an answer."""
 
 
 class VLLMServer(LocalServer):
-    """Answers with `NAME:SEED`, where NAME is what the asked adapter's folder holds in `name`.
+    """Answers with `NAME:SEED`; NAME is the content of `name` in the adapter's folder.
 
-    `loaded` are the adapters that it holds, by name; `forgotten` those that it was told to forget.
-    `prompts` and `bodies` hold what was asked for, probes left out. `trouble` holds behaviors for
-    the next completions, `reluctance` for the next adapters to be loaded.
+    `loaded` holds the adapters by name, `forgotten` the unloaded ones. `bodies` records requests,
+    without probes. `trouble` holds behaviors for the next completions, `reluctance` for the next
+    adapters to load.
     """
 
     def __init__(self, port: int = 0, *, raw: bool = False, lora: bool = True) -> None:
@@ -38,7 +38,7 @@ class VLLMServer(LocalServer):
         self.reluctance: list[Behavior] = []
         self.seconds = 0.0
         self.load: dict[str, float] | None = None
-        """What it tells of its load, by vLLM's names; None for a server that tells nothing."""
+        """Reported load by vLLM's metric names; None if the server reports nothing."""
         self._raw, self._lora = raw, lora
         self._lock = threading.Lock()
 
@@ -77,8 +77,8 @@ class VLLMServer(LocalServer):
             return send(handler, 404, _error(f"no adapter at {folder}"))
         rank = json.loads((folder / "adapter_config.json").read_text())["r"]
         if rank > 16:
-            said = f"LoRA rank {rank} is greater than max_lora_rank 16."
-            return send(handler, 500, _error(said))
+            message = f"LoRA rank {rank} is greater than max_lora_rank 16."
+            return send(handler, 500, _error(message))
         self.loaded[name] = folder
         return send(handler, 200, {})
 
@@ -115,17 +115,17 @@ def encode(text: str) -> list[int]:
 
 
 def save_adapter(folder: Path, name: str, *, rank: int = 4, **config: Any) -> None:
-    """The files of an adapter, as far as they are looked at here."""
+    """Write an adapter's files, with only the parts that the tests need."""
     folder.mkdir(parents=True, exist_ok=True)
-    said = {"peft_type": "LORA", "r": rank, "lora_alpha": 8, "bias": "none", **config}
-    (folder / "adapter_config.json").write_text(json.dumps(said))
+    config_data = {"peft_type": "LORA", "r": rank, "lora_alpha": 8, "bias": "none", **config}
+    (folder / "adapter_config.json").write_text(json.dumps(config_data))
     module = "base_model.model.model.layers.0.mlp.up_proj"
     save_header(folder, [f"{module}.lora_A.weight", f"{module}.lora_B.weight"])
     (folder / "name").write_text(name)
 
 
 def save_header(folder: Path, tensors: list[str]) -> None:
-    """A safetensors file that names `tensors` and holds no numbers."""
+    """Write a safetensors file that names `tensors` and holds no numbers."""
     entry = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
     header = json.dumps(dict.fromkeys(tensors, entry)).encode()
     path = folder / "adapter_model.safetensors"
@@ -141,7 +141,7 @@ def malformed(text: str = "<html>") -> Behavior:
 
 
 def garbled() -> Behavior:
-    """Not compressed as it is said to be."""
+    """Send plain data that is declared as gzip."""
     kind = {"content_type": "application/json", "content_encoding": "gzip"}
     return lambda handler: handler.send(200, b"{}", **kind)
 
@@ -151,15 +151,15 @@ def cut() -> Behavior:
 
 
 def _choice(tokens: list[int], most: int) -> dict[str, Any]:
-    kept = tokens[:most]
-    text = "".join(chr(token + 33) for token in kept if token < 94)
-    reason = "stop" if kept[-1] == END else "length"
-    logprobs = {"token_logprobs": [LOGPROB] * len(kept)}
-    return {"text": text, "token_ids": kept, "logprobs": logprobs, "finish_reason": reason}
+    generated = tokens[:most]
+    text = "".join(chr(token + 33) for token in generated if token < 94)
+    reason = "stop" if generated[-1] == END else "length"
+    logprobs = {"token_logprobs": [LOGPROB] * len(generated)}
+    return {"text": text, "token_ids": generated, "logprobs": logprobs, "finish_reason": reason}
 
 
 def _stream(handler: Handler, choice: dict[str, Any]) -> None:
-    """One event a token, and what closes a stream."""
+    """Send one event per token, and the end of the stream."""
     handler.begin_stream()
     tokens = choice["token_ids"]
     for number, token in enumerate(tokens):

@@ -1,4 +1,4 @@
-"""What a rank starts in place of vLLM: `python stand_in.py --model FOLDER --port PORT ...`."""
+"""A fake vLLM that a rank starts: `python stand_in.py --model FOLDER --port PORT ...`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from support.local_server import Handler
 from support.vllm_servers.twin import VLLMTwin
 
 
-class Told(VLLMTwin):
-    """Says on stdout when it was asked for a response."""
+class LoggingTwin(VLLMTwin):
+    """Prints a line to stdout for every answer."""
 
     def answer(self, handler: Handler, body: dict[str, Any]) -> None:
         super().answer(handler, body)
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     options, others = parser.parse_known_args()
     print(" ".join(others), flush=True)
-    with Told(Path(options.model), options.port) as server:
+    with LoggingTwin(Path(options.model), options.port) as server:
         server.closing.wait()
 
 

@@ -1,4 +1,4 @@
-"""A local server that speaks vLLM's endpoints and answers by a real model, run by transformers."""
+"""A local server with vLLM's endpoints that answers with a real model in transformers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from collab.records import Action, Sampling
 
 
 class VLLMTwin(VLLMServer):
-    """Samples as vLLM does: from the base model, or from the adapter in the folder it was given."""
+    """Samples like vLLM: from the base model, or from the adapter in the given folder."""
 
     def __init__(self, model: Path, port: int = 0) -> None:
         super().__init__(port)

@@ -1,4 +1,4 @@
-"""What a training run has left behind, to compare bit by bit."""
+"""The final state of a training run, for comparison bit by bit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collab.trainers.training.events import HeldOut
 
 
 def state_of(run: Path) -> dict[str, Any]:
-    """All that a run has left behind, but for what time it took."""
+    """The results of a run, except times."""
     newest = sorted((run / "checkpoints").glob("step-*"))[-1]
     saved = torch.load(newest / "state.pt", weights_only=True)
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -35,7 +35,7 @@ def state_of(run: Path) -> dict[str, Any]:
 
 
 def held_out_of(run: Path) -> list[Any]:
-    """Without what depends on time: the order in which they ended, and how long they took."""
+    """Held-out results without times, in a fixed order."""
     lines = (run / "evaluation.jsonl").read_text().splitlines()
     played = [HeldOut.model_validate_json(line) for line in lines]
     return sorted(
@@ -48,14 +48,14 @@ def held_out_of(run: Path) -> list[Any]:
 
 
 def timed(key: str) -> bool:
-    """Whether a metric depends on how fast the machine is, as the most requests at once does."""
+    """Whether a metric depends on the speed of the machine."""
     return key in ("seconds", "tokens_per_second", "memory_gb") or key.startswith(
         ("time/", "server/")
     )
 
 
 def flat(value: Any) -> Any:
-    """Tensors as bytes, so that they compare bit by bit."""
+    """Convert tensors to bytes for comparison bit by bit."""
     if isinstance(value, torch.Tensor):
         return (str(value.dtype), tuple(value.shape), value.contiguous().numpy().tobytes())
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Worlds of ranks that are forked from one process which has imported torch already.
+"""Worlds of ranks, forked from one process that has already imported torch.
 
-They are what torchrun starts: each with its place in the environment, and where one fails the
-others are ended. A fault can be planted in one of them.
+They behave like torchrun's: each rank has its place in the environment, and a failure ends the
+others. A fault can be planted in one rank.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from types import TracebackType
 from typing import Any
 
 SECONDS = 150
-"""In which a world has to end; else its ranks tell in `stderr-RANK` where they are, and abort."""
+"""Time limit of a world; then its ranks write their stacks to `stderr-RANK` and abort."""
 
 
 @dataclass
 class Ended:
-    """How a world ended."""
+    """The end of a world."""
 
     statuses: list[int]
-    """By rank, negative after a signal."""
+    """Exit status per rank; negative after a signal."""
     stderr: str
-    """Of rank 0."""
+    """Standard error of rank 0."""
     seconds: float
 
 
 class WarmRanks:
-    """Runs `collab` in one world of ranks after the other."""
+    """Runs `collab` in one world of ranks after another."""
 
     def __enter__(self) -> WarmRanks:
         self._server = subprocess.Popen(
@@ -48,7 +48,7 @@ class WarmRanks:
         return self
 
     def run(self, folder: Path, world: int, *arguments: str, fault: str = "") -> Ended:
-        """Run `collab` in `folder`, in so many ranks, to their end; `fault` is one of `FAULTS`."""
+        """Run `collab` in `folder` on `world` ranks to the end; `fault` is one of `FAULTS`."""
         stdin, stdout = self._server.stdin, self._server.stdout
         assert stdin
         assert stdout
@@ -64,7 +64,7 @@ class WarmRanks:
 
 
 def serve() -> None:
-    """Fork a world for each line of stdin, and tell the statuses of its ranks."""
+    """Fork a world per line of stdin, and print its ranks' statuses."""
     import torch.distributed  # noqa: F401
     from peft import LoraConfig  # noqa: F401
     from transformers import AutoTokenizer, LlamaForCausalLM  # noqa: F401
@@ -87,8 +87,8 @@ def serve() -> None:
         for rank in range(world):
             pid = os.fork()
             if pid == 0:
-                own = {**place, "RANK": str(rank), "LOCAL_RANK": str(rank)}
-                be_rank(folder, rank, own, fault if rank == 1 else "", arguments)
+                variables = {**place, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+                be_rank(folder, rank, variables, fault if rank == 1 else "", arguments)
             ranks.append(pid)
         statuses = wait(ranks)
         os.kill(store, signal.SIGKILL)
@@ -97,7 +97,7 @@ def serve() -> None:
 
 
 def start_store() -> tuple[int, int]:
-    """A process in which ranks find each other, as torchrun is; and its port."""
+    """Start a process in which ranks find each other, like torchrun's; return its id and port."""
     from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
     reader, writer = os.pipe()
@@ -114,7 +114,7 @@ def start_store() -> tuple[int, int]:
 
 
 def wait(ranks: list[int]) -> list[int]:
-    """Wait for all to end, as torchrun does: where one fails, the others are ended."""
+    """Wait for all ranks like torchrun: if one fails, end the others."""
     statuses: dict[int, int] = {}
     until = time.monotonic() + SECONDS
     while len(statuses) < len(ranks):
@@ -123,8 +123,8 @@ def wait(ranks: list[int]) -> list[int]:
             time.sleep(0.01)
             if time.monotonic() > until:
                 until += SECONDS
-                for late in set(ranks) - set(statuses):
-                    os.kill(late, signal.SIGABRT)
+                for stuck in set(ranks) - set(statuses):
+                    os.kill(stuck, signal.SIGABRT)
             continue
         statuses[pid] = os.waitstatus_to_exitcode(status)
         if statuses[pid]:
@@ -136,7 +136,7 @@ def wait(ranks: list[int]) -> list[int]:
 def be_rank(
     folder: str, rank: int, environment: Mapping[str, str], fault: str, arguments: list[str]
 ) -> None:
-    """Be `collab` as one of the ranks, which ends the process."""
+    """Run `collab` as one of the ranks and exit."""
     os.environ.update(environment)
     os.chdir(folder)
     for number, name, flags in [
@@ -155,12 +155,12 @@ def be_rank(
 
 
 def plant(fault: Callable[[], None]) -> None:
-    """Have `fault` happen once, from this rank's second step of learning, in a backward pass."""
+    """Raise `fault` once in a backward pass, in this rank's second learning step or later."""
     from collab.trainers.learner.learner import TorchLearner
     from collab.trainers.learner.passes import Passes
 
     learn, backward = TorchLearner.learn, Passes.backward
-    steps, left = 0, 1
+    steps, faults_left = 0, 1
 
     def counted(self: Any, *arguments: Any) -> Any:
         nonlocal steps
@@ -168,10 +168,10 @@ def plant(fault: Callable[[], None]) -> None:
         return learn(self, *arguments)
 
     def faulty(self: Any, *arguments: Any) -> None:
-        nonlocal left
+        nonlocal faults_left
         backward(self, *arguments)
-        if steps >= 2 and left:
-            left = 0
+        if steps >= 2 and faults_left:
+            faults_left = 0
             fault()
 
     setattr(TorchLearner, "learn", counted)  # noqa: B010
@@ -195,7 +195,7 @@ def bug() -> None:
 
 
 def outside() -> None:
-    """From here on fail where ranks have just agreed, and will again."""
+    """From now on, fail between two synchronizations of the ranks."""
     from collab.trainers.learner.optimizer import Optimizer
 
     def broken(*arguments: Any) -> None:
@@ -205,7 +205,7 @@ def outside() -> None:
 
 
 def differ() -> None:
-    """From here on compute with another model than the sampler's."""
+    """From now on, report log-probs that differ from the sampler's."""
     from collab.runs import metric_names as names
     from collab.trainers.learner import passes
 

@@ -45,7 +45,7 @@ def chains(*rewards: Sequence[float], discount: float = 1.0) -> Group:
 
 def of_agent(weights: Weights, turn: int, agent: str = "a") -> list[float]:
     found = sorted(weights.items())
-    return [number(w) for (_, t, who), w in found if (t, who) == (turn, agent)]
+    return [number(w) for (_, t, name), w in found if (t, name) == (turn, agent)]
 
 
 def number(weight: float | Sequence[float]) -> float:
@@ -113,14 +113,14 @@ def test_normalizing_gives_unit_spread() -> None:
 
 
 def of_rewards(*rewards: dict[str, float]) -> Group:
-    """One turn, with rewards of each agent's own."""
+    """One turn with separate rewards per agent."""
     episodes = [episode(g, [0.0]) for g in range(len(rewards))]
     tree = tree_of(episodes, Shape("chains", len(rewards), 1))
     return make_group(episodes, ("a", "b"), {(g, 0): r for g, r in enumerate(rewards)}, tree, 1.0)
 
 
 def test_normalizing_by_agent_is_independent_per_task_and_agent() -> None:
-    """Dr. MAS: neither another task's nor another agent's rewards change an agent's weights."""
+    """Dr. MAS: an agent's weights do not depend on other tasks or on other agents' rewards."""
     one = of_rewards({"a": 0.0, "b": 0.0}, {"a": 1.0, "b": 1.0}, {"a": 5.0, "b": 2.0})
     other = of_rewards(*({"a": 7 * r["a"], "b": 100 * r["b"]} for r in one.rewards.values()))
     plain = [BUILT_IN["magrpo"](group) for group in (one, other)]

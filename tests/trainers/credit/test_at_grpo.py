@@ -1,4 +1,4 @@
-"""AT-GRPO, and the tree that it is for: siblings of one state, of which the best goes on."""
+"""AT-GRPO and its greedy tree: siblings share a state, and the best one continues."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def rule(name: str) -> Algorithm:
 
 
 def greedy(*rows: tuple[int, Sequence[float]], horizon: int = 2) -> Group:
-    """Two siblings a turn; rows are samples with their rewards."""
-    made = [make_episode("t/1", n, *map(make_score, r), horizon=horizon) for n, r in rows]
-    tree = tree_of(made, Shape("greedy", 2, horizon))
-    rewards = {(e, t): {"main": float(made[e].rewards[t])} for e, t in tree.nodes}
-    return make_group(made, ["main"], rewards, tree, 1.0)
+    """Two siblings per turn; each row is a sample with its rewards."""
+    episodes = [make_episode("t/1", n, *map(make_score, r), horizon=horizon) for n, r in rows]
+    tree = tree_of(episodes, Shape("greedy", 2, horizon))
+    rewards = {(e, t): {"main": float(episodes[e].rewards[t])} for e, t in tree.nodes}
+    return make_group(episodes, ["main"], rewards, tree, 1.0)
 
 
 def test_at_grpo_of_one_agent_and_turn_is_grpo() -> None:
@@ -82,7 +82,7 @@ def test_equal_rewards_give_zero_weights() -> None:
 
 
 def test_independent_turns_are_learned_without_bias() -> None:
-    """Where a turn does not change the next one, a turn's own reward is all that it is worth."""
+    """If turns are independent, a turn is worth only its own reward."""
     rng = np.random.default_rng(4)
     logits = {(agent, turn, 0): rng.normal(size=2) for agent in "ab" for turn in range(2)}
     game = Game(("a", "b"), tuple(rng.normal(size=(2, 2)) for _ in range(2)), logits)
@@ -101,7 +101,7 @@ def test_greedy_game_continues_from_its_best_turn() -> None:
 
 
 def settings() -> dict[str, Any]:
-    """Those of `trainers/at-grpo.yaml`."""
+    """Read the settings of `trainers/at-grpo.yaml`."""
     import yaml
 
     text = (Path(__file__).parents[3] / "trainers" / "at-grpo.yaml").read_text()
@@ -128,15 +128,15 @@ def test_each_turn_continues_from_its_best_sibling(tiny_words: Path, tmp_path: P
 
 
 def check_group(group: list[Episode]) -> None:
-    """Siblings have the same record of what was before them, and nobody was better."""
+    """Siblings share their earlier turns, and no episode that ended scored higher."""
     for turn in (1, 2):
         siblings = [e for e in group if len(e.turns) >= turn + 1]
         histories = {e.model_dump_json(include={"turns": set(range(turn))}) for e in siblings}
         assert len(histories) == 1
-        left = [e for e in group if len(e.turns) == turn]
-        assert all(e.rewards[turn - 1] <= siblings[0].rewards[turn - 1] for e in left)
-        said = {tuple(d.action.token_ids for d in e.turns[turn].decisions) for e in siblings}
-        assert len(said) > 1
+        ended = [e for e in group if len(e.turns) == turn]
+        assert all(e.rewards[turn - 1] <= siblings[0].rewards[turn - 1] for e in ended)
+        sampled = {tuple(d.action.token_ids for d in e.turns[turn].decisions) for e in siblings}
+        assert len(sampled) > 1
 
 
 def test_greedy_structure_with_one_turn_equals_chains(tiny_words: Path, tmp_path: Path) -> None:

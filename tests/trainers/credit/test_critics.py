@@ -1,4 +1,4 @@
-"""Critics: what they read, what becomes of their values, and that they learn."""
+"""Critics: their inputs, the use of their values, and their training."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_advantages_match_gae_by_hand() -> None:
     assert one_step[0, 0] == pytest.approx(reward[0, 0] + 2.0 - 1.0)
     half = advantages(group, "aux", values, trace=0.5)
     assert half[0, 0] == pytest.approx(one_step[0, 0] + 0.5 * one_step[0, 1])
-    whole = advantages(group, "aux", values, trace=1.0)
-    assert whole[1, 0] == pytest.approx(group.returns[1, 0]["aux"] - 0.5)
+    full_trace = advantages(group, "aux", values, trace=1.0)
+    assert full_trace[1, 0] == pytest.approx(group.returns[1, 0]["aux"] - 0.5)
 
 
 def test_turn_without_the_agent_is_skipped() -> None:

@@ -1,4 +1,4 @@
-"""Rules that re-judge, CROSS, COMA, Shapley and removal: their means, measures and variances."""
+"""Rules that score more joint actions (CROSS, COMA, Shapley, removal): means and variances."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ def random_game(*shape: int, **fields: Any) -> Game:
 
 
 def seen_game(sees: Mapping[str, tuple[str, ...]], *shape: int) -> Game:
-    """Agents that react to what they see."""
+    """Each agent's logits depend on the actions that it sees."""
     rng = np.random.default_rng(7)
     game = random_game(*shape)
     logits = {}
     for n, agent in enumerate(game.agents):
-        seen = [shape[game.agents.index(name)] for name in sees.get(agent, ())]
-        logits[agent, 0, 0] = rng.normal(size=(*seen, shape[n]))
+        sizes = [shape[game.agents.index(name)] for name in sees.get(agent, ())]
+        logits[agent, 0, 0] = rng.normal(size=(*sizes, shape[n]))
     return replace(game, logits=logits, sees=sees)
 
 
 def turns_game() -> Game:
-    """Two turns, whose second begins in a state that the first led to."""
+    """Two turns; the first decides the state of the second."""
     rng = np.random.default_rng(3)
     logits = {(agent, 0, 0): rng.normal(size=2) for agent in "ab"}
     logits |= {(agent, 1, state): rng.normal(size=2) for agent in "ab" for state in range(2)}
@@ -128,7 +128,7 @@ def test_unbiased_over_two_turns(name: str) -> None:
 @pytest.mark.parametrize("name", one_in(2, RULES))
 def test_unbiased_among_the_siblings_of_a_tree(name: str) -> None:
     game = turns_game()
-    one = {("a", 0, 0): np.zeros(1), ("b", 0, 0): np.zeros(1)}  # a first turn without a choice
+    one = {("a", 0, 0): np.zeros(1), ("b", 0, 0): np.zeros(1)}  # the first turn offers no choice
     logits = {where: table for where, table in game.logits.items() if where[1:] == (1, 0)}
     rewards = (np.ones((1, 1)), game.rewards[1])
     game = replace(game, rewards=rewards, logits={**one, **logits}, states=None)
@@ -136,7 +136,7 @@ def test_unbiased_among_the_siblings_of_a_tree(name: str) -> None:
 
 
 def test_naive_crossing_of_a_sequential_turn_would_be_biased() -> None:
-    """What the forms are for: the same tables, read as if nobody had seen anything."""
+    """Ignoring what an agent saw gives a biased gradient; the forms exist to prevent that."""
     game = seen_game({"b": ("a",)}, 3, 2)
     mean = game.zeros()
     for chance, group in outcomes(game, 2):
@@ -159,10 +159,10 @@ def _blind(turn: Any) -> Any:
 
 
 def test_cross_ignores_the_luck_of_teammates() -> None:
-    """With an additive reward a weight is the leave-one-out of the agent's own part."""
+    """With an additive reward, a weight is the leave-one-out of the agent's own part."""
     alpha, group = (0, 1, 3), sample(additive((0, 1, 3), (5, -4)), 5, np.random.default_rng(1))
-    own = np.array([alpha[e.turns[0].decisions[0].action.token_ids[0]] for e in group.episodes])
-    expected = (own - own.mean()) * 5 / 4
+    values = np.array([alpha[e.turns[0].decisions[0].action.token_ids[0]] for e in group.episodes])
+    expected = (values - values.mean()) * 5 / 4
     for options in ({}, {"shifts": 2}, {"shifts": 3}):
         assert of(weights_of("cross", group, **options), "a") == pytest.approx(expected)
 
@@ -221,7 +221,7 @@ def test_a_dummy_gets_exactly_nothing() -> None:
 
 
 class Losing(Algorithm):
-    """A rule whose group loses cells: those of a pattern, and what is told of them is a lie."""
+    """A rule that loses the scores of given cells."""
 
     def __init__(self, algorithm: Algorithm, lost: Sequence[tuple[int, int]]) -> None:
         self.algorithm, self.lost = algorithm, lost
@@ -264,7 +264,7 @@ def test_lost_cells_change_the_value_but_not_the_mean(name: str, lost: str) -> N
 
 
 def _all_matter(group: Group) -> bool:
-    """Whether every cell is of its own, so that none can be lost unnoticed."""
+    """Whether losing any cell would change the result."""
     drawn = [[d.action.token_ids[0] for d in e.turns[0].decisions] for e in group.episodes]
     return [a for a, _ in drawn] == [0, 1, 2] and [b for _, b in drawn] == [0, 1, 1]
 
@@ -285,7 +285,7 @@ def test_variance_shares_show_who_decides_the_reward() -> None:
 
 
 def test_the_shares_of_the_variance_are_unbiased() -> None:
-    """The weak team's are .20, .62 and .18, by its table."""
+    """The table of the weak team gives shares of .20, .62 and .18."""
     game, rng = code_like(), np.random.default_rng(0)
     algorithm = rule("cross", shifts=3)
     asyncio.run(algorithm.credit([sample(game, 8, rng) for _ in range(250)]))
@@ -322,7 +322,7 @@ def test_removal_reports_the_contribution_of_an_answer() -> None:
 
 
 VARIANCE = [
-    # game, G, and relative to leave-one-out the variance of COMA, Shapley, CROSS: by agent
+    # game, group size, and per agent the variance of COMA, Shapley and CROSS over leave-one-out's
     (paper_game(), 4, [(0.40, 0.40), (0.39, 0.39), (0.38, 0.38)]),
     (paper_game(0.2, 0.2), 8, [(0.87, 0.89), (0.84, 0.85), (0.83, 0.84)]),
     (word_pair("and", 0.2, 0.2), 4, [(0.70, 0.70), (0.48, 0.48), (0.40, 0.40)]),

@@ -1,4 +1,4 @@
-"""Where a response may be joined anew: told before anything is run, refused where it is wrong."""
+"""Checks of whether responses can be recombined, before anything runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_team_with_nothing_to_cross_is_refused(tiny_words: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("trainer", "told"),
+    ("trainer", "message"),
     [
         ({"group_size": 1}, "set group_size to 2"),
         ({"normalize": "agent"}, "set normalize to 'none', or to 'group'"),
@@ -66,15 +66,15 @@ def test_team_with_nothing_to_cross_is_refused(tiny_words: Path, tmp_path: Path)
     ],
 )
 def test_invalid_settings_are_refused(
-    trainer: dict[str, Any], told: str, tiny_words: Path, tmp_path: Path
+    trainer: dict[str, Any], message: str, tiny_words: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(RecipeError, match=told):
+    with pytest.raises(RecipeError, match=message):
         check_recipe(team_of(tiny_words, tmp_path, trainer))
 
 
 @pytest.mark.parametrize("name", ["cross", "coma", "shapley"])
 def test_agent_without_influence_keeps_small_normalized_weights(name: str) -> None:
-    """Divided by their own deviation the weights of noise would be as large as anybody's."""
+    """Dividing by their own deviation would make weights that are pure noise as large as others."""
     import asyncio
 
     import numpy as np
@@ -121,7 +121,7 @@ def test_dependence_is_known_before_any_episode(
 
 
 def test_removal_is_normalized_by_the_reward_with_and_without_the_answer() -> None:
-    """By the deviation of the weights alone a tenth of a point would count for hundreds."""
+    """Dividing by the deviation of the weights alone would blow up tiny differences."""
     import asyncio
     from dataclasses import replace
 

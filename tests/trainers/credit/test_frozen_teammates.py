@@ -1,4 +1,4 @@
-"""Teammates that are not trained: bit for bit as they were, and paid attention to all the same."""
+"""Frozen teammates keep their weights, and their actions still count."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ RULES = ["magrpo", "marloo", "cross", "coma"]
 @pytest.mark.parametrize("rule", RULES)
 def test_weights_match_those_of_a_fully_trained_team(rule: str) -> None:
     group = sample(code_like(), 4, np.random.default_rng(1))
-    [whole] = asyncio.run(algorithm_for(Component(use=rule)).credit([group]))
+    [full] = asyncio.run(algorithm_for(Component(use=rule)).credit([group]))
     [alone] = asyncio.run(
         algorithm_for(Component(use=rule)).credit([replace(group, agents=("main",))])
     )
-    assert set(alone) == {key for key in whole if key[2] == "main"}
-    assert all(alone[key] == whole[key] for key in alone)
+    assert set(alone) == {key for key in full if key[2] == "main"}
+    assert all(alone[key] == full[key] for key in alone)
 
 
 @pytest.mark.parametrize("rule", ["marloo", "cross", "coma"])
@@ -57,7 +57,7 @@ def recipe_with_frozen_b(model: Path, folder: Path, adapter: Path, rule: str) ->
 
 @pytest.fixture(scope="module")
 def adapter(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """That b was trained to before."""
+    """An adapter of b from an earlier training run."""
     folder = tmp_path_factory.mktemp("before")
     asyncio.run(TrainingRun(make_game(tiny_words, folder, steps=1), folder / "run").run())
     return folder / "run" / "adapters" / "b"
@@ -77,23 +77,25 @@ def test_base_and_frozen_teammate_stay_bit_for_bit_equal(
         opened.append(open_policies(*arguments, **options))
         return opened[-1]
 
-    seen: list[dict[str, torch.Tensor]] = []
+    snapshots: list[dict[str, torch.Tensor]] = []
 
     def watch(event: Any) -> None:
         if event.type == "step.finished":
             module = opened[0].by_name["a"].engine.module
-            seen.append({name: p.detach().clone() for name, p in module.named_parameters()})
+            snapshots.append({name: p.detach().clone() for name, p in module.named_parameters()})
 
     monkeypatch.setattr(run_module, "open_policies", opening)
     written = (adapter / "adapter_model.safetensors").read_bytes()
     recipe = recipe_with_frozen_b(tiny_words, tmp_path, adapter, rule)
     asyncio.run(TrainingRun(recipe, tmp_path / "run", emit=watch).run())
-    first, *_, last = seen
-    own = {name for name in first if name.endswith((".lora_A.a.weight", ".lora_B.a.weight"))}
+    first, *_, last = snapshots
+    adapter_of_a = {
+        name for name in first if name.endswith((".lora_A.a.weight", ".lora_B.a.weight"))
+    }
     moved = {name for name in first if not torch.equal(first[name], last[name])}
     assert moved
-    assert moved <= own
-    assert any("lora" in name for name in set(first) - own), "b acts by its adapter"
+    assert moved <= adapter_of_a
+    assert any("lora" in name for name in set(first) - adapter_of_a), "b uses its adapter"
     assert (adapter / "adapter_model.safetensors").read_bytes() == written
     saved = tmp_path / "run" / "checkpoints" / "step-000002" / "policies"
     assert [path.name for path in saved.iterdir()] == ["a"]

@@ -1,4 +1,4 @@
-"""The games that rules of credit are checked on, and the plain rules on them."""
+"""Games for checking credit rules, and the simple rules on them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rule(name: str) -> Algorithm:
 
 
 def random_game(turns: int = 1) -> Game:
-    """Two agents with 3 and 2 actions; `b` sees what `a` did, and a turn's state is what b did."""
+    """Two agents with 3 and 2 actions; b sees a's action and decides the next turn's state."""
     rng = np.random.default_rng(5)
     states = [range(2 if turn else 1) for turn in range(turns)]
     logits = {("a", t, s): rng.normal(size=3) for t in range(turns) for s in states[t]}
@@ -81,7 +81,7 @@ def test_gradients_of_the_standard_games_are_as_expected() -> None:
     assert gradient(dummy())["a"] == pytest.approx([0, 0, 0])
     assert np.linalg.norm(gradient(dummy())["b"]) > 0.3
     assert gradient(additive((0, 1, 3)))["a"] == pytest.approx(np.array([-4, -1, 5]) / 9)
-    assert value(sequential_code()) > value(code_like(variants=2))  # main can use what it reads
+    assert value(sequential_code()) > value(code_like(variants=2))  # main can use the code it reads
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_marloo_is_unbiased_and_magrpo_scaled_by_a_known_factor(size: int) -> No
 
 
 def test_mareinforce_is_exact_over_two_turns_with_early_ends() -> None:
-    """The last turn's leave-one-out weights are compared with what solved episodes still earn."""
+    """Leave-one-out rules compare the last running episode with those solved earlier."""
     game = random_game(2)
     found = asyncio.run(expectation(game, rule("mareinforce"), 2))
     for agent, true in gradient(game).items():
@@ -116,7 +116,7 @@ def test_marloo_is_unbiased_in_a_tree() -> None:
         rewards=(rng.normal(size=(2, 2)), rng.normal(size=(2, 2))),
         logits={(agent, t, 0): rng.normal(size=2) for agent in "ab" for t in range(2)},
     )
-    # the last turn alone, whose first turn is certain
+    # only the last turn varies; the first is certain
     game = replace(game, logits={**game.logits, ("a", 0, 0): np.array([40.0, 0.0])})
     game = replace(game, logits={**game.logits, ("b", 0, 0): np.array([40.0, 0.0])})
     shape = Shape("tree", 2, 2)

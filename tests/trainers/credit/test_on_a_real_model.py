@@ -1,4 +1,4 @@
-"""Every shipped trainer takes two steps with a real model, and trains adapters alone."""
+"""Every shipped trainer takes two steps with a real model and trains only adapters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from collab.trainers import TrainingRun
 MODEL = "smollm2-135m"
 ON: dict[str, Any] = {"device": "cpu", "dtype": "float32"}
 FEW = 1
-"""Layers of 30, which cost a tenth. The weights and the tokenizer are the model's own."""
+"""Layers to keep of 30, a tenth of the cost; the weights and tokenizer are unchanged."""
 TRAINERS = sorted(path.stem for path in (Path(__file__).parents[3] / "trainers").glob("*.yaml"))
 
 SMALL = {
@@ -42,7 +42,7 @@ TEAMS: dict[str, dict[str, Any]] = {
     "at-grpo": IN_TURNS,
     "magrpo-tree": IN_TURNS,
 }
-"""What a trainer asks of the team, where one parallel turn is not what it is for."""
+"""Team settings of trainers that need more than one parallel turn."""
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "alternating": {"alternate_every": 1},
@@ -51,11 +51,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "magrpo-tree": {"group_size": 2},
     "rae": {"group_size": 1, "tasks_per_step": 2, "policies": "shared_adapter"},
 }
-"""Settings that keep a rule's training to two steps and few episodes."""
+"""Settings that keep training to two steps and few episodes."""
 
 
 def number_of(context: RewardContext) -> int:
-    """Other texts have other numbers: the returns of a group differ, whatever the model says."""
+    """Return a number that differs per text, so that returns in a group differ."""
     return crc32(context.joint.text.encode())
 
 
@@ -69,7 +69,7 @@ def solved(context: RewardContext) -> float:
 
 @pytest.fixture(scope="module")
 def base() -> Iterator[LoadedModel]:
-    """The default model, opened once for all trainers, whose weights all of them leave alone."""
+    """The default model, opened once for all trainers; checks that its weights stay unchanged."""
     spec = TransformersModel(name=MODEL, **ON)
     loaded = weights.load_model(store.resolve(MODEL), spec)
     loaded.module.model.layers = loaded.module.model.layers[:FEW]
@@ -82,18 +82,18 @@ def base() -> Iterator[LoadedModel]:
 
 
 @pytest.fixture
-def lent(base: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoadedModel]:
-    """Training is given the model that is there; what training puts around it is taken off."""
-    lent = LoadedModel(**vars(base))
-    monkeypatch.setattr(weights, "load_model", lambda folder, spec: lent)
-    yield lent
-    lent.module.unload()
+def shared_model(base: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoadedModel]:
+    """Let training use the open model, and unload the adapters afterwards."""
+    shared_model = LoadedModel(**vars(base))
+    monkeypatch.setattr(weights, "load_model", lambda folder, spec: shared_model)
+    yield shared_model
+    shared_model.module.unload()
 
 
 def recipe_of(name: str) -> Recipe:
     trainer = {"extends": name, **SMALL, **SETTINGS.get(name, {})}
     common: dict[str, Any] = {"model": {"name": MODEL, **ON}, "trainer": trainer}
-    if name == "rae":  # self-play
+    if name == "rae":  # the self-play trainer
         return load_recipe("kuhn", task="kuhn", **common)
     agents = {
         "a": {"prompt": "A {{ task.thing }} is", "revise": "It was"},
@@ -112,7 +112,7 @@ def recipe_of(name: str) -> Recipe:
 
 
 @pytest.mark.parametrize("name", one_in(10, TRAINERS))
-@pytest.mark.usefixtures("lent")
+@pytest.mark.usefixtures("shared_model")
 def test_trainer_trains_the_adapters_of_a_real_model(name: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     asyncio.run(TrainingRun(recipe_of(name), run).run())
@@ -126,4 +126,4 @@ def test_trainer_trains_the_adapters_of_a_real_model(name: str, tmp_path: Path) 
     for path in adapters:
         raised = [tensor for key, tensor in load_file(path).items() if "lora_B" in key]
         assert raised
-        assert all(tensor.any() for tensor in raised), path  # they begin at 0
+        assert all(tensor.any() for tensor in raised), path  # lora_B starts at 0

@@ -1,4 +1,4 @@
-"""Algorithms of one's own: with options, with state, by token, and with scores to ask for."""
+"""Custom algorithms: options, state, weights per token, and requests for more scores."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_further_joint_actions_can_be_scored(
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "told"),
+    ("algorithm", "message"),
     [
         ({"use": "FILE:scaled", "options": {"facto": 2}}, "factor"),
         ({"use": "FILE:RoleAverage", "options": {"decay": "much"}}, "decay"),
@@ -143,10 +143,10 @@ def test_further_joint_actions_can_be_scored(
     ],
 )
 def test_invalid_custom_algorithm_is_refused(
-    tiny_words: Path, tmp_path: Path, algorithm_file: str, algorithm: dict[str, Any], told: str
+    tiny_words: Path, tmp_path: Path, algorithm_file: str, algorithm: dict[str, Any], message: str
 ) -> None:
     algorithm = {**algorithm, "use": algorithm["use"].replace("FILE", algorithm_file)}
-    with pytest.raises(RecipeError, match=told):
+    with pytest.raises(RecipeError, match=message):
         TrainingRun(recipe_of(tiny_words, tmp_path, algorithm), tmp_path / "run")
 
 
@@ -169,7 +169,7 @@ def test_weights_by_token_cannot_be_normalized(
 def test_rescoring_a_game_of_several_turns_is_refused(
     tiny_words: Path, tmp_path: Path, algorithm_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the rule asks for it in `credit` alone, so that nobody knows before it plays."""
+    """The rule is refused even if only `credit` asks for scores."""
     make_match(tmp_path)
     monkeypatch.chdir(tmp_path)
     recipe = load_recipe(

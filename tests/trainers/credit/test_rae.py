@@ -35,7 +35,7 @@ def test_baseline_converges_to_a_constant_reward() -> None:
 
 
 def test_advantage_of_a_seat_gives_no_credit() -> None:
-    """A zero-sum game that the first player always wins: no baseline of both seats sees it."""
+    """In a zero-sum game that the first player always wins, neither player gets credit."""
     game = one_turn(np.zeros((2, 2)), [0.5, 0.5], [0.5, 0.5])
     game = Game(
         game.agents,

@@ -1,4 +1,4 @@
-"""The warm start: likelihood of what the team itself got right."""
+"""The warm start: maximize the likelihood of the team's own correct answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from collab.trainers.training.check import check_recipe
 
 
 def group_of_scores(*scores: tuple[float, bool | None]) -> Any:
-    """A group of episodes of two agents and one turn, by reward of 4 and whether it is solved."""
+    """A group of one-turn episodes of two agents; each score is a reward out of 4 and solved."""
     episodes = [
         Episode(
             id=f"t#{n}",
@@ -62,7 +62,7 @@ def test_reward_that_does_not_define_solved_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trainer", "told"),
+    ("trainer", "message"),
     [
         ({"turn_structure": "tree"}, "turn_structure 'tree'"),
         ({"normalize": "group"}, "normalize 'group'"),
@@ -71,9 +71,9 @@ def test_reward_that_does_not_define_solved_is_refused() -> None:
     ],
 )
 def test_settings_without_meaning_for_a_likelihood_are_refused(
-    trainer: dict[str, Any], told: str, tiny_words: Path, tmp_path: Path
+    trainer: dict[str, Any], message: str, tiny_words: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(RecipeError, match=told):
+    with pytest.raises(RecipeError, match=message):
         check_recipe(make_game(tiny_words, tmp_path, **{"algorithm": "sft", **trainer}))
 
 
@@ -98,7 +98,7 @@ def test_warm_started_team_solves_more_and_can_be_trained_further(
     assert after.trainer.algorithm.use == "cross"
     asyncio.run(TrainingRun(after, tmp_path / "after").run())
     [row] = steps_of(tmp_path / "after")
-    assert row["solved"] > rows[0]["solved"] + 0.2, "it begins where the warm start ended"
+    assert row["solved"] > rows[0]["solved"] + 0.2, "training starts from the warm start"
 
 
 @pytest.mark.parametrize("when_solved", ["stop", "absorb"])

@@ -1,4 +1,4 @@
-"""Rules that judge further joint actions train a team, and report what that took."""
+"""Rules that score more joint actions train a team and report their measures."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def shipped(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "metric"),
     [
         ("cross", "credit/a/crossed"),
         ("removal", "credit/a/contribution"),
     ],
 )
 def test_rule_trains_a_team_and_reports_its_measures(
-    name: str, told: str, tiny_words: Path, tmp_path: Path
+    name: str, metric: str, tiny_words: Path, tmp_path: Path
 ) -> None:
     settings = shipped(name) if (TRAINERS / f"{name}.yaml").exists() else {"algorithm": name}
     settings |= {"group_size": 4, "tasks_per_step": 1, "steps": 3}
     asyncio.run(TrainingRun(make_game(tiny_words, tmp_path, **settings), tmp_path / "run").run())
     rows = steps_of(tmp_path / "run")
     assert len(rows) == 3
-    assert all(told in row for row in rows)
+    assert all(metric in row for row in rows)
     assert any(row["groups/dead"] < 1 for row in rows)
     assert any(row.get("joint_actions/scored", 0) > 0 for row in rows)
     for row in rows:

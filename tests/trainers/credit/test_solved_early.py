@@ -19,11 +19,11 @@ from collab.trainers.credit.shape import Shape
 points = st.floats(-10, 10, allow_nan=False)
 discounts = st.floats(0.1, 1.0)
 SOLVED = 4.0
-"""The reward of a solved task in these tests; no other turn earns as much."""
+"""Reward of a solved task in these tests; other turns earn less."""
 
 
 PLAIN = [name for name, rule in BUILT_IN.items() if not isinstance(rule, type)]
-"""The rules that are functions of one group."""
+"""Rules that are functions of one group."""
 
 
 def episode(
@@ -56,27 +56,29 @@ def group_of(
     when: WhenSolved = "absorb",
 ) -> Group:
     numbers = samples or range(len(rows))
-    made = [episode(r, horizon, sample=n, when=when) for n, r in zip(numbers, rows, strict=True)]
-    tree = tree_of(made, shape or Shape("chains", len(rows), horizon))
+    episodes = [
+        episode(r, horizon, sample=n, when=when) for n, r in zip(numbers, rows, strict=True)
+    ]
+    tree = tree_of(episodes, shape or Shape("chains", len(rows), horizon))
     rewards = {(g, t): {"a": rows[g][t], "b": 2 * rows[g][t]} for g, t in tree.nodes}
-    return make_group(made, ("a", "b"), rewards, tree, discount)
+    return make_group(episodes, ("a", "b"), rewards, tree, discount)
 
 
 @given(st.lists(points, max_size=4), points, st.integers(0, 3), discounts)
 def test_an_earlier_solve_never_earns_less(
     before: list[float], last: float, more: int, discount: float
 ) -> None:
-    """Whichever turn the solving answer comes at, none before it being worth more than it."""
+    """Solving earlier never earns less, as long as no earlier turn is worth more than solving."""
     horizon = len(before) + 1 + more
     before = [min(reward, last - 1) for reward in before]
     rows = [[*before[:turn], last] for turn in range(len(before) + 1)]
-    made = [episode(row, horizon, sample=n, solved=last) for n, row in enumerate(rows)]
-    earned = [found.joint_return or 0.0 for found in made]
+    episodes = [episode(row, horizon, sample=n, solved=last) for n, row in enumerate(rows)]
+    earned = [found.joint_return or 0.0 for found in episodes]
     assert all(a >= b - 1e-9 for a, b in pairwise(earned))
-    tree = tree_of(made, Shape("chains", len(made), horizon))
+    tree = tree_of(episodes, Shape("chains", len(episodes), horizon))
     rewards = {(g, t): {"a": rows[g][t]} for g, t in tree.nodes}
-    group = make_group(made, ("a",), rewards, tree, discount)
-    credit = [group.returns[g, 0]["a"] for g in range(len(made))]
+    group = make_group(episodes, ("a",), rewards, tree, discount)
+    credit = [group.returns[g, 0]["a"] for g in range(len(episodes))]
     assert all(a >= b - 1e-9 for a, b in pairwise(credit))
 
 
@@ -98,7 +100,7 @@ def test_return_counts_the_last_reward_for_unplayed_turns(
 
 
 def test_solving_at_once_is_worth_more_than_failing_twice() -> None:
-    """As the code reward has it: all tests 4.0 a turn, half of them 3.5, syntax alone 1.5."""
+    """Rewards per turn as in the code task: all tests 4.0, half 3.5, syntax alone 1.5."""
     group = group_of([SOLVED], [1.5, 1.5], [3.5, 3.5], [3.5, SOLVED], horizon=2)
     assert [group.returns[g, 0]["a"] for g in range(4)] == [8.0, 3.0, 7.0, 7.5]
 
@@ -114,8 +116,8 @@ def test_unplayed_turns_do_not_count_with_stop_and_in_old_records() -> None:
 
 def test_unsolved_end_and_isolated_later_turn_are_not_absorbing() -> None:
     assert episode([1.0], 3).rewards == (1.0,)
-    whole = episode([1.0, SOLVED], 2)
-    alone = whole.model_copy(update={"turns": whole.turns[1:]})
+    full = episode([1.0, SOLVED], 2)
+    alone = full.model_copy(update={"turns": full.turns[1:]})
     assert (alone.unplayed, alone.rewards) == (0, (4.0,))
 
 
@@ -180,15 +182,15 @@ def test_group_solved_at_once_has_weights_only_for_its_first_turn(name: str, how
 def test_the_gradient_of_both_turns_is_unbiased(
     samples: int, discount: float, first: float, second: float
 ) -> None:
-    """Leave-one-out over all groups that there can be, against the derivative of the return.
+    """Compare leave-one-out over all possible groups with the derivative of the return.
 
-    A team is right with a chance of its own at each turn, and earns 1 for what is wrong.
+    At each turn the team is right with a fixed chance; a wrong answer earns 1.
     """
     outcomes = {
         (SOLVED,): (first, {0: 1 - first}),
         (1.0, SOLVED): ((1 - first) * second, {0: -first, 1: 1 - second}),
         (1.0, 1.0): ((1 - first) * (1 - second), {0: -first, 1: -second}),
-    }  # by rewards: how likely they are, and the score of what was said at each turn
+    }  # by rewards: the probability, and each turn's derivative of the log-probability
     found = {0: 0.0, 1: 0.0}
     for rows in product(outcomes, repeat=samples):
         chance = prod(outcomes[row][0] for row in rows)
@@ -200,5 +202,5 @@ def test_the_gradient_of_both_turns_is_unbiased(
     gain = SOLVED * (1 + discount) - (1.0 + discount * later)
     wanted = first * (1 - first) * gain
     assert found[0] == pytest.approx(wanted)
-    # Credit at a turn is the return from it on, without the discount of reaching it.
+    # Credit at a turn is the return from that turn on, not discounted to the start.
     assert found[1] == pytest.approx((1 - first) * second * (1 - second) * (SOLVED - 1.0))

@@ -1,4 +1,4 @@
-"""The credit of a step: begun while others play, told in numbers, refused before any work."""
+"""Credit per step: computed while others play, measured, and checked before any work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROBLEM = Problem(address="t/1", public={})
 
 
 class Asking(Algorithm):
-    """Scores all pairs of two agents' answers; remembers what it was asked to do, and when."""
+    """Scores all pairs of two agents' answers and records the calls it gets."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -100,7 +100,7 @@ def test_group_is_scored_while_other_groups_are_sampled() -> None:
     async def step() -> None:
         credit = begin(algorithm, judged)
         credit.see(PROBLEM, EPISODES)
-        await asyncio.sleep(0.2)  # other groups are being sampled
+        await asyncio.sleep(0.2)  # time to sample other groups
         algorithm.done.append("sampled")
         found = await credit.credit([(PROBLEM, EPISODES)])
         assert found.measures["credit/a/share"] == 0.25
@@ -115,12 +115,12 @@ def test_group_is_scored_while_other_groups_are_sampled() -> None:
 
 
 def test_played_joint_actions_are_not_scored_again() -> None:
-    """Of nine pairs three were played; the rest are equal to those but for one."""
+    """Three of nine pairs were played; all but one of the others equal a played pair."""
     judged: list[Mapping[str, str]] = []
 
     async def step() -> None:
         found = await begin(Asking(), judged).credit([(PROBLEM, EPISODES)])
-        assert found.measures["joint_actions/waited"] > 0, "nothing hid it"
+        assert found.measures["joint_actions/waited"] > 0, "no sampling overlapped the scoring"
 
     asyncio.run(step())
     assert judged == [{"a": "xxx", "b": "yy"}]

@@ -1,4 +1,4 @@
-"""Rules that learn one reward of the team say where its agents earn different ones."""
+"""Rules that learn from one team reward name agents with different rewards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check(recipe: Recipe, name: str, **options: Any) -> None:
 
 
 def zero_sum_group() -> Group:
-    """What an agent wins the other one loses."""
+    """A group in which one agent wins what the other loses."""
     group = sample(paper_game(), 4, np.random.default_rng(0))
     first, second = group.agents
     rewards = {node: {first: r[first], second: -r[first]} for node, r in group.rewards.items()}

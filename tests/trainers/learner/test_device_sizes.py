@@ -1,4 +1,4 @@
-"""How much is learned from at once: by device, free memory and what a recipe says."""
+"""Sizes of learner batches, by device, free memory and recipe."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def test_checkpointing_is_enabled_if_few_tokens_fit() -> None:
     small, large = chosen(QWEN_7B, 10), chosen(QWEN_7B, 65)
     assert (small.gradient_checkpointing, large.gradient_checkpointing) == (True, False)
     assert small.micro_batch_tokens > 8192
-    kept = chosen(QWEN_7B, 10, gradient_checkpointing=False)
-    assert not kept.gradient_checkpointing
-    assert kept.micro_batch_tokens < small.micro_batch_tokens
+    plain = chosen(QWEN_7B, 10, gradient_checkpointing=False)
+    assert not plain.gradient_checkpointing
+    assert plain.micro_batch_tokens < small.micro_batch_tokens
 
 
 def test_sizes_stay_within_their_bounds() -> None:
@@ -72,9 +72,9 @@ def test_recipe_overrides_the_sizes() -> None:
 
 
 def test_requested_tokens_enable_checkpointing_if_needed() -> None:
-    asked = {"micro_batch_tokens": 16_384}
-    assert chosen(QWEN_1B5, 30, **asked).gradient_checkpointing
-    assert not chosen(QWEN_1B5, 80, **asked).gradient_checkpointing
+    options = {"micro_batch_tokens": 16_384}
+    assert chosen(QWEN_1B5, 30, **options).gradient_checkpointing
+    assert not chosen(QWEN_1B5, 80, **options).gradient_checkpointing
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -89,7 +89,7 @@ def test_learner_reserves_memory_for_the_optimizer_state(
     learner = TorchLearner(policies, recipe.trainer, total_steps=1)
     for policy in policies:
         sizes = [p.numel() for p in policy.parameters.values()]
-        narrow = 2 * max(sizes) if dtype == "bfloat16" else 0  # one is handed over after another
+        narrow = 2 * max(sizes) if dtype == "bfloat16" else 0
         assert learner.optimizers[policy.name].unallocated_bytes == 3 * 4 * sum(sizes) + narrow
     asyncio.run(policies.aclose())
 

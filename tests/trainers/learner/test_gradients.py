@@ -1,4 +1,4 @@
-"""Every adapter's gradient equals that of the objective, computed naively token by token."""
+"""Every adapter's gradient matches the objective computed naively, token by token."""
 
 from __future__ import annotations
 
@@ -102,11 +102,11 @@ def test_tokens_that_a_tool_wrote_carry_no_gradient(
 CALL = '<tool_call>{"name":"say"}</tool_call>'
 
 
-@pytest.mark.parametrize("chat", [CHAT, TOOL_CHAT], ids=["told in text", "template"])
+@pytest.mark.parametrize("chat", [CHAT, TOOL_CHAT], ids=["text", "template"])
 def test_result_of_a_called_tool_carries_no_gradient(
     chat: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Episodes as they are played: the model draws its calls, and the tool is run."""
+    """The model samples its own tool calls, and the tool runs."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tools.py").write_text("def say() -> str:\n    return 'left again'\n")
     model = save_tiny(tmp_path / "model", [*WORDS, CALL, "tool"], chat=chat)

@@ -1,4 +1,4 @@
-"""Where tasks are solved early, the gradient is that of the objective with absorbing states."""
+"""With early solves, the gradient matches the objective with absorbing states."""
 
 from __future__ import annotations
 

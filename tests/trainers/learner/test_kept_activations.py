@@ -1,4 +1,4 @@
-"""What layers keep for the backward pass is what the plan counts, here as a GPU would keep it."""
+"""The plan counts the activations that layers keep for the backward pass on a GPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LAYERS = 4
 
 
 class KeepsAsFlashAttentionDoes(torch.autograd.Function):
-    """Queries, keys, values and what was read; the numbers mean nothing."""
+    """Keeps the same tensors as flash attention; the values are meaningless."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -52,7 +52,7 @@ def fake_gpu_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def adapted_model(vocabulary: int, *, checkpointing: bool) -> Any:
-    """With the adapter `own`."""
+    """A small Qwen2 model with one LoRA adapter, named `own`."""
     sizes = {"hidden_size": 256, "intermediate_size": 1472, "num_hidden_layers": LAYERS}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 1, "vocab_size": vocabulary}
     config = Qwen2Config(**{**sizes, **heads})
@@ -67,7 +67,7 @@ def adapted_model(vocabulary: int, *, checkpointing: bool) -> Any:
 
 
 def group_of(prompt: int, response: int) -> list[PackedSequence]:
-    """The rows of eight responses to one prompt."""
+    """Pack eight responses to one prompt into rows."""
     samples = [
         Sample("a", tuple(range(prompt + 1)), (n, *[5] * (response - 1)), (), 1.0, 1.0, 1.0)
         for n in range(8)
@@ -89,18 +89,18 @@ def test_plan_counts_the_activations_that_layers_keep(
         hidden = states(base, group_of(prompt, response), CPU)
     tokens = logprobs._padded(prompt + 1 + 8 * (response - 1))
     assert hidden.shape[0] == 8 * response
-    angles = 2 * 2 * 64 * tokens  # of the positions, which all layers share
-    kept = held.now - hidden.nbytes - angles
+    angles = 2 * 2 * 64 * tokens  # position embeddings, shared by all layers
+    activations = held.now - hidden.nbytes - angles
     planned = kept_bytes(shape_of(base), tokens, checkpointing=checkpointing)
-    assert kept == pytest.approx(planned, rel=0.05)
+    assert activations == pytest.approx(planned, rel=0.05)
 
 
 @pytest.mark.parametrize(
     ("vocabulary", "checkpointing"), [(512, False), (512, True), (16_384, False)]
 )
 def test_plan_covers_a_micro_batch(vocabulary: int, checkpointing: bool) -> None:
-    """With many tokens to choose from at the logits, and else in the backward pass of a layer,
-    where a GPU holds gathered keys too."""
+    """The peak is at the logits for a large vocabulary, otherwise in a layer's backward pass, where
+    a GPU also holds gathered keys."""
     base, rows = adapted_model(vocabulary, checkpointing=checkpointing), group_of(64, 64)
     with one_adapter(base, "own"), tree_attention(base), Held(base.parameters()) as held:
         response_logprobs(base, rows, CPU, chunk=256).logprobs.sum().backward()

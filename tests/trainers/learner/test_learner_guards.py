@@ -1,4 +1,4 @@
-"""A learner changes what it is to change, and stops where its numbers cannot be right."""
+"""A learner changes only its parameters and stops when its numbers cannot be right."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from collab.trainers.training.check import check_recipe
 
 
 def samples_for(policies: Policies, agents: str = "ab", weight: float = 1.0) -> list[Sample]:
-    """Responses with the log-probs that the policies themselves give them."""
+    """Responses with the log-probs of the current policies."""
     from collab.trainers.learner.logprobs import response_logprobs
 
     found = []
@@ -35,8 +35,8 @@ def samples_for(policies: Policies, agents: str = "ab", weight: float = 1.0) -> 
         policy = policies.of(agent)
         plain = Sample(agent, (1, 2, 3), (4, 5), (0.0, 0.0), 1.0, weight=weight, scale=0.5)
         with policy.training() as model, torch.no_grad():
-            own = response_logprobs(model, [[plain]], policy.device).logprobs.tolist()
-        found.append(Sample(agent, (1, 2, 3), (4, 5), tuple(own), 1.0, weight=weight, scale=0.5))
+            values = response_logprobs(model, [[plain]], policy.device).logprobs.tolist()
+        found.append(Sample(agent, (1, 2, 3), (4, 5), tuple(values), 1.0, weight=weight, scale=0.5))
     return found
 
 
@@ -65,7 +65,7 @@ def test_responses_without_weight_are_not_computed(learner: TorchLearner) -> Non
 def test_gradient_checkpointing_raises_no_warning(
     tiny_words: Path, tmp_path: Path, policies: str
 ) -> None:
-    """Warnings are errors here; the first sampling asks how the model attends."""
+    """Warnings are errors in tests; the first sampling checks the attention type."""
     recipe = make_game(
         tiny_words, tmp_path, policies=policies, gradient_checkpointing=True, steps=1
     )
@@ -115,8 +115,8 @@ def test_frozen_parameters_stop_the_run(learner: TorchLearner) -> None:
 def test_slow_attention_is_warned_about_only_in_the_first_step(
     learner: TorchLearner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = "mask, not varlen: it needs a GPU, but the model is on cpu"
-    assert learner.about() == {"attention": {"a": told, "b": told}}
+    reason = "mask, not varlen: it needs a GPU, but the model is on cpu"
+    assert learner.about() == {"attention": {"a": reason, "b": reason}}
     monkeypatch.setattr("collab.trainers.learner.learner.slow_attention", lambda *_: ["slow"])
     samples = samples_for(learner.policies, "a")
     assert learner.learn(samples, 0, Event()).warnings == ["slow"]
@@ -132,7 +132,7 @@ def test_out_of_memory_error_names_the_settings(learner: TorchLearner) -> None:
 
 
 class Scarce:
-    """A device that has memory for so many tokens of a pass; it knows all that were tried."""
+    """A device that runs out of memory above `holds` tokens per pass; records all attempts."""
 
     def __init__(self, learner: TorchLearner, monkeypatch: pytest.MonkeyPatch, holds: int) -> None:
         self.tried: list[int] = []
@@ -144,7 +144,7 @@ class Scarce:
             return scored(policy, model, batch)
 
         def fails(policy: Policy, found: Any) -> None:
-            backward(policy, found)  # gradients are there already
+            backward(policy, found)  # the gradients exist before the error
             if self.tried[-1] > holds:
                 raise torch.OutOfMemoryError("CUDA out of memory")
 
@@ -153,7 +153,7 @@ class Scarce:
 
 
 def several_samples() -> list[Sample]:
-    """Responses of one agent to several prompts, with weights that differ."""
+    """Responses of one agent to several prompts, with different weights."""
     return [
         Sample("a", (1, 2, 3, *range(n)), (4, 5), (), 1.0, weight=0.5 + n, scale=0.5)
         for n in range(1, 9)

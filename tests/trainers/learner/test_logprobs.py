@@ -24,7 +24,7 @@ SAMPLES = [
     Sample("a", (1, 2), (9, 8, 7), (0.0,) * 3, temperature=1.0, weight=1.0, scale=1.0, top_k=40),
 ]
 WEIGHTS = torch.arange(1.0, 8.0, dtype=torch.float64)
-"""Of the response tokens, so that no gradient can stand for another's."""
+"""A different weight per response token, so mixed-up gradients are noticed."""
 
 
 @pytest.mark.parametrize("learns", ["all", "body"])
@@ -40,11 +40,11 @@ def test_chunked_gradient_matches_the_full_one(learns: str, tokens: int) -> None
         torch.cat([g.flatten() for g in torch.autograd.grad((WEIGHTS * x).sum(), learned)])
         for x in (ours, theirs)
     )
-    assert (found - exact).norm() <= 1e-6 * exact.norm()  # Llama takes its norms in float32 always
+    assert (found - exact).norm() <= 1e-6 * exact.norm()  # Llama always computes norms in float32
 
 
 def naive(model: Any) -> Tensor:
-    """Token by token, [tokens]."""
+    """Compute log-probs token by token."""
     found = []
     for sample in SAMPLES:
         for place, token in enumerate(sample.token_ids):
@@ -61,29 +61,29 @@ def naive(model: Any) -> Tensor:
 
 def test_logits_of_a_frozen_head_are_computed_once() -> None:
     model = tiny("llama")
-    made = []
-    model.lm_head.register_forward_hook(lambda *_: made.append(1))
+    calls = []
+    model.lm_head.register_forward_hook(lambda *_: calls.append(1))
     for frozen, times in ((True, 1), (False, 2)):
         model.lm_head.requires_grad_(not frozen)
-        made.clear()
+        calls.clear()
         response_logprobs(model, [[s] for s in SAMPLES], CPU, chunk=2).logprobs.sum().backward()
-        assert len(made) == 4 * times  # seven tokens, by two
+        assert len(calls) == 4 * times  # seven tokens in chunks of two
 
 
 @pytest.mark.parametrize("learns", ["all", "body"])
 @pytest.mark.parametrize("way", [{}, {"temperature": 0.7}, {"top_p": 0.9}, {"top_k": 9}])
 def test_plan_covers_the_logits_of_a_chunk(way: dict[str, Any], learns: str) -> None:
-    """As a GPU would, where no number is looked at."""
+    """Measured like on a GPU, where no value is read on the host."""
     vocabulary, tokens = 4096, 1024
     model = tiny("llama")
     model.config.vocab_size = vocabulary
     model.lm_head = torch.nn.Linear(32, vocabulary, bias=False).requires_grad_(learns == "all")
     hidden = torch.randn(tokens, 32, requires_grad=True)
     settings: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": vocabulary}
-    drawn = [SamplingSettings(**{**settings, **way})] * tokens
+    per_token = [SamplingSettings(**{**settings, **way})] * tokens
     with pytest.MonkeyPatch.context() as patch, Held([*model.parameters(), hidden]) as held:
         patch.setattr(logprobs, "_reads_are_free", lambda _: False)
-        scored = logprobs._chunked(model, hidden, torch.arange(tokens), drawn, tokens)
+        scored = logprobs._chunked(model, hidden, torch.arange(tokens), per_token, tokens)
         scored.logprobs.sum().backward()
     planned = logit_bytes(dimensions_of(model.config, model.dtype), tokens)
     assert 0.9 * planned < held.most < 1.02 * planned

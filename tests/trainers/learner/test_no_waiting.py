@@ -1,7 +1,7 @@
-"""Learning asks a device for numbers once a micro-batch: a tensor of `meta` has none to give.
+"""Learning reads values from the device only once per micro-batch.
 
-What is computed there is what a GPU is asked for; any look at a number, such as `float()`, `any()`
-in an `if`, `nonzero` or `tolist`, is an error of torch.
+Tensors on `meta` have no values: torch raises an error on `float()`, `nonzero`, `tolist` or `any()`
+in an `if`.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ LOSSES: dict[str, dict[str, Any]] = {
 
 
 def group(ways: list[dict[str, Any]]) -> list[Sample]:
-    made = {"temperature": 1.0, "weight": 1.0, "scale": 1.0}
+    fields = {"temperature": 1.0, "weight": 1.0, "scale": 1.0}
     return [
-        Sample("a", (1, 2, 3), (4, n, 6, 7), (0.0,) * 4, **{**made, **way})
+        Sample("a", (1, 2, 3), (4, n, 6, 7), (0.0,) * 4, **{**fields, **way})
         for n, way in enumerate(ways)
     ]
 
 
 def learn(samples: list[Sample], shared: bool, **options: Any) -> Tally:
-    """A micro-batch, up to where its numbers come to the host."""
+    """Compute a micro-batch up to the point where its values go to the host."""
     spec = TrainerSpec.model_validate({"steps": 1, **options})
     model = tiny("llama").to(META)
     model.lm_head.requires_grad_(False)
@@ -98,15 +98,23 @@ def test_metrics_of_a_micro_batch_are_transferred_at_once(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("top_k", [3, 50])
 def test_nucleus_with_a_known_width_gives_the_same_distribution(top_k: int) -> None:
-    """On a GPU the width comes from the settings, on a CPU from the numbers."""
+    """On a GPU the width comes from the settings, on a CPU from the values."""
     torch.manual_seed(1)
     hidden, targets = torch.randn(6, 32), torch.randint(50, (6,))
-    drawn = [SamplingSettings(1.0, top_p, top_k) for top_p in (0.2, 0.5, 0.9, 0.95, 0.99, 1.0)]
-    model, settings = tiny("llama"), torch.tensor(drawn)
-    found, _ = score(model, hidden, targets, settings, drawn)
+    sampling_settings = [
+        SamplingSettings(1.0, top_p, top_k) for top_p in (0.2, 0.5, 0.9, 0.95, 0.99, 1.0)
+    ]
+    model, settings = tiny("llama"), torch.tensor(sampling_settings)
+    found, _ = score(model, hidden, targets, settings, sampling_settings)
     probabilities = model.lm_head(hidden).softmax(dim=-1)
     weights, index = nucleus(probabilities, settings[:, 1], settings[:, 2], width=top_k)
-    kept = torch.zeros_like(probabilities).scatter(1, index, weights)
-    kept = kept.scatter(1, targets[:, None], probabilities.gather(1, targets[:, None]))
-    exact = (kept / kept.sum(dim=1, keepdim=True)).gather(1, targets[:, None])[:, 0].log()
+    nucleus_probabilities = torch.zeros_like(probabilities).scatter(1, index, weights)
+    nucleus_probabilities = nucleus_probabilities.scatter(
+        1, targets[:, None], probabilities.gather(1, targets[:, None])
+    )
+    exact = (
+        (nucleus_probabilities / nucleus_probabilities.sum(dim=1, keepdim=True))
+        .gather(1, targets[:, None])[:, 0]
+        .log()
+    )
     torch.testing.assert_close(found, exact)

@@ -1,4 +1,4 @@
-"""AdamW on masters, clipping, and the learning rate's course."""
+"""AdamW on float32 masters, gradient clipping, and the learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def test_restored_optimizer_continues_bit_by_bit(dtype: torch.dtype) -> None:
             optimizer.step(1e-3, None)
 
     first = parameter(dtype)
-    whole = Optimizer([first], weight_decay=0.01)
-    steps(whole, first, 3)
+    uninterrupted = Optimizer([first], weight_decay=0.01)
+    steps(uninterrupted, first, 3)
     second = nn.Parameter(first.detach().clone())
-    parted = Optimizer([second], weight_decay=0.01)
-    parted.restore(whole.state())
-    steps(whole, first, 3)
-    steps(parted, second, 3)
+    resumed = Optimizer([second], weight_decay=0.01)
+    resumed.restore(uninterrupted.state())
+    steps(uninterrupted, first, 3)
+    steps(resumed, second, 3)
     assert torch.equal(first, second)
 
 
@@ -94,19 +94,21 @@ def test_default_learning_rate_depends_on_the_policies() -> None:
 
 def test_float32_checkpoint_can_be_resumed_in_bfloat16() -> None:
     wide, narrow = parameter(torch.float32), parameter(torch.bfloat16)
-    whole, parted = (Optimizer([one], weight_decay=0.0) for one in (wide, narrow))
+    wide_optimizer, narrow_optimizer = (
+        Optimizer([one], weight_decay=0.0) for one in (wide, narrow)
+    )
     wide.grad = torch.ones_like(wide)
-    whole.step(0.1, None)
+    wide_optimizer.step(0.1, None)
     with torch.no_grad():
         narrow.copy_(wide)
-    parted.restore(whole.state())
+    narrow_optimizer.restore(wide_optimizer.state())
     assert torch.equal(narrow, wide.bfloat16())
 
 
 def test_gradients_of_many_small_passes_add_up_in_float32() -> None:
     narrow = parameter(torch.bfloat16)
     optimizer = Optimizer([narrow], weight_decay=0.0)
-    for _ in range(1000):  # in bfloat16 a sum of ones stops at 256
+    for _ in range(1000):  # a bfloat16 sum of ones stops at 256
         narrow.sum().backward()
     assert narrow.grad is None
     assert optimizer.step(1e-3, None) == pytest.approx(2000.0)
@@ -116,7 +118,7 @@ def test_gradients_of_many_small_passes_add_up_in_float32() -> None:
 def test_learner_accumulates_bfloat16_gradients_in_float32(
     tiny_words: Path, tmp_path: Path
 ) -> None:
-    """One response a micro-batch, against all in one."""
+    """Compare one response per micro-batch with all in one batch."""
 
     def gradients(budget: int) -> torch.Tensor:
         game = make_game(tiny_words, tmp_path, policies="full", micro_batch_tokens=budget)
@@ -141,9 +143,9 @@ def test_learner_accumulates_bfloat16_gradients_in_float32(
         asyncio.run(policies.aclose())
         return torch.cat(found)
 
-    whole, parted = gradients(100_000), gradients(1)
-    assert whole.dtype == torch.float32
-    assert (whole - parted).norm() < 0.03 * whole.norm()
+    together, apart = gradients(100_000), gradients(1)
+    assert together.dtype == torch.float32
+    assert (together - apart).norm() < 0.03 * together.norm()
 
 
 def test_discarded_gradients_are_not_applied() -> None:

@@ -1,4 +1,4 @@
-"""Responses that share their beginnings learn as they would in rows of their own."""
+"""Responses with shared prefixes learn the same as in separate rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sample(prompt: tuple[int, ...], response: tuple[int, ...], temperature: floa
 
 
 def samples() -> list[Sample]:
-    """Two prompts, a later turn, responses that begin alike, one of a single token, twins."""
+    """Two prompts, a later turn, shared prefixes, a single token, and duplicates."""
     first, second = (1, 2, 3, 4), (1, 2, 9)
     return [
         sample(first, (5, 6, 7), 0.5),
@@ -95,13 +95,13 @@ def test_shared_rows_give_the_same_log_probs_and_gradients(
         with tree_attention(model):
             gradients = torch.autograd.grad((weights * logprobs).sum(), list(model.parameters()))
         found.append(torch.cat([logprobs, *(g.flatten() for g in gradients)]))
-    together, apart = found  # Llama takes its norms in float32 always
+    together, apart = found  # Llama always computes norms in float32
     assert (together - apart).norm() <= 1e-6 * apart.norm()
 
 
 @pytest.mark.parametrize("std", [0, 20])
 def test_shared_bfloat16_rows_give_accurate_gradients(std: float) -> None:
-    """Qwen2.5's keys have biases that bring scores to hundreds, where bfloat16 counts in units."""
+    """Qwen2.5's key biases push scores to hundreds, where bfloat16 resolves only whole numbers."""
     model = tiny("qwen2", use_sliding_window=False).to(torch.bfloat16)
     for layer in model.model.layers:
         for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj):
@@ -138,8 +138,8 @@ def test_row_order_matches_the_sample_order() -> None:
         ("mistral", {"sliding_window": 8}, False),
         ("qwen2", {"use_sliding_window": True, "max_window_layers": 1}, False),
         ("gemma3_text", {"head_dim": 8, "sliding_window": 8}, False),
-        ("mamba", {}, False),  # states run on
-        ("bloom", {"n_layer": 2, "n_head": 4}, False),  # positions are counted from the mask
+        ("mamba", {}, False),  # state carries over between rows
+        ("bloom", {"n_layer": 2, "n_head": 4}, False),  # derives positions from the mask
     ],
 )
 def test_rows_are_shared_where_attention_allows_it(
@@ -181,9 +181,9 @@ def test_probe_detects_one_layer_with_other_attention() -> None:
     model = tiny("llama", num_hidden_layers=4)
     assert supports_prefix_tree(model, CPU)
     model = tiny("llama", num_hidden_layers=4)
-    own = copy.deepcopy(model.config)
-    own._attn_implementation = "sdpa"
-    model.model.layers[1].self_attn.config = own
+    other_config = copy.deepcopy(model.config)
+    other_config._attn_implementation = "sdpa"
+    model.model.layers[1].self_attn.config = other_config
     assert not supports_prefix_tree(model, CPU)
 
 

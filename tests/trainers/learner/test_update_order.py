@@ -1,4 +1,4 @@
-"""Agents that learn one at a time."""
+"""Agents that learn one after another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from collab.trainers.learner.policy import Policy
 
 
 def fake_policy(agent: str) -> Policy:
-    """The name and the agent of a policy, where no model is asked."""
+    """A policy with only a name and an agent."""
     return SimpleNamespace(name=agent, agents=(agent,))  # type: ignore[return-value]
 
 

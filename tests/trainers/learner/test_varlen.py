@@ -1,6 +1,6 @@
-"""Attention over lengths that differ gives what masks give, in float64 and by any kernel.
+"""Attention over variable lengths matches masked attention, in float64 and for every kernel.
 
-The kernel of a GPU is not here: one by the formula stands for it, behind the same plan.
+The GPU kernel is not available here; a formula replaces it behind the same plan.
 """
 
 from __future__ import annotations
@@ -74,19 +74,21 @@ def test_varlen_matches_masks_in_outputs_and_gradients(
     trees = trees_of(layout)
     width = max(len(tree.tokens) for tree in trees)
     torch.manual_seed(0)
-    asked, held = heads
-    shapes = [(len(trees), n, width, 8) for n in (asked, held, held)]
-    given = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    query_heads, key_heads = heads
+    shapes = [(len(trees), n, width, 8) for n in (query_heads, key_heads, key_heads)]
+    inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
     real = torch.tensor([[n < len(tree.tokens) for n in range(width)] for tree in trees])
-    weights = torch.randn(len(trees), width, asked, 8, dtype=torch.float64) * real[..., None, None]
+    weights = (
+        torch.randn(len(trees), width, query_heads, 8, dtype=torch.float64) * real[..., None, None]
+    )
     found = []
     plan = branch_plan(trees, width)
     kernels = (varlen_by_hand, varlen_of_torch_2_11)
     ways: list[Branches] = [VarlenAttention(plan, CPU, kernel) for kernel in kernels]
     for way in [TreeAttention(trees, width, CPU), *ways]:
-        read = way.attend(*given, scaling=None, dropout=0.0)
+        read = way.attend(*inputs, scaling=None, dropout=0.0)
         found.append(
-            (read * real[..., None, None], *torch.autograd.grad((read * weights).sum(), given))
+            (read * real[..., None, None], *torch.autograd.grad((read * weights).sum(), inputs))
         )
     for exact, *others in zip(*found, strict=True):
         for ours in others:
@@ -117,11 +119,11 @@ def test_varlen_trains_a_model_like_masks(
     by_mask = logprobs_and_gradients(model)
     monkeypatch.setattr(logprobs, "varlen_kernel", lambda *_: varlen_by_hand)
     used: list[int] = []
-    kept = VarlenAttention.attend
+    original = VarlenAttention.attend
 
-    def watched(way: VarlenAttention, *given: Tensor, **options: Any) -> Tensor:
+    def watched(way: VarlenAttention, *arguments: Tensor, **options: Any) -> Tensor:
         used.append(1)
-        return kept(way, *given, **options)
+        return original(way, *arguments, **options)
 
     monkeypatch.setattr(VarlenAttention, "attend", watched)
     by_hand = logprobs_and_gradients(model)
@@ -139,17 +141,17 @@ def logprobs_and_gradients(model: Any) -> Tensor:
 
 
 class Keeps(torch.autograd.Function):
-    """Keeps keys and values from the `first` one on; the numbers mean nothing."""
+    """Keeps keys and values from `first` on; the values are meaningless."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, first: int, told: Any) -> Any:  # noqa: PLR0917
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, first: int, saved: Any) -> Any:  # noqa: PLR0917
         ctx.save_for_backward(key[first:], value[first:])
-        ctx.shape, ctx.told = key.shape, told
+        ctx.shape, ctx.saved_list = key.shape, saved
         return query.clone()
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Any, ...]:
-        ctx.told.extend(ctx.saved_tensors)
+        ctx.saved_list.extend(ctx.saved_tensors)
         return upstream, torch.zeros(ctx.shape), torch.zeros(ctx.shape), None, None
 
 
@@ -161,23 +163,23 @@ def test_kernel_keeps_its_tensors_and_a_shared_prompt_only_once(
     prompt, branches = 200, 8
     (tree,) = trees_of([[[*range(prompt), prompt + n] for n in range(branches)]])
     plan = branch_plan([tree], len(tree.tokens))
-    told: list[Tensor] = []
-    asked = [torch.randn(1, n, len(tree.tokens), 8, requires_grad=True) for n in (4, 2, 2)]
+    saved: list[Tensor] = []
+    inputs = [torch.randn(1, n, len(tree.tokens), 8, requires_grad=True) for n in (4, 2, 2)]
 
     def kernel(query: Tensor, key: Tensor, value: Tensor, *_: Any, **options: Any) -> Any:
         assert ("enable_gqa" in options) == grouped
-        return Keeps.apply(query, key, value, first, told)  # type: ignore[no-untyped-call]
+        return Keeps.apply(query, key, value, first, saved)  # type: ignore[no-untyped-call]
 
     monkeypatch.setattr(varlen, "takes_groups", lambda _: grouped)
-    with Held(asked) as held:
-        read = VarlenAttention(plan, CPU, kernel).attend(*asked, scaling=None, dropout=0.0)
+    with Held(inputs) as held:
+        read = VarlenAttention(plan, CPU, kernel).attend(*inputs, scaling=None, dropout=0.0)
     times = 1 if grouped else 2
     gathered = 2 * len(plan.keys) * 2 * times * 8 * 4
-    assert (held.now > gathered) == (first > 0)  # parts of them are kept as they are
+    assert (held.now > gathered) == (first > 0)  # views of the inputs are kept
     read.sum().backward()
-    for kept, source in zip(told, asked[1:], strict=True):
+    for tensor, source in zip(saved, inputs[1:], strict=True):
         expected = source[0].transpose(0, 1)[plan.keys].repeat_interleave(times, dim=1)
-        assert torch.equal(kept, expected[first:])
+        assert torch.equal(tensor, expected[first:])
 
 
 def test_cpu_uses_masks() -> None:

@@ -1,4 +1,4 @@
-"""A team is fine-tuned on episodes that were played before, by itself or by another model."""
+"""Fine-tune a team on recorded episodes, its own or another model's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from collab.trainers.training.recorded import RecordedStepper, chosen
 
 @pytest.fixture(scope="module")
 def recorded_run(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run whose team solved some of its tasks."""
+    """A finished run whose team solved some of its tasks."""
     folder = tmp_path_factory.mktemp("before")
     recipe = make_solvable(tiny_words, folder, steps=4, group_size=10, learning_rate=1e-6)
     asyncio.run(TrainingRun(recipe, folder / "run").run())
@@ -45,8 +45,8 @@ def solved_in(run: Path) -> list[Episode]:
 
 
 def sft_recipe(model: Path, folder: Path, episodes: Path, **trainer: Any) -> Recipe:
-    given = {"steps": 3, "algorithm": "sft", "checkpoint_every": 1, **trainer}
-    return make_solvable(model, folder, episodes=str(episodes), **given)
+    settings = {"steps": 3, "algorithm": "sft", "checkpoint_every": 1, **trainer}
+    return make_solvable(model, folder, episodes=str(episodes), **settings)
 
 
 def changed(recipe: Recipe, agent: str, **settings: Any) -> Recipe:
@@ -57,7 +57,7 @@ def changed(recipe: Recipe, agent: str, **settings: Any) -> Recipe:
 
 @contextmanager
 def open_stepper(recipe: Recipe) -> Iterator[tuple[Policies, RecordedStepper]]:
-    """The policies of a recipe, in float64, and what teaches them."""
+    """Open a recipe's policies in float64 and its stepper for recorded episodes."""
     spec = check_recipe(recipe)
     policies = open_policies(recipe, spec)
     policies.by_name["a"].engine.module.double()
@@ -103,17 +103,17 @@ def test_gradient_matches_the_likelihood(
                 loss = torch.zeros((), dtype=torch.float64)
                 batch = stepper._tasks.batch(0)
                 for problem in batch:
-                    own = [e for e in solved_in(recorded_run) if e.task == problem.address][:2]
-                    for episode in own:
+                    episodes = [e for e in solved_in(recorded_run) if e.task == problem.address][:2]
+                    for episode in episodes:
                         for decision in episode.decisions(agent):
                             found = naive.token_logprobs(
                                 model, decision.action, recipe.sampling_of(agent)
                             )
-                            loss = loss - sum(found, torch.zeros(())) / len(own) / len(batch)
+                            loss = loss - sum(found, torch.zeros(())) / len(episodes) / len(batch)
                 plain = torch.autograd.grad(loss, list(policy.parameters.values()))
-            whole = torch.cat([g.flatten() for g in plain])
-            assert whole.norm() > 1e-3
-            assert (ours - whole).norm() <= 1e-5 * whole.norm()
+            expected = torch.cat([g.flatten() for g in plain])
+            assert expected.norm() > 1e-3
+            assert (ours - expected).norm() <= 1e-5 * expected.norm()
 
 
 def test_solved_answers_become_likelier_without_playing_episodes(
@@ -177,7 +177,7 @@ def test_other_tokenizer_encodes_the_recorded_text(recorded_run: Path, tmp_path:
 
 
 def test_prefix_is_not_learned(recorded_run: Path, tiny_words: Path, tmp_path: Path) -> None:
-    """The recorded agent was free to say `left` first; ours is made to."""
+    """The recorded agent chose `left` freely; here it is the fixed prefix."""
     lines = [
         episode.model_dump_json()
         for episode in solved_in(recorded_run)
@@ -219,13 +219,13 @@ def test_given_answer_is_not_learned(recorded_run: Path, tiny_words: Path, tmp_p
 
 def test_episodes_beyond_the_group_size_are_used_in_turn() -> None:
     episodes = [Episode(id=str(n), task="t", team="t") for n in range(5)]
-    seen = [[e.id for e in chosen(episodes, 2, visit)] for visit in range(3)]
-    assert seen == [["0", "1"], ["2", "3"], ["4", "0"]]
+    ids = [[e.id for e in chosen(episodes, 2, visit)] for visit in range(3)]
+    assert ids == [["0", "1"], ["2", "3"], ["4", "0"]]
     assert chosen(episodes, 8, 3) == episodes
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         (
             {"algorithm": "marloo", "steps": 1},
@@ -235,8 +235,8 @@ def test_episodes_beyond_the_group_size_are_used_in_turn() -> None:
         ({"importance_cap": 2.0}, "so a correction for the sampler has no effect"),
     ],
 )
-def test_settings_for_played_episodes_are_refused(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_settings_for_played_episodes_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         TrainerSpec.model_validate({"algorithm": "sft", "episodes": "runs/first", **settings})
 
 

@@ -1,4 +1,4 @@
-"""What `--dry-run --card` says of a GPU that need not be here."""
+"""`--dry-run --card` for a GPU that is not in this machine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_plan_reports_what_does_not_fit(tiny_words: Path, tmp_path: Path) -> Non
 
 
 def with_vllm_sampler(game: Recipe, **options: Any) -> Recipe:
-    """A training whose episodes are played by vLLM on the same GPU."""
+    """Training whose episodes vLLM samples on the same GPU."""
     model = VLLMModel(name=game.model.name, **options)
     return game.model_copy(update={"model": model})
 
@@ -88,7 +88,7 @@ def test_plan_counts_the_memory_of_vllm(game: Recipe) -> None:
     data["team"]["agents"]["b"]["model"] = {**data["model"], "context": 64}
     assert make_plan(Recipe.model_validate(data), gpu).memory["vllm"] == gpu.memory // 2
     small = make_plan(with_vllm_sampler(game, memory_share=0.99), gpu)
-    assert small.memory["activations"] == 0, "what samples asleep takes turns with learning"
+    assert small.memory["activations"] == 0, "sampling with sleep does not overlap learning"
     assert small.memory["vllm"] == int(0.99 * gpu.memory)
     assert make_plan(game, gpu).memory["vllm"] == 0
     servers = with_vllm_sampler(game, servers=("http://gpu:8000",))
@@ -96,7 +96,7 @@ def test_plan_counts_the_memory_of_vllm(game: Recipe) -> None:
 
 
 def test_chosen_micro_batch_keeps_the_reserve(tiny_words: Path, tmp_path: Path) -> None:
-    """For a model that fills a GPU the chosen micro-batch still leaves the reserve."""
+    """The micro-batch leaves the reserve free even if the model fills the GPU."""
     from collab.trainers.training.plan.memory import Lengths
 
     recipe = make_game(tiny_words, tmp_path)

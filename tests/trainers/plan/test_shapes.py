@@ -1,4 +1,4 @@
-"""A plan counts from the header of a model's file what torch counts of the model as built."""
+"""The plan's parameter counts from file headers match torch's for the built model."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 def save(folder: Path, changes: dict[str, Any]) -> Path:
-    """A tiny Llama whose configuration was changed before it was built."""
+    """Save a tiny Llama with a changed configuration."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     save_tiny(folder, WORDS, hidden=64)
     if changes:
-        told = json.loads((folder / "config.json").read_text())
-        config = LlamaConfig(**{**told, "head_dim": None, **changes})
+        config_data = json.loads((folder / "config.json").read_text())
+        config = LlamaConfig(**{**config_data, "head_dim": None, **changes})
         LlamaForCausalLM(config).save_pretrained(folder, max_shard_size="60KB")
-        whole, index = folder / sizes.FILE, folder / sizes.INDEX
+        single, index = folder / sizes.FILE, folder / sizes.INDEX
         if index.is_file():
-            whole.unlink(missing_ok=True)
+            single.unlink(missing_ok=True)
     return folder
 
 
@@ -85,7 +85,7 @@ def test_unknown_files_are_left_to_transformers(tmp_path: Path) -> None:
 
 
 def test_unused_nvidia_driver_may_have_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine that was just started, where NVIDIA's node is not in /dev yet."""
+    """On a freshly started machine, NVIDIA's device node is not in /dev yet."""
     there = {Path("/proc/driver/nvidia/version")}
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(Path, "exists", lambda path: path in there)

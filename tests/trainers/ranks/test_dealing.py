@@ -1,4 +1,4 @@
-"""Dealing micro-batches out to ranks, and adding their gradients exactly."""
+"""Distribute micro-batches over ranks and sum their gradients exactly."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def gradients(n: int) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
 
 
 def summed_exactly(order: list[int], world: int) -> list[torch.Tensor | None]:
-    """What rank 0 has after micro-batches in this order were dealt to ranks in turn."""
+    """Return rank 0's gradients after micro-batches in this order are dealt out in turn."""
     held = [[torch.zeros(4, 3), torch.zeros(2), torch.zeros(1)] for _ in range(world)]
     flats: list[torch.Tensor] = []
     sums = [ExactSum(parameters, flats.append, len(order)) for parameters in held]

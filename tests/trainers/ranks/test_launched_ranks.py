@@ -1,4 +1,4 @@
-"""Ranks that the command starts by torchrun itself: one is killed, or all are interrupted."""
+"""Ranks started by `collab train --ranks`: a killed rank, and an interrupt."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from collab.recipe.schema import dump_recipe
 pytestmark = pytest.mark.ranks
 
 SECONDS = 150
-"""In which a run has to be there and be done with."""
+"""Time limit of a run."""
 
 
 @contextmanager
 def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """`collab train` in two ranks, after its second step."""
+    """Run `collab train` on two ranks up to its second step."""
     command = [sys.executable, "-m", "collab", "train", "r.yaml", "--out", "run", "--json"]
     with subprocess.Popen(
         [*command, "--ranks", "2"],
@@ -37,8 +37,8 @@ def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
         text=True,
     ) as process:
         assert process.stdout
-        late = Timer(SECONDS, process.kill)
-        late.start()
+        timer = Timer(SECONDS, process.kill)
+        timer.start()
         try:
             for line in process.stdout:
                 event = json.loads(line)
@@ -46,7 +46,7 @@ def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
                     break
             yield process
         finally:
-            late.cancel()
+            timer.cancel()
             process.kill()
 
 
@@ -67,11 +67,11 @@ def test_a_killed_rank_is_named(folder: Path) -> None:
         rank_1(process).send_signal(signal.SIGKILL)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    told = "error: rank 1 ended: signal 9; its log is run/logs/rank-1.log; continue with:"
-    assert f"{told} collab train --resume run" in errors
+    message = "error: rank 1 ended: signal 9; its log is run/logs/rank-1.log; continue with:"
+    assert f"{message} collab train --resume run" in errors
     assert "Traceback" not in errors
     status = json.loads((folder / "run/run.json").read_text())["status"]
-    assert status in ("interrupted", "failed")  # as rank 0 was ended, or lost the other first
+    assert status in ("interrupted", "failed")  # rank 0 was ended, or lost rank 1 first
 
 
 def test_an_interruption_ends_all_ranks(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""A rank that is waited for in vain is told with the setting that says for how long."""
+"""Timeouts of ranks name the setting that limits the wait."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collab.trainers.ranks.group import RankLost, _losing
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "message"),
     [
         ("limit", "did not respond within 0 s (trainer.ranks.limit); "),
         ("play_limit", "did not respond within 0 s (trainer.ranks.play_limit); "),
         ("", "did not respond within 0 s; "),
     ],
 )
-def test_timeout_names_the_setting(setting: str, told: str) -> None:
+def test_timeout_names_the_setting(setting: str, message: str) -> None:
     with pytest.raises(RankLost) as lost, _losing("rank 1", 0.0, setting):
         raise RuntimeError("gloo timed out")
-    assert f"rank 1 {told}" in str(lost.value)
+    assert f"rank 1 {message}" in str(lost.value)

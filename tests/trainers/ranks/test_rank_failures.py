@@ -1,4 +1,4 @@
-"""What fails on one rank ends all of them, by its name, and the run goes on from its checkpoint."""
+"""A failure on one rank ends all ranks, names it, and the run resumes from its checkpoint."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SIGNALS = {"kill": -9, "interrupt": -2}
 def uninterrupted_state(
     warm_ranks: WarmRanks, tiny_words: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
-    """The state of a run in which nothing fails."""
+    """The final state of a run without failures."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "r.yaml").write_text(dump_recipe(make_game(tiny_words, folder, **OPTIONS)))
     assert warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run").statuses == [0, 0]
@@ -63,7 +63,7 @@ def resume_and_compare(
 def test_failure_is_reported_with_its_rank(
     warm_ranks: WarmRanks, folder: Path, uninterrupted_state: dict[str, Any], fault: str, world: int
 ) -> None:
-    """`world` ranks go on with the run."""
+    """Resume the run with `world` ranks."""
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", fault=fault)
     assert ended.statuses[0] == 1, ended.stderr
     assert re.search(TOLD[fault], ended.stderr), ended.stderr
@@ -82,22 +82,25 @@ def test_lost_rank_ends_the_others(
     assert ended.statuses[1] == SIGNALS[fault]
     assert ended.seconds < 60
     about = json.loads((folder / "run/run.json").read_text())
-    assert about["status"] in ("interrupted", "failed")  # as it lost the other, or was ended first
+    assert about["status"] in (
+        "interrupted",
+        "failed",
+    )  # it lost the other rank, or was ended first
     resume_and_compare(warm_ranks, folder, world, uninterrupted_state)
 
 
 def test_nan_loss_on_one_rank_skips_the_policy_on_all(warm_ranks: WarmRanks, folder: Path) -> None:
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", fault="nan")
     assert ended.statuses == [0, 0], ended.stderr
-    told = (folder / "stdout-0").read_text()
-    assert "rank 1: the loss of policy 'a' is nan, so collab skipped its update" in told
+    output = (folder / "stdout-0").read_text()
+    assert "rank 1: the loss of policy 'a' is nan, so collab skipped its update" in output
 
 
 def test_unavailable_model_is_reported_once(warm_ranks: WarmRanks, folder: Path) -> None:
     arguments = ("--set", "model.device=cuda:7")
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--out", "run", *arguments)
     assert ended.statuses[0] == 1
-    assert ended.statuses[1] in (0, -signal.SIGTERM)  # as it ended first, or was ended
+    assert ended.statuses[1] in (0, -signal.SIGTERM)  # it ended first, or was ended
     assert ended.stderr.count("device 'cuda:7' does not exist") == 1
     assert (folder / "stderr-1").read_text() == ""
     assert not (folder / "run").exists()

@@ -1,4 +1,4 @@
-"""What is refused before a vLLM server is started on each rank."""
+"""Recipes that are refused before a vLLM server starts on each rank."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ URL = "http://127.0.0.1:8000"
 
 
 class Ranks:
-    """Two ranks, of which one is here, on these machines."""
+    """Two ranks on the given hosts; one of them is this process."""
 
     rank, world = 0, 2
 
@@ -36,7 +36,7 @@ class Ranks:
 
 @pytest.fixture
 def no_server_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No server is started while this is used."""
+    """Fail if a server starts."""
     started: list[object] = []
     monkeypatch.setattr(orders, "OwnServer", started.append)
     yield
@@ -44,7 +44,7 @@ def no_server_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_model_of_the_servers_keeps_the_other_options() -> None:
-    """Each option is either the servers' own or goes on to be what it is."""
+    """Each option either belongs to the servers or keeps its value."""
     changed: dict[str, Any] = {
         "revision": "main",
         "dtype": "float16",
@@ -65,7 +65,7 @@ def test_model_of_the_servers_keeps_the_other_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hosts", "options", "told"),
+    ("hosts", "options", "message"),
     [
         (
             ("node-a", "node-b"),
@@ -83,11 +83,11 @@ def test_unsupported_server_options_are_refused_with_the_remedy(
     tmp_path: Path,
     hosts: tuple[str, ...],
     options: dict[str, Any],
-    told: str,
+    message: str,
 ) -> None:
     recipe = make_game(tiny_words, tmp_path)
     vllm = VLLMModel(name=str(tiny_words), **options)
     recipe = recipe.model_copy(update={"model": vllm})
     assert recipe.trainer is not None
-    with pytest.raises(RecipeError, match=told):
+    with pytest.raises(RecipeError, match=message):
         with_servers(recipe, recipe.trainer, tmp_path, cast(TorchRanks, Ranks(*hosts)))

@@ -1,4 +1,4 @@
-"""A vLLM server on each rank: started, used by rank 0, and gone with the run, however it ends."""
+"""A vLLM server on each rank: it starts, rank 0 uses it, and it ends with the run."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def folder(tiny_words: Path, tmp_path: Path) -> Path:
 
 def write_server_recipe(model: Path, folder: Path, *command: str) -> Path:
     recipe = make_game(model, folder, steps=2, checkpoint_every=1, micro_batch_tokens=1)
-    own = VLLMModel(
+    vllm = VLLMModel(
         name=str(model), dtype="float32", server_command=command, kv_cache_gb=0.01, seeds=True
     )
-    (folder / "r.yaml").write_text(dump_recipe(recipe.model_copy(update={"model": own})))
+    (folder / "r.yaml").write_text(dump_recipe(recipe.model_copy(update={"model": vllm})))
     return folder
 
 
 def running(folder: Path) -> list[psutil.Process]:
-    """What was started with a model of this test's and has not ended."""
+    """Running processes whose command line names this test's model."""
     name = json.loads((folder / "run/run.json").read_text())["models"]["a"]
     found = []
     for process in psutil.process_iter(["cmdline", "status"]):
@@ -47,7 +47,7 @@ def running(folder: Path) -> list[psutil.Process]:
 def check_servers_ended(folder: Path) -> None:
     until = time.monotonic() + 60
     while running(folder):
-        assert time.monotonic() < until, "servers outlive the run"
+        assert time.monotonic() < until, "servers are still running after the run"
         time.sleep(0.1)
 
 
@@ -55,14 +55,14 @@ def test_rank_0_samples_from_the_servers_of_all_ranks(warm_ranks: WarmRanks, fol
     ended = warm_ranks.run(folder, 2, "train", "r.yaml", "--trust", "--out", "run")
     assert ended.statuses == [0, 0], ended.stderr
     for rank in (0, 1):
-        said = (folder / f"run/logs/vllm-0-rank-{rank}.log").read_text()
-        assert "answered by a@" in said or "answered by b@" in said
-        assert "--enable-lora --max-loras 6 --max-lora-rank 16" in said
-        assert "--host 127.0.0.1" in said
+        log = (folder / f"run/logs/vllm-0-rank-{rank}.log").read_text()
+        assert "answered by a@" in log or "answered by b@" in log
+        assert "--enable-lora --max-loras 6 --max-lora-rank 16" in log
+        assert "--host 127.0.0.1" in log
     rows = steps_of(folder / "run")
     assert all(row["mismatch"] < 1e-4 for row in rows)
     assert {row["episodes/dropped"] for row in rows} == {0.0}
-    assert "127.0.0.1" not in (folder / "run/training.yaml").read_text(), "an address of now"
+    assert "127.0.0.1" not in (folder / "run/training.yaml").read_text(), "an address of this run"
     check_servers_ended(folder)
 
 

@@ -1,4 +1,4 @@
-"""Any number of ranks learns the same, bit by bit, whatever they share out."""
+"""Any number of ranks learns the same, bit by bit, however the work is divided."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def test_ranks_learn_like_one_process_and_add_a_log(
         path = f"adapters/{agent}/adapter_model.safetensors"
         one, two = load_file(tmp_path / "plain" / path), load_file(tmp_path / "two" / path)
         for name in one:
-            # AdamW divides by a gradient's size, and enlarges what rounding made of a small one.
+            # AdamW divides by a gradient's size, so it amplifies rounding errors of small
+            # gradients.
             torch.testing.assert_close(two[name], one[name], atol=1e-5, rtol=1e-5)
     about = json.loads((tmp_path / "two/run.json").read_text())
     assert (about["ranks"], about["status"]) == (2, "done")
