@@ -17,9 +17,12 @@ _MARK = re.compile(r"^#\s*(?:file(?:name)?|path)\s*:\s*(.+?)\s*$", re.IGNORECASE
 _BARE = re.compile(r"^#\s*([^\s:]+\.py)\s*$")
 """A bare file name in the first line of a block."""
 _HEADING = re.compile(
-    r"^[\s#*_>\d.-]*(?:file(?:name)?|path)?\s*:?[\s*_`]*([^\s`*:]+\.py)[`*_\s:]*$", re.IGNORECASE
+    r"^[\s#*_>\d.-]*(?:file(?:name)?|path)?\s*+:?+[\s*_`]*+([^\s`*:]+\.py)[`*_\s:]*+$",
+    re.IGNORECASE,
 )
 _INFO = re.compile(r"([^\s=\"':]+\.py)\b")
+_LONGEST = 200
+"""Longest text in which a file's name is looked for. The patterns above take quadratic time."""
 
 
 def parse_files(response: str) -> str:
@@ -47,7 +50,9 @@ def _blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
         match = _FENCE.match(line)
         if not fence and match:
             fence = match[1]
-            named = _INFO.search(match[2]) or _HEADING.match(before)
+            named = _INFO.search(match[2][:_LONGEST])
+            if not named and len(before) <= _LONGEST:
+                named = _HEADING.match(before)
             blocks.append((named[1] if named else "", []))
         elif fence and match and match[1].startswith(fence) and not match[2].strip():
             fence, before = "", ""
@@ -62,7 +67,8 @@ def _sections(name: str, lines: list[str], *, fenced: bool) -> dict[str, str]:
     """Return the files of a block, by name: the lines below each line with a file name."""
     sections: dict[str, list[str]] = {name: []} if name else {}
     for number, line in enumerate(lines):
-        mark = _MARK.match(line) or (_BARE.match(line) if fenced and not number else None)
+        short = line if len(line) <= _LONGEST else ""
+        mark = _MARK.match(short) or (_BARE.match(short) if fenced and not number else None)
         if mark:
             name = mark[1].strip("`*\"'")
             sections[name] = []

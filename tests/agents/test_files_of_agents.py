@@ -1,6 +1,7 @@
 """Responses with several named files, and the program built from all agents' files."""
 
 import json
+import time
 
 import pytest
 
@@ -90,3 +91,18 @@ def test_syntax_error_names_the_file_and_both_line_numbers() -> None:
     assert error.value.lineno == 6
     with pytest.raises(SyntaxError):  # files are parsed separately
         parse_program('# file: a.py\nx = """\n# file: b.py\n"""\n')
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        f'```python title="{"a" * 300_000}\nx = 1\n```',
+        f"{'_' * 3_000}!\n```python\nx = 1\n```",
+        f"# file: x{' ' * 300_000}y",
+        f"{'-' * 190}!\n```python\nx = 1\n```\n" * 1_000,
+    ],
+)
+def test_file_names_are_found_in_linear_time(response: str) -> None:
+    started = time.process_time()
+    assert parse(response) == ""
+    assert time.process_time() - started < 2
