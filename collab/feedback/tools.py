@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import json
 import os
+import resource
 import secrets
 import shutil
 import subprocess
@@ -22,8 +23,9 @@ from collab.sandbox.jail.files import BadFiles, File, is_files, split_files
 
 Severity = Literal["error", "warning", "info"]
 
-TOOL_SECONDS = 60.0
-"""Time limit of one process, for any number of programs."""
+TOOL_SECONDS = 20.0
+TOOL_BYTES = 2_000_000_000
+"""Limits of one process, for any number of programs."""
 MAX_BATCH = 64
 NOISE = frozenset({"E501", "S101", "S311", "PLR2004"})
 """Ignored remarks on style: line length, asserts, `random`, plain numbers in comparisons."""
@@ -192,6 +194,7 @@ class Batcher:
             stdout=pipe,
             stderr=pipe,
         ) as process:
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (TOOL_BYTES, TOOL_BYTES))
             communicate = asyncio.to_thread(process.communicate, timeout=TOOL_SECONDS)
             reading = asyncio.create_task(communicate)
             try:

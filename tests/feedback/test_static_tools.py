@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from typing import Any
 
@@ -131,6 +132,18 @@ def test_a_tool_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(FeedbackError, match=r"took longer than 0\.2 s"):
         asyncio.run(go())
+
+
+def test_tool_has_a_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collab.feedback.tools.TOOL_BYTES", 50_000_000)
+    program = f"{sys.executable} -c 'import time; time.sleep(0.5); bytes(10**9)' || exit 2"
+    command = ("sh", "-c", program)
+
+    async def check() -> None:
+        await Batcher(Analyser("ruff", command)).check("x = 1")
+
+    with pytest.raises(FeedbackError, match="MemoryError"):
+        asyncio.run(check())
 
 
 def test_programs_checked_in_one_batch_are_isolated() -> None:
