@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from collab.errors import CollabError, RecordError
 from collab.naming import as_name
 from collab.runs.atomic import write_atomically, writing
-from collab.runs.layout import EPISODES, MARKS, METRICS, RUN
+from collab.runs.layout import EPISODES, MARKS, METRICS, RUN, TRAINING
 from collab.runs.reading import read_bytes
 from collab.wording import faults
 
@@ -177,9 +177,10 @@ def check_has_ended(folder: Path) -> None:
         RecordError: a process still writes the run, or `run.json` is invalid.
     """
     if (folder / RUN).is_file() and status_of(read_about(folder)) == RUNNING:
+        or_resume = f", or end it with `collab train --resume {folder}`"
         raise RecordError(
-            f"{folder} is still being written; wait until it ends, or end it with `collab train"
-            f" --resume {folder}`"
+            f"{folder} is still being written; wait until it ends"
+            f"{or_resume * (folder / TRAINING).is_file()}"
         )
 
 
