@@ -118,7 +118,7 @@ def test_cached_commit_needs_no_request_to_the_hub(hub: HubServer) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ({"revision": "v9"}, r"'me/words' has no revision 'v9' on the hub \(any more\); set"),
+        ({"revision": "v9"}, r"'me/words' has no revision 'v9' on the hub; set"),
         ({"revision": LATER}, f"no revision '{LATER}' .*task.source.revision .* or use the path"),
         ({"hub": "me/other"}, r"the hub has no dataset 'me/other' \(a private one needs HF_TOKEN"),
         ({"split": "dev"}, f"'me/words' at revision '{COMMIT}' cannot be read .*task.source.split"),

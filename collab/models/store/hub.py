@@ -113,7 +113,7 @@ def explain(
     at = f" at revision {revision!r}" if revision else ""
     if isinstance(error, errors.RevisionNotFoundError):
         return (
-            f"{noun} {name!r} has no revision {revision!r} on the hub (any more); set {key} to"
+            f"{noun} {name!r} has no revision {revision!r} on the hub; set {key} to"
             f" an existing one, or {remedy}"
         )
     return (

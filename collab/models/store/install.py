@@ -26,6 +26,7 @@ from collab.models.store.aliases import AliasedModel
 from collab.models.store.cache import StoreProgress, folder_bytes, quiet
 
 PART_SECONDS = 180.0
+"""Longest time without progress of one part's download."""
 
 
 def join_parts(model: AliasedModel, whole: Path, progress: StoreProgress, remedy: str) -> None:
