@@ -20,7 +20,7 @@ def test_passes_and_best_test_fractions() -> None:
     assert values["pass@1"]["t"] == 0.25
     assert values["pass@2"]["t"] == pytest.approx(0.5)
     assert values["accuracy@1"]["t"] == pytest.approx(1.5 / 4)
-    # Of 6 pairs, 3 contain the best and 2 the second best.
+    # Three of the 6 pairs contain the best value, and 2 the second best without it.
     assert values["accuracy@2"]["t"] == pytest.approx((3 * 1 + 2 * 0.5 + 1 * 0) / 6)
 
 

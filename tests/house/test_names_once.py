@@ -35,7 +35,7 @@ FILES = {value for name, value in vars(layout).items() if name.isupper()}
 
 
 def is_metric(text: str) -> bool:
-    """Whether a text is the name of a metric, or the start of one, as in an f-string."""
+    """Return True for the name of a metric, or for its start, as in an f-string."""
     return text in METRICS or text.startswith(BEGINS)
 
 

@@ -1,4 +1,4 @@
-"""Whether an entry point really uses its helper, as far as a syntax tree shows."""
+"""The syntax tree shows if an entry point uses its helper."""
 
 import pytest
 

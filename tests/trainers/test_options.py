@@ -29,7 +29,7 @@ TWO_TURNS = {"team.turns": 2}
 CLIPPED = {"inner_epochs": 2, "clip_ratio": 0.2}
 
 
-# By option: its value, and the other settings that it needs to have an effect.
+# Each option has a value, and the other settings without which it has no effect.
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "name": ("mine", {}),
     "description": ("why", {}),

@@ -55,7 +55,7 @@ def odd_names(number: int) -> list[str]:
 
 
 def is_one_folder(name: str) -> bool:
-    """Whether a path with this last part is directly in its parent folder and can be created."""
+    """Return True if a file of this name can be created, and is directly in its folder."""
     path = Path("/above", name)
     is_short = "\0" not in name and len(name.encode(errors="replace")) <= 255
     return is_short and path.parent == Path("/above") and path.name == name not in ("", ".", "..")
@@ -242,7 +242,7 @@ class Door:
     evil: str = "x/../../../../../out"
     """A name that leads out of the folder if nothing checks it, but not out of `Doorway.above`."""
     trains: bool = False
-    """Whether it needs a model to train or a trained one; otherwise it uses `echo`."""
+    """True if it needs a model that can be trained; otherwise it uses `echo`."""
 
 
 DOORS = {

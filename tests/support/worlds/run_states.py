@@ -48,7 +48,7 @@ def held_out_of(run: Path) -> list[Any]:
 
 
 def timed(key: str) -> bool:
-    """Whether a metric depends on the speed of the machine."""
+    """Return True if a metric depends on the speed of the machine."""
     return key in ("seconds", "tokens_per_second", "memory_gb") or key.startswith(
         ("time/", "server/")
     )

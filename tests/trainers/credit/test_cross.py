@@ -264,7 +264,7 @@ def test_lost_cells_change_the_value_but_not_the_mean(name: str, lost: str) -> N
 
 
 def _all_matter(group: Group) -> bool:
-    """Whether losing any cell would change the result."""
+    """Return True if every cell affects the result."""
     drawn = [[d.action.token_ids[0] for d in e.turns[0].decisions] for e in group.episodes]
     return [a for a, _ in drawn] == [0, 1, 2] and [b for _, b in drawn] == [0, 1, 1]
 
