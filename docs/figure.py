@@ -1,4 +1,4 @@
-"""Makes docs/figure.svg from the first table of docs/results.md: solved problems by tokens.
+"""Makes docs/figure.svg from the table of every run in docs/results.md: solved problems by tokens.
 
 make picture
 """

@@ -1,4 +1,4 @@
-"""Lists the shipped trainers' results on real models. docs/results.md has the numbers."""
+"""Lists the shipped trainers' results on real models. docs/results_135m.md has the numbers."""
 
 from __future__ import annotations
 
