@@ -38,11 +38,14 @@ def follow(folder: Path, pause: Pause = wait) -> Iterator[Record]:
     """Yield the events of a run, a training run or an evaluation, from its start to its end.
 
     Raises:
-        RecordError: the folder contains no run, training or evaluation.
+        RecordError: the folder contains no run, training or evaluation, or is a server's record.
     """
     if is_evaluation(folder):
         return follow_evaluation(folder, pause)
-    read_about(folder)
+    if read_about(folder).get("command") == ["serve"]:
+        raise RecordError(
+            f"{folder}: the record of a server cannot be followed; use collab show {folder}"
+        )
     return follow_run(folder, pause)
 
 

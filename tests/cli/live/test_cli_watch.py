@@ -143,3 +143,11 @@ def test_tail_reads_lines_rewritten_after_truncation(tmp_path: Path) -> None:
     assert tail.lines() == []
     file.write_bytes(b"one\nother\n" + b"x" * 100_000 + b"\n")
     assert tail.lines() == [b"other", b"x" * 100_000]
+
+
+def test_record_of_a_server_is_refused(collab: Collab) -> None:
+    folder = played(collab)
+    write_about(folder, {**read_about(folder), "command": ["serve"]})
+    result = collab("watch", str(folder))
+    assert result.status == 2
+    assert f"use collab show {folder}" in result.err
