@@ -14,7 +14,7 @@ from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode, Score, read_episodes
 from collab.trainers import TrainingRun
-from collab.trainers.credit.joint_actions import reward_of
+from collab.trainers.credit.group import reward_of
 from collab.trainers.training.check import check_recipe
 
 NIM = {"use": "nim", "options": {"heaps": [2, 1]}}

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from math import fsum
 
 from collab.errors import TrainingError
-from collab.records import Episode
+from collab.recipe import TrainerSpec
+from collab.records import Episode, Score
 from collab.stats import mean
 from collab.trainers.credit.shape import Shape
 
@@ -175,6 +176,16 @@ def _visit_share(
             shares[child] = shares[node] / len(children[node])
             waiting.append(child)
     return shares
+
+
+def reward_of(score: Score, agent: str, spec: TrainerSpec) -> float:
+    """Return an agent's reward: `team_weight` x r + the points of the agent's own parts.
+
+    r is the joint reward, or the agent's own reward if a game pays its seats unequally.
+    """
+    parts = spec.local_parts.get(agent, ())
+    earned = score.by_agent.get(agent, score.reward)
+    return spec.team_weight * earned + fsum(p.points for p in score.parts if p.name in parts)
 
 
 def make_group(

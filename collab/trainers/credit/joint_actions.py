@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from math import fsum
 
 from collab.errors import CollabError, RecipeError, TrainingError
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score, Turn, failure_of
-from collab.trainers.credit.group import Choice, Node
+from collab.trainers.credit.group import Choice, Node, reward_of
 
 ScoreJointAction = Callable[[Problem, Mapping[str, str]], Awaitable[Score]]
 """Scores a joint action, given a problem and each agent's artifact."""
@@ -103,13 +102,3 @@ class JointActions:
 
 def _pick(made: Sequence[Mapping[str, str]], position: int | None, agent: str) -> str:
     return "" if position is None else made[position][agent]
-
-
-def reward_of(score: Score, agent: str, spec: TrainerSpec) -> float:
-    """Return an agent's reward: `team_weight` x r + the points of the agent's own parts.
-
-    r is the joint reward, or the agent's own reward if a game pays its seats unequally.
-    """
-    parts = spec.local_parts.get(agent, ())
-    earned = score.by_agent.get(agent, score.reward)
-    return spec.team_weight * earned + fsum(p.points for p in score.parts if p.name in parts)

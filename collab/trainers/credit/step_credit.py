@@ -12,8 +12,8 @@ from collab.records import Episode, Failure, Problem, Score
 from collab.trainers.clocks import JudgeClock
 from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.checks import check_weights
-from collab.trainers.credit.group import Group, Node, Weights, make_group, tree_of
-from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction, reward_of
+from collab.trainers.credit.group import Group, Node, Weights, make_group, reward_of, tree_of
+from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 

@@ -14,8 +14,7 @@ from support.naive import objective as naive
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Action, Episode, Sampling
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.group import make_group, tree_of
-from collab.trainers.credit.joint_actions import reward_of
+from collab.trainers.credit.group import make_group, reward_of, tree_of
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit
