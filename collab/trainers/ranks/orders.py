@@ -30,7 +30,7 @@ from collab.signals import ending_signals
 from collab.trainers.learner.base import Update
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
-from collab.trainers.learner.ranks import Ranks, nothing
+from collab.trainers.learner.ranks import nothing
 from collab.trainers.learner.samples import Sample
 from collab.trainers.ranks.group import RankLost, TorchRanks, is_known_to_all
 
@@ -75,14 +75,12 @@ CHECK_EVERY = 10
 
 
 def begin(
-    ranks: Ranks, recipe: Recipe, spec: TrainerSpec, total_steps: int, folder: Path
+    ranks: TorchRanks, recipe: Recipe, spec: TrainerSpec, total_steps: int, folder: Path
 ) -> Recipe:
-    """Order the other ranks, if there are any, to open the policies.
+    """Order the other ranks to open the policies.
 
     Return the recipe for opening the models, with a vLLM server on each rank.
     """
-    if not isinstance(ranks, TorchRanks):
-        return recipe
     ranks.send_order(Begin(recipe, spec, total_steps, folder))
     ranks.set_limits(spec.ranks)
     return with_servers(recipe, spec, folder, ranks)
@@ -96,21 +94,16 @@ def end(ranks: TorchRanks) -> None:
     ranks.close()
 
 
-def learner_for(
-    policies: Policies, spec: TrainerSpec, total_steps: int, ranks: Ranks
-) -> TorchLearner:
-    """Return the learner of rank 0, which learns together with the other ranks, if there are
-    any."""
-    if not isinstance(ranks, TorchRanks):
-        return TorchLearner(policies, spec, total_steps, ranks)
-    ranks.announce_device(device_of(policies))
-    return LeadingLearner(policies, spec, total_steps, ranks)
-
-
 class LeadingLearner(TorchLearner):
     """Rank 0's learner: all ranks learn and restore, and rank 0 does everything else."""
 
     _ranks: TorchRanks
+
+    def __init__(
+        self, policies: Policies, spec: TrainerSpec, total_steps: int, ranks: TorchRanks
+    ) -> None:
+        ranks.announce_device(device_of(policies))
+        super().__init__(policies, spec, total_steps, ranks)
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
         """Learn from the step's samples on every rank, and return the statistics of rank 0.

@@ -17,7 +17,7 @@ from collab.records import Decision, Episode, Message, Problem, Turn
 from collab.runtime.agents import prefix_of
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.samples import Sample, weigh_tokens
-from collab.trainers.training.step import Report, Stepper
+from collab.trainers.training.step import Played, Report, Stepper
 
 
 def _end(loaded: LoadedModel) -> int:
@@ -60,11 +60,11 @@ class RecordedStepper(Stepper):
             for episode in self._tasks.recorded[problem.address]:
                 list(self._samples_of(episode, problem, 1.0))
 
-    async def play(
+    async def _play(
         self,
         step: int,  # noqa: ARG002
         report: Report,  # noqa: ARG002
-    ) -> tuple[list[list[Episode]], dict[str, float]]:
+    ) -> Played:
         """Return no episodes and no times: recorded episodes are read in `learn`."""
         return [], {}
 

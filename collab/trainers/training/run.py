@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from collab.errors import CollabError, TrainingError, attribute
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import VLLMModel
-from collab.records import Episode, failure_of
+from collab.records import failure_of
 from collab.runs import metric_names as names
 from collab.runs.atomic import Lock
 from collab.runs.checkpoint import State
@@ -27,7 +27,8 @@ from collab.trainers.learner.base import OutOfMemory
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.ranks import ALONE, Ranks
-from collab.trainers.ranks.orders import begin, learner_for
+from collab.trainers.ranks.group import TorchRanks
+from collab.trainers.ranks.orders import LeadingLearner, begin
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import choose_tasks
@@ -45,7 +46,7 @@ from collab.trainers.training.plan.memory import may_sleep
 from collab.trainers.training.plan.plan import make_plan
 from collab.trainers.training.recorded import RecordedStepper
 from collab.trainers.training.skipping import History
-from collab.trainers.training.step import Stepper
+from collab.trainers.training.step import Report, Stepper
 from collab.trainers.training.trackers import Tracked, Trackers
 
 
@@ -69,71 +70,6 @@ class Ending:
             return {"steps": self.steps}
         tokens = {"tokens": self.spec.tokens}
         return tokens if self.spec.steps is None else {**tokens, "steps": self.steps}
-
-
-Played = tuple[list[list[Episode]], dict[str, float]]
-"""Episodes of each task, and seconds by kind of work."""
-
-
-class StepPlayer:
-    """Runs the episodes of each step, and can sample one step ahead.
-
-    A step sampled ahead starts with the current policies. Responses that begin after the next
-    update are sampled from the updated policies.
-    """
-
-    def __init__(
-        self,
-        stepper: Stepper,
-        policies: Policies,
-        spec: TrainerSpec,
-        ending: Ending,
-        emit: Callable[[TrainingProgress], None],
-    ) -> None:
-        self._stepper, self._policies, self._emit = stepper, policies, emit
-        self._spec, self._ending = spec, ending
-        self._playing: tuple[int, asyncio.Task[Played]] | None = None
-
-    async def play(self, step: int) -> Played:
-        """Return the episodes of `step`, which may be in progress already.
-
-        Raises:
-            CollabError: the episodes cannot be run.
-        """
-        playing, self._playing = self._playing, None
-        if playing is None or playing[0] != step:
-            return await self._play(step)
-        began = time.perf_counter()
-        self._playing = playing  # or nobody would end it, where this is canceled
-        await self._policies.publish()
-        published = time.perf_counter() - began
-        groups, times = await playing[1]
-        self._playing = None
-        waited = time.perf_counter() - began
-        return groups, {**times, "publishing": published, "waiting": waited - published}
-
-    def begin(self, step: int, tokens: int, played: Sequence[Sequence[Episode]]) -> None:
-        """Start sampling the step after `step`, if the trainer allows it and the phase stays the
-        same.
-
-        `tokens` were generated before `step`, whose episodes are `played`.
-        """
-        last = self._ending.is_reached(step + 1, tokens + generated_tokens(played))
-        if self._spec.max_staleness and not last and self._stepper.next_has_same_phase(step):
-            self._playing = step + 1, asyncio.create_task(self._play(step + 1))
-
-    async def aclose(self) -> None:
-        """Cancel the step that is being sampled, if any."""
-        playing, self._playing = self._playing, None
-        if playing is not None:
-            playing[1].cancel()
-            await asyncio.gather(playing[1], return_exceptions=True)
-
-    async def _play(self, step: int) -> Played:
-        def report(part: Any, done: int, total: int) -> None:
-            self._emit(TrainingProgress(step=step + 1, phase=part, done=done, total=total))
-
-        return await self._stepper.play(step, report)
 
 
 def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Recipe:
@@ -168,9 +104,13 @@ def open_learner(
     Raises:
         CollabError: a rank cannot open them.
     """
-    recipe = with_sleeping_engines(begin(ranks, recipe, spec, total_steps, out), spec, ranks.world)
+    if isinstance(ranks, TorchRanks):
+        recipe = begin(ranks, recipe, spec, total_steps, out)
+    recipe = with_sleeping_engines(recipe, spec, ranks.world)
     policies = ranks.each(lambda: open_policies(recipe, spec, loading=loading))
-    return policies, learner_for(policies, spec, total_steps, ranks)
+    if isinstance(ranks, TorchRanks):
+        return policies, LeadingLearner(policies, spec, total_steps, ranks)
+    return policies, TorchLearner(policies, spec, total_steps, ranks)
 
 
 Emit = Callable[[TrainingEvent], None]
@@ -190,7 +130,6 @@ class TrainingRun:
     """The run's folder, open once everything that the run needs is open."""
     _stateful: tuple[TorchLearner, Algorithm]
     """Objects whose states a checkpoint keeps, made by `run`."""
-    _player: StepPlayer
 
     def __init__(
         self,
@@ -249,7 +188,6 @@ class TrainingRun:
         )
         kind = RecordedStepper if self.spec.episodes is not None else Stepper
         stepper = kind(self.recipe, self.spec, self.tasks, policies, learner)
-        self._player = StepPlayer(stepper, policies, self.spec, self._ending, self._emit)
         try:
             self._stateful = learner, stepper.algorithm
             await stepper.open()
@@ -258,7 +196,6 @@ class TrainingRun:
             self._began = time.perf_counter()
             summary = await self._record(about, policies, stepper, checkpoint)
         finally:
-            await self._player.aclose()
             await stepper.aclose()
             await policies.aclose()
         self._emit(RunFinished(run=about["run"], status="done", summary=summary))
@@ -283,7 +220,7 @@ class TrainingRun:
         status = "interrupted"
         try:
             self._trackers.open(self.spec.report_to, Tracked.of(about, self.recipe, self.out, step))
-            self._begin(policies, checkpoint)
+            self._start_or_restore(policies, checkpoint)
             await self._train(policies, stepper)
             status = "done"
         except OutOfMemory as error:
@@ -340,8 +277,9 @@ class TrainingRun:
             if not stepper.torn and self._saved_step < self.step:
                 self._save(policies)
 
-    def _begin(self, policies: Policies, state: State | None) -> None:
-        """Bring the folder to the checkpoint's `state`, or write the first checkpoint."""
+    def _start_or_restore(self, policies: Policies, state: State | None) -> None:
+        """Start the run with its first checkpoint, or return the folder, the history and the
+        evaluations to a checkpoint's `state`."""
         if state is None:
             self._folder.cut({})
             seed_random_states(self.recipe.seed)
@@ -357,10 +295,12 @@ class TrainingRun:
     async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
         with operation("training_step", {"collab.step": self.step + 1}) as step, step.entered():
             began = time.perf_counter()
-            groups, times = await self._player.play(self.step)
+            report = self._reporter(self.step + 1)
+            groups, times = await stepper.play(self.step, report)
             self._folder.append_groups(groups, first=self.step * self.spec.tasks_per_step)
-            self._player.begin(self.step, self.tokens, groups)
-            data = await stepper.learn(self.step, groups, times, self._report)
+            if not self._ending.is_reached(self.step + 1, self.tokens + generated_tokens(groups)):
+                stepper.play_ahead(self.step + 1, self._reporter(self.step + 2))
+            data = await stepper.learn(self.step, groups, times, report)
             data.times["step"] = time.perf_counter() - began
             metrics = step_metrics(data, policies)
             warnings = (*data.warnings, *self._history.add(metrics))
@@ -385,7 +325,7 @@ class TrainingRun:
         if not self.evaluations.due(self.step, self.tokens, last=self.is_over):
             return False
         evaluation = await self.evaluations.play(
-            self.step, self.tokens, policies, self._folder, self._report
+            self.step, self.tokens, policies, self._folder, self._reporter(self.step)
         )
         self._trackers.log({"held_out/return": mean_return(evaluation.sampled)}, self.step)
         self._emit(evaluation)
@@ -403,9 +343,13 @@ class TrainingRun:
         self._saved_step = self.step
         self._emit(CheckpointSaved(step=self.step, path=str(path)))
 
-    def _report(self, phase: Any, done: int, total: int) -> None:
-        step = self.step if phase == "evaluation" else self.step + 1
-        self._emit(TrainingProgress(step=step, phase=phase, done=done, total=total))
+    def _reporter(self, step: int) -> Report:
+        """Return a function that emits the progress of work on `step`, counted from 1."""
+
+        def report(phase: Any, done: int, total: int) -> None:
+            self._emit(TrainingProgress(step=step, phase=phase, done=done, total=total))
+
+        return report
 
     def _summary(self) -> dict[str, Any]:
         return {

@@ -31,12 +31,17 @@ from collab.trainers.training.rollouts import complete_episodes, play_groups
 from collab.trainers.training.skipping import too_many_failed
 
 Report = Callable[[str, int, int], None]
-"""Called with the current part of the step, the number of finished episodes, and of all
-episodes."""
+"""Called with the current part of the step, and the numbers of finished and of all episodes."""
+
+Played = tuple[list[list[Episode]], dict[str, float]]
+"""Episodes of each task, and seconds by kind of work."""
 
 
 class Stepper:
-    """Takes the steps of training. The session of a phase stays open between steps."""
+    """Takes the steps of training, and can sample one step ahead.
+
+    The session of a phase stays open between steps.
+    """
 
     def __init__(
         self,
@@ -58,6 +63,8 @@ class Stepper:
         self._phases = phases(recipe, spec)
         self._phase = -1
         self._credit: StepCredit | None = None
+        self._ahead: tuple[int, asyncio.Task[Played]] | None = None
+        """Step that is sampled while the step before it is learned."""
         self._sampler_reports: dict[int, SamplerReport] = {}
         """Load reports of steps that were sampled and not yet learned, by step."""
 
@@ -75,10 +82,33 @@ class Stepper:
         for first, _ in self._phases:
             await self._session_at(first)
 
-    async def play(self, step: int, report: Report) -> tuple[list[list[Episode]], dict[str, float]]:
-        """Run the tasks of `step`, counted from 0. Return the episodes of each task, and the
-        seconds by kind of work.
+    async def play(self, step: int, report: Report) -> Played:
+        """Return the episodes of `step`, counted from 0, which may be in progress already.
+
+        Raises:
+            CollabError: the episodes cannot be run.
         """
+        if self._ahead is None or self._ahead[0] != step:
+            return await self._play(step, report)
+        began = time.perf_counter()
+        await self._policies.publish()
+        published = time.perf_counter() - began
+        groups, times = await self._ahead[1]
+        self._ahead = None  # not earlier: `aclose` ends the work
+        waited = time.perf_counter() - began
+        return groups, {**times, "publishing": published, "waiting": waited - published}
+
+    def play_ahead(self, step: int, report: Report) -> None:
+        """Start to sample `step` while the step before it is learned, if the trainer allows it and
+        both have the same phase.
+
+        The step starts with the current policies. Responses that begin after the next update are
+        sampled from the updated policies.
+        """
+        if self._spec.max_staleness and self._phase_at(step) == self._phase_at(step - 1):
+            self._ahead = step, asyncio.create_task(self._play(step, report))
+
+    async def _play(self, step: int, report: Report) -> Played:
         session = await self._session_at(step)
         problems = self._tasks.batch(step)
         shape = self._shape(session)
@@ -104,10 +134,6 @@ class Stepper:
         groups = await play_groups(session, problems, shape, seed, watch, ended=ended)
         self._sampler_reports[step] = await self._policies.report()
         return groups, timer.seconds
-
-    def next_has_same_phase(self, step: int) -> bool:
-        """Return True if the step after `step` belongs to the same phase."""
-        return self._phase_at(step) == self._phase_at(step + 1)
 
     async def learn(
         self,
@@ -148,6 +174,9 @@ class Stepper:
         return credit, make_samples(credit, self._samplings, self._spec)
 
     async def aclose(self) -> None:
+        if self._ahead is not None:
+            self._ahead[1].cancel()
+            await asyncio.gather(self._ahead[1], return_exceptions=True)
         await self._end_credit()
         session, self._session = self._session, None
         if session is not None:
