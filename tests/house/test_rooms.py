@@ -28,13 +28,13 @@ def test_no_file_is_long() -> None:
     assert {str(file): lines for file, lines in found.items() if lines > MOST_LINES} == {}
 
 
-def test_magrpo_step_fits_in_2000_lines() -> None:
-    """Counts the files in the table of docs/architecture.md, from episodes to a changed adapter."""
+def test_magrpo_step_fits_in_3000_lines() -> None:
+    """Counts the files in the table of docs/architecture.md, from a step to an adapter."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     files = re.findall(r"^\| \d+ \| `(.+?)` \|", page, re.MULTILINE)
     texts = [(PACKAGE / "trainers" / file).read_text() for file in files]
-    assert 11 <= len(files) <= 12
-    assert sum(len(text.splitlines()) for text in texts) <= 2000
+    assert len(files) == 16
+    assert sum(len(text.splitlines()) for text in texts) <= 3000
 
 
 def test_names_of_test_files_are_unique() -> None:
