@@ -62,10 +62,8 @@ def attention(device: str, *, tiny: bool) -> dict[str, Any]:
     )
 
     prompt, response, rows = (16, 8, 1) if tiny else (512, 256, 4)
-    trees = [PrefixTree() for _ in range(rows)]
-    for tree in trees:
-        for n in range(8):
-            tree.add([*range(prompt), *range(1000 * (n + 1), 1000 * (n + 1) + response)])
+    responses = [range(1000 * (n + 1), 1000 * (n + 1) + response) for n in range(8)]
+    trees = [PrefixTree([*range(prompt), *response] for response in responses)] * rows
     width, place = len(trees[0].tokens), torch.device(device)
     given = [
         torch.randn(rows, heads, width, 128, device=device, dtype=torch.bfloat16).requires_grad_()

@@ -198,6 +198,7 @@ def layer_passes(recipe: Recipe) -> int:
     """Count the forward passes of a layer for learning from one response."""
     from collab.trainers.learner.logprobs import response_logprobs
     from collab.trainers.learner.policy import open_policies
+    from collab.trainers.learner.prefix_tree.packing import PackedSequence
     from collab.trainers.learner.samples import Sample
 
     assert recipe.trainer is not None
@@ -207,7 +208,8 @@ def layer_passes(recipe: Recipe) -> int:
     with policy.training() as module:
         module.model.layers[0].mlp.register_forward_pre_hook(lambda *_: calls.append(1))
         sample = Sample("a", (1, 2), (3, 4), (0.0, 0.0), temperature=1.0, weight=1.0, scale=1.0)
-        response_logprobs(module, [[sample]], policy.device).logprobs.sum().backward()
+        row = PackedSequence([sample])
+        response_logprobs(module, [row], policy.device).logprobs.sum().backward()
     asyncio.run(policies.aclose())
     return len(calls)
 

@@ -131,13 +131,15 @@ def learner(tiny_words: Path, tmp_path: Path) -> Iterator[TorchLearner]:
 
 def on_policy_samples(learner: TorchLearner) -> list[Sample]:
     from collab.trainers.learner.logprobs import response_logprobs
+    from collab.trainers.learner.prefix_tree.packing import PackedSequence
 
     found = []
     for agent in "ab":
         policy = learner.policies.of(agent)
         plain = Sample(agent, (1, 2), (4, 5), (0.0, 0.0), 1.0, weight=1.0, scale=0.5)
         with policy.training() as model, torch.no_grad():
-            values = response_logprobs(model, [[plain]], policy.device).logprobs.tolist()
+            row = PackedSequence([plain])
+            values = response_logprobs(model, [row], policy.device).logprobs.tolist()
         found.append(Sample(agent, (1, 2), (4, 5), tuple(values), 1.0, weight=1.0, scale=0.5))
     return found
 

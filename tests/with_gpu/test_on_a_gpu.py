@@ -89,7 +89,7 @@ def test_host_syncs_only_for_the_metrics(
 
     model, spec = model_of(device), TrainerSpec(steps=1)
     rows = packed_sequences(group(64, 32, **way), 10_000, shared=shared)
-    learned = [sample for row in rows for sample in row]
+    learned = [sample for row in rows for sample in row.samples]
 
     def work() -> Tally:
         found = response_logprobs(model, rows, device)

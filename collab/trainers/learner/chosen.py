@@ -18,7 +18,7 @@ from collab.recipe import TrainerSpec
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes
 from collab.trainers.learner.logprobs import states
 from collab.trainers.learner.policy import Policy
-from collab.trainers.learner.prefix_tree.packing import PackedSequence, PrefixTree, inputs_of
+from collab.trainers.learner.prefix_tree.packing import PackedSequence
 from collab.trainers.learner.ranks import Ranks
 from collab.trainers.learner.samples import Sample
 
@@ -91,8 +91,7 @@ def supports_prefix_tree(model: Any, device: torch.device) -> bool:
 def _agrees(model: Any, device: torch.device) -> bool:
     """Return True if layers give siblings in one row the same states as in separate rows."""
     row = _probe(model.config.get_text_config().vocab_size)
-    tree = PrefixTree()
-    paths = [tree.add(inputs_of(sample)) for sample in row]
+    paths = row.tree.paths
     alone: list[Tensor] = []
 
     def replace_inputs(inputs: Tensor) -> Tensor:
@@ -104,7 +103,7 @@ def _agrees(model: Any, device: torch.device) -> bool:
 
     try:
         with layer_states(unwrapped(model)) as apart:
-            states(model, [[sample] for sample in row], device)
+            states(model, [PackedSequence([sample]) for sample in row.samples], device)
         alone += [layer.inputs for layer in apart]
         with layer_states(unwrapped(model), replace_inputs) as together:
             states(model, [row], device)
@@ -126,7 +125,9 @@ def _probe(vocabulary: int) -> PackedSequence:
         return tuple((start + 7 * n) % vocabulary for n in range(PROBE_TOKENS))
 
     prompt = tokens(0)
-    return [
-        Sample("", prompt, tokens(n + 1), (0.0,) * PROBE_TOKENS, 1.0, 1.0, 1.0)
-        for n in range(PROBES)
-    ]
+    return PackedSequence(
+        [
+            Sample("", prompt, tokens(n + 1), (0.0,) * PROBE_TOKENS, 1.0, 1.0, 1.0)
+            for n in range(PROBES)
+        ]
+    )

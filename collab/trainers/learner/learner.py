@@ -71,7 +71,10 @@ class TorchLearner:
             learned = [sample for sample in of_policy if sample.alive or self.spec.kl_coef]
             if learned:
                 with explain_memory(partial(self._sizes.of, policy), policy.name):
-                    self._learn_or_skip(policy, learned, update, cancelled)
+                    try:
+                        self._learn(policy, learned, update, cancelled)
+                    except NotFinite as error:
+                        update.skipped[policy.name] = self._skip(policy, error)
         if any(policy.device.type == "cpu" for policy in self.policies):
             trim()  # otherwise learning's memory stays allocated during sampling
         return update
@@ -106,34 +109,29 @@ class TorchLearner:
         for policy in self.policies:
             policy.load_parameters(folder / policy.name)
 
-    def _learn_or_skip(
-        self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
-    ) -> None:
-        """Learn, and restore the policy if a loss or gradient is not finite."""
-        try:
-            self._learn(policy, samples, update, cancelled)
-        except NotFinite as error:
-            self.optimizers[policy.name].forget()
-            if not all(p.isfinite().all() for p in policy.acting_parameters()):
-                raise TrainingError(
-                    f"{error}, and so are some parameters; the policy cannot be recovered. Continue"
-                    " from an earlier checkpoint with a lower trainer.learning_rate or"
-                    " trainer.max_grad_norm, or with dtype float32"
-                ) from error
-            update.skipped[policy.name] = (
-                f"{error}, so collab skipped its update; if this continues, lower"
-                " trainer.learning_rate, set trainer.max_grad_norm, or use dtype float32"
-            )
+    def _skip(self, policy: Policy, error: NotFinite) -> str:
+        """Drop the gradients of an update that is not finite, and return why it was skipped."""
+        self.optimizers[policy.name].forget()
+        if not all(p.isfinite().all() for p in policy.acting_parameters()):
+            raise TrainingError(
+                f"{error}, and so are some parameters; the policy cannot be recovered. Continue"
+                " from an earlier checkpoint with a lower trainer.learning_rate or"
+                " trainer.max_grad_norm, or with dtype float32"
+            ) from error
+        return (
+            f"{error}, so collab skipped its update; if this continues, lower"
+            " trainer.learning_rate, set trainer.max_grad_norm, or use dtype float32"
+        )
 
     def _learn(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
     ) -> None:
         before = None if policy.name in self._seen_to_change else fingerprint(policy)
         optimizer = self.optimizers[policy.name]
-        share, passes = self._passes.first_epoch(policy, samples, update, cancelled)
+        mine, passes = self._passes.first_epoch(policy, samples, update, cancelled)
         for epoch in range(self.spec.inner_epochs):
             if epoch:
-                passes = self._passes.epoch(policy, share, cancelled)
+                passes = self._passes.epoch(policy, mine, len(passes), cancelled)
             update.computed_tokens += sum(one.computed_tokens for one in passes)
             if epoch == 0:
                 for one in passes:

@@ -21,7 +21,7 @@ from collab.trainers.learner.prefix_tree.attention import (
     TreeAttention,
     tree_attention,
 )
-from collab.trainers.learner.prefix_tree.packing import PackedSequence, PrefixTree, inputs_of
+from collab.trainers.learner.prefix_tree.packing import PackedSequence, PrefixTree
 from collab.trainers.learner.prefix_tree.varlen import (
     VarlenAttention,
     branch_plan,
@@ -70,7 +70,7 @@ def response_logprobs(
     logits are held at once, and `attention` the recipe's `tree_attention`. On a GPU, the call does
     not wait for the results.
     """
-    samples = [sample for row in rows for sample in row]
+    samples = [sample for row in rows for sample in row.samples]
     targets = [token for sample in samples for token in sample.token_ids]
     vocabulary = model.config.get_text_config().vocab_size
     drawn = [SamplingSettings(s.temperature, s.top_p, s.top_k or vocabulary) for s in samples]
@@ -88,13 +88,12 @@ def states(
 ) -> Tensor:
     """Return the last layer's states from which the response tokens are predicted, in order:
     [tokens, hidden]."""
-    trees = [PrefixTree() for _ in rows]
-    paths = [[tree.add(inputs_of(s)) for s in row] for tree, row in zip(trees, rows, strict=True)]
-    width = _padded(max(len(tree.tokens) for tree in trees))
+    trees = [row.tree for row in rows]
+    width = _padded(max(row.width for row in rows))
     places = [
         number * width + place
         for number, row in enumerate(rows)
-        for sample, path in zip(row, paths[number], strict=True)
+        for sample, path in zip(row.samples, row.tree.paths, strict=True)
         for place in path[len(sample.prompt_ids) - 1 :]
     ]
     hidden = _forward(model, trees, width, device, attention).flatten(0, 1)

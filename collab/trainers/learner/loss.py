@@ -148,7 +148,7 @@ class TokenLoss:
     correction: Correction
     """Factor of the token's loss that corrects for a sampler that differs from the policy."""
     kl: Tensor | None
-    """KL divergence by the k3 estimate, if a reference was given."""
+    """KL divergence of the tokens with a reference, by the k3 estimate."""
 
 
 def token_loss(
@@ -172,7 +172,8 @@ def token_loss(
             first.
         start: log-probabilities at the step's start, [tokens], without gradient; None if the policy
             is still the one of the start.
-        reference: log-probabilities under the reference, [tokens], needed with `kl_coef`.
+        reference: log-probabilities under the reference, [tokens], needed with `kl_coef`. Without
+            `kl_coef`, it may have only the first tokens, and the KL is measured for these.
     """
     sampler = _sampler(samples, logprobs)
     scale = _by_token([[s.scale] * len(s.token_ids) for s in samples], logprobs)
@@ -192,10 +193,11 @@ def token_loss(
     total = -(scale * (gain * correction.factor)).sum()
     kl = None
     if reference is not None:
-        difference = reference - logprobs
+        measured = len(reference)
+        difference = reference - logprobs[:measured]
         divergence = torch.exp(difference) - difference - 1
         if spec.kl_coef:
-            total = total + spec.kl_coef * (scale * divergence).sum()
+            total = total + spec.kl_coef * (scale[:measured] * divergence).sum()
         kl = divergence.detach()
     return TokenLoss(total, (logprobs.detach() - sampler).abs(), clipped, correction, kl)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from collab.errors import TrainingError
 from collab.models.local.batching import pack
@@ -37,16 +38,28 @@ from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import (
     PackedSequence,
-    count_of,
     packed_sequences,
     tokens_of,
-    width,
 )
-from collab.trainers.learner.ranks import GradientSum, Ranks, cost_of
+from collab.trainers.learner.ranks import GradientSum, Ranks
 from collab.trainers.learner.samples import Sample
 
 KL_PROBES = 1
 """Number of responses per step on which KL is measured when `kl_coef` is 0."""
+
+
+QUADRATIC_FROM = 4096
+"""Row width at which attention costs as much as all work that grows with its tokens."""
+
+
+def cost_of(rows: int, width: int) -> float:
+    """Return the relative cost of a pass over `rows` rows, padded to `width` tokens."""
+    return rows * width * (1 + width / QUADRATIC_FROM)
+
+
+def samples_of(rows: Sequence[PackedSequence]) -> list[Sample]:
+    """Return the responses of some rows, in order."""
+    return [sample for row in rows for sample in row.samples]
 
 
 @dataclass
@@ -57,19 +70,9 @@ class MicroBatch:
     """Position among the micro-batches of all ranks."""
     rows: list[PackedSequence]
     reference: Tensor | None = None
+    """Log-probabilities under the reference, of the first responses if it does not have all."""
     start: Tensor | None = None
     """Log-probabilities of the first pass, once it was made."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """The micro-batches that one rank computes in a policy's step."""
-
-    batches: list[MicroBatch]
-    pieces: int
-    """Number of micro-batches of all ranks."""
-    probes: PackedSequence
-    """Responses whose divergence is measured, on the rank that has the first micro-batch."""
 
 
 @dataclass
@@ -83,7 +86,7 @@ class PassResult:
     computed_tokens: int
     loss: float
     responses: list[tuple[str, TokenSums]]
-    """Agent and sums of each response. Responses with only a known KL come last."""
+    """Agent and sums of each response."""
 
 
 class Tally:
@@ -106,8 +109,9 @@ class Tally:
         columns = {}
         if outside_support is not None:
             columns = _columns(loss, logprobs, outside_support)
+        self._measured = 0 if loss.kl is None else len(loss.kl)
         if loss.kl is not None:
-            columns[names.KL] = loss.kl
+            columns[names.KL] = functional.pad(loss.kl, (0, len(logprobs) - self._measured))
         self._names, parts = list(columns), [loss.total.detach().reshape(1)]
         if columns:
             table = torch.stack([column.to(logprobs.dtype) for column in columns.values()])
@@ -119,11 +123,14 @@ class Tally:
         """Return the loss, and the agent and sums of each response, after waiting for the
         device."""
         loss, *numbers = self._numbers.tolist()
-        width, responses = len(self._names), []
+        width, responses, tokens = len(self._names), [], 0
         for place, sample in enumerate(self._batch):
             sums = dict(zip(self._names, numbers[place * width :], strict=False))
-            if names.KL in sums:
+            tokens += len(sample.token_ids)
+            if tokens <= self._measured:
                 sums[KL_TOKENS] = len(sample.token_ids)
+            else:
+                sums.pop(names.KL, None)
             if names.LOGPROB in sums:
                 sums[TOKENS] = len(sample.token_ids)
             responses.append((sample.agent, sums))
@@ -158,7 +165,7 @@ class Passes:
 
     def first_epoch(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
-    ) -> tuple[Share, list[PassResult]]:
+    ) -> tuple[list[MicroBatch], list[PassResult]]:
         """Lay out the micro-batches of a step, and run the passes of its first epoch over them.
 
         Return this rank's micro-batches, and the results of all ranks. If memory runs out, the
@@ -168,12 +175,15 @@ class Passes:
         before = self._sizes.of(policy).micro_batch_tokens
         while True:
             batches = self.batches(policy, samples)
+            costs = [cost_of(len(rows), max(row.width for row in rows)) for rows in batches]
+            dealt = self._ranks.deal(costs)[self._ranks.rank]
+            mine = [MicroBatch(place, batches[place]) for place in dealt]
             try:
-                share = self._deal(policy, batches)
-                passes = self.epoch(policy, share, cancelled, is_first=True)
+                passes = self.epoch(policy, mine, len(batches), cancelled)
                 break
             except RuntimeError as error:
-                if not is_out_of_memory(error) or max(map(count_of, batches)) == 1:
+                alone = all(len(samples_of(rows)) == 1 for rows in batches)
+                if not is_out_of_memory(error) or alone:
                     raise
             self._optimizers[policy.name].forget()
             self._sizes.halve(policy, max(map(tokens_of, batches)))
@@ -183,56 +193,56 @@ class Passes:
                 f" {before:,} tokens; collab continues with {now:,}. To start with this size, set"
                 f" trainer.micro_batch_tokens={now}"
             )
-        return share, passes
+        return mine, passes
 
     def epoch(
-        self, policy: Policy, share: Share, cancelled: Event, *, is_first: bool = False
+        self, policy: Policy, mine: Sequence[MicroBatch], pieces: int, cancelled: Event
     ) -> list[PassResult]:
-        """Run the passes over `share`, the micro-batches of `first_epoch`, and return the results
-        of all ranks. The gradients stay in the masters."""
-        gradients = self._ranks.gradients(self._optimizers[policy.name].masters, share.pieces)
-        compute = self._compute_first if is_first else self._compute
-        work = partial(compute, policy, share, gradients, cancelled)
+        """Run the passes over `mine`, this rank's part of the `pieces` micro-batches of a step.
+
+        Return the results of all ranks, one per micro-batch. The gradients stay in the masters.
+        """
+        gradients = self._ranks.gradients(self._optimizers[policy.name].masters, pieces)
+        work = partial(self._compute, policy, mine, gradients, cancelled)
         passes = sorted(self._ranks.together(work), key=lambda one: one.number)
         gradients.finish()
         return passes
 
-    def _deal(self, policy: Policy, batches: Sequence[list[PackedSequence]]) -> Share:
-        """Assign micro-batches to ranks, and compute the reference's log-probabilities if the loss
-        uses them.
-        """
-        dealt = self._ranks.deal([cost_of(len(rows), max(map(width, rows))) for rows in batches])
-        mine = [MicroBatch(place, batches[place]) for place in dealt[self._ranks.rank]]
-        probes = self._probes(policy, batches[0])
-        share = Share(mine, len(batches), probes)
-        if self._spec.kl_coef:
-            rows = [batch.rows for batch in mine]
-            work = partial(self._references, policy, rows)
-            for batch, reference in zip(mine, self._ranks.each(work), strict=True):
-                batch.reference = reference
-        return share
-
     def _compute(
-        self, policy: Policy, share: Share, gradients: GradientSum, cancelled: Event
+        self,
+        policy: Policy,
+        mine: Sequence[MicroBatch],
+        gradients: GradientSum,
+        cancelled: Event,
     ) -> list[PassResult]:
         """Compute the losses of this rank's micro-batches. Their gradients stay in `gradients`."""
+        self._add_references(policy, [batch for batch in mine if batch.start is None])
         passes = []
         with (
             policy.training() as model,
             self._attention(policy, model),
             trimmed(decoder_layers(unwrapped(model))),
         ):
-            for batch in share.batches:
+            for batch in mine:
                 if cancelled.is_set():
                     raise StepCancelled
                 passes.append(self._pass(policy, model, gradients, batch))
         return passes
 
+    def _add_references(self, policy: Policy, batches: Sequence[MicroBatch]) -> None:
+        """Compute the log-probabilities under the policy before training: of all responses if the
+        loss uses them, else of the first `KL_PROBES` of the step, for the metric."""
+        for batch in batches:
+            rows = batch.rows if self._spec.kl_coef else self._probes(policy, batch)
+            if rows:
+                with policy.reference() as model:
+                    batch.reference = self.scored(policy, model, rows).logprobs
+
     def _pass(
         self, policy: Policy, model: Any, gradients: GradientSum, batch: MicroBatch
     ) -> PassResult:
         logprobs, outside_support = self.scored(policy, model, batch.rows)
-        learned = [sample for row in batch.rows for sample in row]
+        learned = samples_of(batch.rows)
         loss_tokens = token_loss(
             logprobs, learned, self._spec, start=batch.start, reference=batch.reference
         )
@@ -247,27 +257,11 @@ class Passes:
         tokens = tokens_of(batch.rows)
         return PassResult(batch.number, self._ranks.rank, tokens, loss, responses)
 
-    def _compute_first(
-        self, policy: Policy, share: Share, gradients: GradientSum, cancelled: Event
-    ) -> list[PassResult]:
-        """Compute the first epoch. The rank of micro-batch 0 also measures a few divergences."""
-        passes = self._compute(policy, share, gradients, cancelled)
-        if share.probes:
-            first = [batch for batch in share.batches if batch.number == 0]
-            references = self._references(policy, [[share.probes] for _ in first])
-            for batch, reference in zip(first, references, strict=True):
-                assert batch.start is not None, "its pass was made"
-                logprobs = batch.start[: len(reference)]
-                loss = token_loss(logprobs, share.probes, self._spec, reference=reference)
-                _, responses = Tally(share.probes, loss, logprobs).read()
-                passes[0].responses += responses
-        return passes
-
     def batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[PackedSequence]]:
         """Pack the samples into rows, and return the rows of each micro-batch."""
         budget = self._sizes.of(policy).micro_batch_tokens
         rows = packed_sequences(samples, budget, shared=self._sizes.shares_rows(policy))
-        return [[rows[i] for i in batch] for batch in pack([(width(r), 0) for r in rows], budget)]
+        return [[rows[i] for i in batch] for batch in pack([(r.width, 0) for r in rows], budget)]
 
     def scored(self, policy: Policy, model: Any, batch: Sequence[PackedSequence]) -> Scored:
         """Return the log-probabilities of a micro-batch's response tokens, and which of these
@@ -293,18 +287,10 @@ class Passes:
             )
         loss.total.backward()
 
-    def _references(
-        self, policy: Policy, pieces: Sequence[Sequence[PackedSequence]]
-    ) -> list[Tensor]:
-        """Return the log-probabilities of each piece's responses under the policy before
-        training."""
-        with policy.reference() as model:
-            return [self.scored(policy, model, rows).logprobs for rows in pieces]
-
-    def _probes(self, policy: Policy, batch: Sequence[PackedSequence]) -> PackedSequence:
-        """Choose the responses whose divergence is measured although the loss does not use it."""
-        probes = batch[0][:KL_PROBES]
+    def _probes(self, policy: Policy, batch: MicroBatch) -> list[PackedSequence]:
+        """Return the responses whose KL is measured although the loss does not use it."""
+        probes = batch.rows[0].samples[:KL_PROBES]
         # Truncated distributions may exclude each other's tokens, so their divergence is infinite.
-        if self._spec.kl_coef or not policy.has_reference or any(s.truncated for s in probes):
+        if batch.number or not policy.has_reference or any(s.truncated for s in probes):
             return []
-        return probes
+        return [PackedSequence(probes)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-P = TypeVar("P")
 T = TypeVar("T")
 
 
@@ -74,11 +73,3 @@ class Ranks:
 
 
 ALONE = Ranks()
-
-QUADRATIC_FROM = 4096
-"""Row width at which attention costs as much as all work that grows with its tokens."""
-
-
-def cost_of(rows: int, width: int) -> float:
-    """Return the relative cost of a pass over `rows` rows, padded to `width` tokens."""
-    return rows * width * (1 + width / QUADRATIC_FROM)

@@ -24,7 +24,6 @@ from collab.recipe.trainer import RanksSpec
 from collab.trainers.learner.base import NotFinite, OutOfMemory, StepCancelled
 from collab.trainers.learner.ranks import GradientSum, Ranks
 
-P = TypeVar("P")
 T = TypeVar("T")
 
 KNOWN_TO_ALL, RANK = "is_known_to_all", "rank"

@@ -35,7 +35,8 @@ def samples_for(policies: Policies, agents: str = "ab", weight: float = 1.0) -> 
         policy = policies.of(agent)
         plain = Sample(agent, (1, 2, 3), (4, 5), (0.0, 0.0), 1.0, weight=weight, scale=0.5)
         with policy.training() as model, torch.no_grad():
-            values = response_logprobs(model, [[plain]], policy.device).logprobs.tolist()
+            row = PackedSequence([plain])
+            values = response_logprobs(model, [row], policy.device).logprobs.tolist()
         found.append(Sample(agent, (1, 2, 3), (4, 5), tuple(values), 1.0, weight=weight, scale=0.5))
     return found
 

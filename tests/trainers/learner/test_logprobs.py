@@ -15,6 +15,7 @@ from collab.models.local.dimensions import dimensions_of
 from collab.trainers.learner import logprobs
 from collab.trainers.learner.device_sizes import logit_bytes
 from collab.trainers.learner.logprobs import SamplingSettings, logits_of, response_logprobs
+from collab.trainers.learner.prefix_tree.packing import PackedSequence
 from collab.trainers.learner.samples import Sample
 
 CPU = torch.device("cpu")
@@ -23,6 +24,7 @@ SAMPLES = [
     Sample("a", (1, 2, 3), (4, 5, 6, 7), (0.0,) * 4, temperature=0.7, weight=1.0, scale=1.0),
     Sample("a", (1, 2), (9, 8, 7), (0.0,) * 3, temperature=1.0, weight=1.0, scale=1.0, top_k=40),
 ]
+ROWS = [PackedSequence([s]) for s in SAMPLES]
 WEIGHTS = torch.arange(1.0, 8.0, dtype=torch.float64)
 """A different weight per response token, so mixed-up gradients are noticed."""
 
@@ -33,7 +35,7 @@ def test_chunked_gradient_matches_the_full_one(learns: str, tokens: int) -> None
     model = tiny("llama").double()
     model.lm_head.requires_grad_(learns == "all")
     learned = [p for p in model.parameters() if p.requires_grad]
-    ours = response_logprobs(model, [[s] for s in SAMPLES], CPU, chunk=tokens).logprobs
+    ours = response_logprobs(model, ROWS, CPU, chunk=tokens).logprobs
     theirs = naive(model)
     torch.testing.assert_close(ours, theirs)
     found, exact = (
@@ -66,7 +68,7 @@ def test_logits_of_a_frozen_head_are_computed_once() -> None:
     for frozen, times in ((True, 1), (False, 2)):
         model.lm_head.requires_grad_(not frozen)
         calls.clear()
-        response_logprobs(model, [[s] for s in SAMPLES], CPU, chunk=2).logprobs.sum().backward()
+        response_logprobs(model, ROWS, CPU, chunk=2).logprobs.sum().backward()
         assert len(calls) == 4 * times  # seven tokens in chunks of two
 
 
@@ -103,7 +105,7 @@ def test_number_of_tokens_sorted_at_once_changes_nothing(monkeypatch: pytest.Mon
     for looks, tokens in ((True, 1), (True, 3), (True, 100), (False, 3), (False, 100)):
         monkeypatch.setattr(logprobs, "TOKENS_AT_ONCE", tokens)
         monkeypatch.setattr(logprobs, "_reads_are_free", lambda _, looks=looks: looks)
-        found.append(response_logprobs(model, [[s] for s in samples], CPU))
+        found.append(response_logprobs(model, [PackedSequence([s]) for s in samples], CPU))
     for other in found[1:]:
         assert torch.equal(other.logprobs, found[0].logprobs)
         assert torch.equal(other.outside_support, found[0].outside_support)

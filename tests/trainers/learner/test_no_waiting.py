@@ -54,7 +54,7 @@ def learn(samples: list[Sample], shared: bool, **options: Any) -> Tally:
     model = tiny("llama").to(META)
     model.lm_head.requires_grad_(False)
     rows = packed_sequences(samples, 1000, shared=shared)
-    learned = [sample for row in rows for sample in row]
+    learned = [sample for row in rows for sample in row.samples]
     found = response_logprobs(model, rows, META)
     assert found.logprobs.device == META
     reference = found.logprobs.detach() if spec.kl_coef else None

@@ -21,7 +21,6 @@ from collab.trainers.learner.prefix_tree.packing import (
     PackedSequence,
     PrefixTree,
     packed_sequences,
-    width,
 )
 from collab.trainers.learner.samples import Sample
 
@@ -57,22 +56,23 @@ def tiny(model_type: str, **options: Any) -> Any:
 
 
 def test_shared_prefix_is_stored_once() -> None:
-    tree = PrefixTree()
-    assert (tree.add((1, 2, 3)), tree.is_chain) == ([0, 1, 2], True)
-    assert (tree.add((1, 2, 4)), tree.is_chain) == ([0, 1, 3], False)
+    assert PrefixTree([(1, 2, 3), (1, 2)]).is_chain
+    tree = PrefixTree([(1, 2, 3), (1, 2, 4), (1, 2)])
+    assert not tree.is_chain
     assert (tree.tokens, tree.depths) == ([1, 2, 3, 4], [0, 1, 2, 2])
-    assert tree.add((1, 2)) == [0, 1]
+    assert tree.paths == [[0, 1, 2], [0, 1, 3], [0, 1]]
     assert tree.branches == [(0, [0, 1, 2]), (2, [0, 1, 3])]
 
 
 def test_rows_pack_responses_that_share_a_prefix_and_fit() -> None:
     prompt = tuple(range(100))
     group = [sample(prompt, (n,) * 51) for n in range(4)]
-    assert packed_sequences(group, 10_000, shared=False) == [[s] for s in group]
-    assert [width(row) for row in packed_sequences(group, 10_000, shared=True)] == [300]
-    assert [width(row) for row in packed_sequences(group, 200, shared=True)] == [200, 200]
+    apart = packed_sequences(group, 10_000, shared=False)
+    assert apart == [PackedSequence([s]) for s in group]
+    assert [row.width for row in packed_sequences(group, 10_000, shared=True)] == [300]
+    assert [row.width for row in packed_sequences(group, 200, shared=True)] == [200, 200]
     strangers = [sample((n, *prompt), (1, 2)) for n in range(3)]
-    assert [len(row) for row in packed_sequences(strangers, 10_000, shared=True)] == [1, 1, 1]
+    assert len(packed_sequences(strangers, 10_000, shared=True)) == 3
 
 
 @pytest.mark.parametrize("heads", [2, 4])
@@ -87,9 +87,9 @@ def test_shared_rows_give_the_same_log_probs_and_gradients(
         model.train()
     rows = packed_sequences(samples(), budget, shared=True)
     assert len(rows) < len(samples())
-    order = [s for row in rows for s in row]
+    order = [s for row in rows for s in row.samples]
     found = []
-    for layout in (rows, [[s] for s in order]):
+    for layout in (rows, [PackedSequence([s]) for s in order]):
         logprobs = response_logprobs(model, layout, CPU).logprobs
         weights = torch.arange(1.0, len(logprobs) + 1, dtype=torch.float64)
         with tree_attention(model):
@@ -120,10 +120,14 @@ def gradients_of(model: Any, *, shared: bool) -> Tensor:
 
 def test_row_order_matches_the_sample_order() -> None:
     model = tiny("llama")
-    rows: list[PackedSequence] = packed_sequences(samples(), 1000, shared=True)
+    rows = packed_sequences(samples(), 1000, shared=True)
     with torch.no_grad():
         together = response_logprobs(model, rows, CPU).logprobs
-        alone = [response_logprobs(model, [[s]], CPU).logprobs for row in rows for s in row]
+        alone = [
+            response_logprobs(model, [PackedSequence([s])], CPU).logprobs
+            for row in rows
+            for s in row.samples
+        ]
     assert torch.allclose(together, torch.cat(alone), atol=1e-5)
 
 

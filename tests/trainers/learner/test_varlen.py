@@ -45,11 +45,7 @@ rows = st.lists(st.lists(sequences, min_size=1, max_size=5), min_size=1, max_siz
 
 
 def trees_of(layout: list[list[list[int]]]) -> list[PrefixTree]:
-    trees = [PrefixTree() for _ in layout]
-    for tree, row in zip(trees, layout, strict=True):
-        for sequence in row:
-            tree.add(sequence)
-    return trees
+    return [PrefixTree(row) for row in layout]
 
 
 @given(rows, st.integers(0, 3))

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from collab.errors import TrainingError
 from collab.trainers.learner.base import NotFinite
-from collab.trainers.learner.ranks import ALONE, cost_of
+from collab.trainers.learner.passes import cost_of
+from collab.trainers.learner.ranks import ALONE
 from collab.trainers.ranks.group import (
     ExactSum,
     FlatSum,

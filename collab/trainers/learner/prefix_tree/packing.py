@@ -8,38 +8,38 @@ earlier one, only the added tokens are computed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from collab.trainers.learner.samples import Sample
-
-PackedSequence = list[Sample]
 
 
 class PrefixTree:
     """Token sequences that share their beginnings. Parents come before their children."""
 
-    def __init__(self) -> None:
+    def __init__(self, sequences: Iterable[Sequence[int]]) -> None:
         self.tokens: list[int] = []
         self.depths: list[int] = []
+        self.paths: list[list[int]] = []
+        """For each sequence, the positions of its tokens in the row."""
         self.branches: list[tuple[int, list[int]]] = []
         """Start and path of each sequence that added tokens. The start is the number of earlier
         tokens."""
-        self._children: dict[tuple[int, int], int] = {}
-
-    def add(self, sequence: Sequence[int]) -> list[int]:
-        """Add a sequence, and return the positions of its tokens in the row."""
-        before = len(self.tokens)
-        path, node = [], -1
-        for depth, token in enumerate(sequence):
-            child = self._children.setdefault((node, token), len(self.tokens))
-            if child == len(self.tokens):
-                self.tokens.append(token)
-                self.depths.append(depth)
-            path.append(child)
-            node = child
-        if len(self.tokens) > before:
-            self.branches.append((len(path) - len(self.tokens) + before, path))
-        return path
+        children: dict[tuple[int, int], int] = {}
+        for sequence in sequences:
+            before = len(self.tokens)
+            path, node = [], -1
+            for depth, token in enumerate(sequence):
+                child = children.setdefault((node, token), len(self.tokens))
+                if child == len(self.tokens):
+                    self.tokens.append(token)
+                    self.depths.append(depth)
+                path.append(child)
+                node = child
+            self.paths.append(path)
+            if len(self.tokens) > before:
+                self.branches.append((len(path) - len(self.tokens) + before, path))
 
     @property
     def is_chain(self) -> bool:
@@ -51,6 +51,22 @@ def inputs_of(sample: Sample) -> tuple[int, ...]:
     return sample.prompt_ids + sample.token_ids[:-1]
 
 
+@dataclass(frozen=True)
+class PackedSequence:
+    """One row of a forward pass: some responses, and the tree of their tokens."""
+
+    samples: Sequence[Sample]
+
+    @cached_property
+    def tree(self) -> PrefixTree:
+        return PrefixTree(map(inputs_of, self.samples))
+
+    @property
+    def width(self) -> int:
+        """Number of tokens in the row."""
+        return len(self.tree.tokens)
+
+
 def packed_sequences(
     samples: Sequence[Sample], budget: int, *, shared: bool
 ) -> list[PackedSequence]:
@@ -60,8 +76,8 @@ def packed_sequences(
     Samples are sorted by their tokens, which brings common beginnings together.
     """
     if not shared:
-        return [[sample] for sample in samples]
-    rows: list[PackedSequence] = []
+        return [PackedSequence([sample]) for sample in samples]
+    rows: list[list[Sample]] = []
     length = 0
     last: tuple[int, ...] = ()
     for sample in sorted(samples, key=inputs_of):
@@ -75,15 +91,7 @@ def packed_sequences(
             rows.append([sample])
             length = len(inputs)
         last = inputs
-    return rows
-
-
-def width(row: PackedSequence) -> int:
-    """Return the number of tokens in a row."""
-    tree = PrefixTree()
-    for sample in row:
-        tree.add(inputs_of(sample))
-    return len(tree.tokens)
+    return [PackedSequence(row) for row in rows]
 
 
 def _in_common(one: Sequence[int], other: Sequence[int]) -> int:
@@ -94,9 +102,4 @@ def _in_common(one: Sequence[int], other: Sequence[int]) -> int:
 
 def tokens_of(rows: Sequence[PackedSequence]) -> int:
     """Return the number of tokens of a micro-batch, padding included."""
-    return len(rows) * max(map(width, rows))
-
-
-def count_of(rows: Sequence[PackedSequence]) -> int:
-    """Return the number of responses of a micro-batch."""
-    return sum(map(len, rows))
+    return len(rows) * max(row.width for row in rows)

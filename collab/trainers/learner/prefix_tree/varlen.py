@@ -261,9 +261,7 @@ def difference(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: 
     """
     from collab.trainers.learner.prefix_tree.attention import TreeAttention
 
-    tree = PrefixTree()
-    for sequence in ((1, 2, 3, 4, 5, 6), (1, 2, 3, 7, 8), (1, 2, 9), (5, 5, 5, 5)):
-        tree.add(sequence)
+    tree = PrefixTree([(1, 2, 3, 4, 5, 6), (1, 2, 3, 7, 8), (1, 2, 9), (5, 5, 5, 5)])
     width = len(tree.tokens)
     drawn = torch.Generator().manual_seed(0)
     query_heads, key_heads, size = heads
