@@ -16,7 +16,7 @@ from collab.plugins import call
 from collab.recipe import Recipe
 from collab.records import Action, Decision, Message, Problem, Turn
 from collab.rewards import Scorer
-from collab.runtime.agents import RunningAgent, make_request
+from collab.runtime.agents import RunningAgent, make_request, template_fields
 from collab.runtime.events import AgentActed, AgentActing, Emit
 from collab.runtime.game import Games
 from collab.runtime.harness.move import ActionFailed, Move
@@ -110,16 +110,14 @@ class Acting:
     ) -> dict[str, Any]:
         """Return the fields of an agent's templates."""
         observed = {"observation": self.observations[name]} if name in self.observations else {}
-        return {
-            **observed,
-            "task": self.problem.public,
-            "_hidden": tuple(self.problem.hidden),
-            "agents": list(self.context.agents),
-            "turn": turn,
-            "others": round_.others[name],
-            "feedback": "\n\n".join(item.text for item in feedback.get(name, ()) if item.text),
-            **round_.fields.get(name, {}),
-        }
+        fields = template_fields(
+            self.context.recipe,
+            self.problem,
+            turn=turn,
+            others=round_.others[name],
+            feedback=feedback.get(name, ()),
+        )
+        return {**observed, **fields, **round_.fields.get(name, {})}
 
     async def _ask(
         self, first: Call, prefix: str, step: int, messages: Sequence[Message], may_call: bool

@@ -12,7 +12,7 @@ from collab.errors import RecipeError
 from collab.models import Call, Capabilities, ChecksSettings, HasCapabilities, Model, Request
 from collab.recipe import AgentSpec, Recipe
 from collab.recipe.team import OBSERVATION, PROMPT, REVISE
-from collab.records import Message, Sampling, Style
+from collab.records import Feedback, Message, Problem, Sampling, Style
 from collab.runtime.harness import Harness, harness_for
 from collab.seeds import seed_of
 from collab.tools import Tool, Toolboxes
@@ -124,6 +124,30 @@ def _make_agent(
         adapter=spec.adapter,
         tools=tools,
     )
+
+
+def template_fields(
+    recipe: Recipe,
+    problem: Problem,
+    *,
+    turn: int,
+    others: Mapping[str, str],
+    feedback: Sequence[Feedback],
+) -> dict[str, Any]:
+    """Return the fields that every template of an agent sees.
+
+    Args:
+        others: the answers of the turn that the agent sees, by their authors.
+        feedback: the agent's feedback after the previous turn.
+    """
+    return {
+        "task": problem.public,
+        "_hidden": tuple(problem.hidden),
+        "agents": list(recipe.team.agents),
+        "turn": turn,
+        "others": others,
+        "feedback": "\n\n".join(item.text for item in feedback if item.text),
+    }
 
 
 def prefix_of(name: str, spec: AgentSpec) -> Template:

@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from collab.agents import Template
-from collab.errors import RecipeError
+from collab.agents import Template, parser_for
+from collab.agents.parsers import Parser
+from collab.errors import AgentError, RecipeError
 from collab.models import Call, Request
 from collab.models.chat import check_context, prompt_ids
 from collab.models.controls import text_ids
 from collab.models.local.engine import TransformersEngine
 from collab.models.weights import LoadedModel
+from collab.plugins import call
 from collab.records import Decision, Episode, Message, Problem, Turn
-from collab.runtime.agents import prefix_of
+from collab.runtime.agents import prefix_of, template_fields
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.samples import Sample, weigh_tokens
 from collab.trainers.training.step import Played, Report, Stepper
@@ -90,33 +92,50 @@ class RecordedStepper(Stepper):
         from.
         """
         histories: dict[str, list[Message]] = {}
-        for turn in episode.turns:
+        for turn, before in zip(episode.turns, (None, *episode.turns), strict=False):
             for decision in turn.decisions:
                 history = histories.setdefault(decision.agent, [])
                 history += decision.observation
                 learns = decision.agent in self._samplings and not decision.given
                 if learns and not decision.action.failure:
-                    fields = self._fields(problem, turn, decision.saw)
+                    fields = self._fields(problem, turn, before, decision)
                     sample = self._sample(decision, history, fields, episode.id, scale)
                     if sample is not None:
                         yield sample
                 history.append(decision.action.message)
 
     @cached_property
+    def _parsers(self) -> dict[str, Parser]:
+        agents = self._recipe.team.agents
+        return {agent: parser_for(spec.parser) for agent, spec in agents.items()}
+
+    @cached_property
     def _prefixes(self) -> dict[str, Template]:
         agents = self._recipe.team.agents
         return {agent: prefix_of(agent, agents[agent]) for agent in self._samplings}
 
-    def _fields(self, problem: Problem, turn: Turn, saw: Sequence[str]) -> Mapping[str, Any]:
-        """Return the fields that the template of a prefix sees."""
-        return {
-            "task": problem.public,
-            "_hidden": tuple(problem.hidden),
-            "agents": list(self._recipe.team.agents),
-            "turn": turn.index,
-            "others": {d.agent: d.action.text for d in turn.decisions if d.agent in saw},
-            "feedback": "",
-        }
+    def _fields(
+        self, problem: Problem, turn: Turn, before: Turn | None, decision: Decision
+    ) -> Mapping[str, Any]:
+        """Return the fields that the template of a prefix saw when `decision` was made.
+
+        Fields that an environment or a protocol added are missing, except `previous`. `before` is
+        the previous turn.
+        """
+        agent, previous = decision.agent, before.artifacts if before else {}
+        earlier = [d for d in turn.decisions if d.round < decision.round]
+        last = {d.agent: d.action.text for d in earlier if d.agent in decision.saw}
+        fields = template_fields(
+            self._recipe,
+            problem,
+            turn=turn.index,
+            others={
+                name: call(f"parser of {name}", AgentError, self._parsers[name], text)
+                for name, text in last.items()
+            },
+            feedback=before.feedback.get(agent, ()) if before else (),
+        )
+        return {"previous": {n: text for n, text in previous.items() if n != agent}, **fields}
 
     def _sample(
         self,
@@ -166,8 +185,8 @@ class RecordedStepper(Stepper):
                 )
             return action.prompt_ids, action.token_ids
         tokenizer = engine.tokenizer
-        call = Call(task="", sample=0, turn=0, round=0, agent="")
-        request = Request(call=call, messages=tuple(history), style=spec.style, prefix=prefix)
+        nowhere = Call(task="", sample=0, turn=0, round=0, agent="")
+        request = Request(call=nowhere, messages=tuple(history), style=spec.style, prefix=prefix)
         prompt = prompt_ids(request, tokenizer, engine.name)
         if action.token_ids and tuple(prompt) == action.prompt_ids:
             return prompt, action.token_ids

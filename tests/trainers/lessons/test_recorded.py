@@ -204,6 +204,52 @@ def test_prefix_is_not_learned(recorded_run: Path, tiny_words: Path, tmp_path: P
         asyncio.run(stepper.check())
 
 
+OWN = """
+def last(response):
+    return (response.split() or ["a"])[-1]
+
+def word(outcome):
+    return "left"
+"""
+
+
+def test_prefix_sees_the_fields_that_it_saw_when_sampled(tiny_words: Path, tmp_path: Path) -> None:
+    """The prefix names a parsed answer of the turn, one of the turn before, and feedback."""
+    own = tmp_path / "own.py"
+    own.write_text(OWN)
+    prefix = "{{ others.a }}{% if turn %} {{ previous.a }} {{ feedback }}{% endif %}"
+    settings: dict[str, Any] = {
+        "turns": 2,
+        "protocol": "sequential",
+        "when_solved": "continue",
+        "feedback": [f"{own}:word"],
+    }
+
+    def sequential(recipe: Recipe) -> Recipe:
+        data = changed(recipe, "b", prefix=prefix).model_dump(mode="json", exclude_none=True)
+        data["team"] |= settings
+        data["team"]["agents"]["a"]["parser"] = f"{own}:last"
+        return Recipe.model_validate(data)
+
+    options = {"steps": 2, "group_size": 6, "learning_rate": 1e-6}
+    before = tmp_path / "before"
+    recipe = sequential(make_solvable(tiny_words, tmp_path, **options))
+    asyncio.run(TrainingRun(recipe, before).run())
+    actions = [d.action for e in read_episodes(before) for d in e.decisions("b")]
+    drawn = {(action.prompt_ids, action.token_ids) for action in actions}
+    recipe = sequential(sft_recipe(tiny_words, tmp_path, before))
+    with open_stepper(recipe) as (_, stepper):
+        asyncio.run(stepper.check())
+        found = {
+            (s.prompt_ids, s.token_ids)
+            for n in range(9)
+            for s in stepper._samples(n)
+            if s.agent == "b"
+        }
+    assert len(found) > 4
+    assert found <= drawn
+
+
 def test_given_answer_is_not_learned(recorded_run: Path, tiny_words: Path, tmp_path: Path) -> None:
     episode = solved_in(recorded_run)[0]
     [turn] = episode.turns
