@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from collab.trainers.learner.chosen import supports_prefix_tree
+from collab.trainers.learner.batch_sizes import supports_prefix_tree
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.loss import token_loss
 from collab.trainers.learner.passes import Tally

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from collab.errors import TrainingError
 from collab.recipe import TrainerSpec
 from collab.runs import metric_names as names
-from collab.trainers.learner.base import TOKENS, Update
 from collab.trainers.learner.passes import PassResult
 from collab.trainers.learner.policy import Policy
+from collab.trainers.learner.update import TOKENS, Update
 
 STALE_HINT = (
     ". With max_staleness 1, one step of learning is part of the difference: lower"

@@ -15,15 +15,15 @@ from collab.errors import TrainingError
 from collab.models.local.fast.memory import trim
 from collab.models.local.multi_lora import unwrapped
 from collab.recipe import TrainerSpec
-from collab.trainers.learner.base import NotFinite, Update, explain_memory
+from collab.trainers.learner.batch_sizes import BatchSizes
 from collab.trainers.learner.checks import check_change, check_mismatch, fingerprint
-from collab.trainers.learner.chosen import ChosenSizes
 from collab.trainers.learner.optimizer import Optimizer, rate_at
 from collab.trainers.learner.passes import Passes
 from collab.trainers.learner.policy import Policies, Policy
 from collab.trainers.learner.prefix_tree.varlen import describe_attention, slow_attention
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.update import NotFinite, Update, explain_memory
 
 
 def updated_at(step: int, policies: Sequence[Policy], spec: TrainerSpec) -> list[Policy]:
@@ -51,7 +51,7 @@ class TorchLearner:
             for policy in policies
         }
         self._seen_to_change: set[str] = set()
-        self._sizes = ChosenSizes(spec, self._unallocated_bytes, ranks)
+        self._sizes = BatchSizes(spec, self._unallocated_bytes, ranks)
         self._passes = Passes(spec, self._sizes, self.optimizers, ranks)
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:

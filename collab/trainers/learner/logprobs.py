@@ -27,7 +27,7 @@ from collab.trainers.learner.prefix_tree.varlen import (
     branch_plan,
     varlen_kernel,
 )
-from collab.trainers.learner.transfer import tensor_on, to_device
+from collab.trainers.learner.to_device import tensor_on, to_device
 
 WIDTHS = 16
 """Row widths between two powers of two. oneDNN compiles a product per width, and keeps them by the

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from collab.recipe import TrainerSpec
 from collab.trainers.learner.samples import Sample
-from collab.trainers.learner.transfer import tensor_on
+from collab.trainers.learner.to_device import tensor_on
 
 
 @dataclass(frozen=True)

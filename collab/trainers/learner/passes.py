@@ -22,15 +22,7 @@ from collab.models.local.multi_lora import unwrapped
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe import TrainerSpec
 from collab.runs import metric_names as names
-from collab.trainers.learner.base import (
-    KL_TOKENS,
-    TOKENS,
-    NotFinite,
-    StepCancelled,
-    TokenSums,
-    Update,
-)
-from collab.trainers.learner.chosen import ChosenSizes
+from collab.trainers.learner.batch_sizes import BatchSizes
 from collab.trainers.learner.logprobs import Scored, response_logprobs
 from collab.trainers.learner.loss import TokenLoss, token_loss
 from collab.trainers.learner.optimizer import Optimizer
@@ -43,6 +35,14 @@ from collab.trainers.learner.prefix_tree.packing import (
 )
 from collab.trainers.learner.ranks import GradientSum, Ranks
 from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.update import (
+    KL_TOKENS,
+    TOKENS,
+    NotFinite,
+    StepCancelled,
+    TokenSums,
+    Update,
+)
 
 KL_PROBES = 1
 """Number of responses per step on which KL is measured when `kl_coef` is 0."""
@@ -157,7 +157,7 @@ class Passes:
     def __init__(
         self,
         spec: TrainerSpec,
-        sizes: ChosenSizes,
+        sizes: BatchSizes,
         optimizers: Mapping[str, Optimizer],
         ranks: Ranks,
     ) -> None:

@@ -21,8 +21,8 @@ from torch import Tensor
 from collab.errors import CollabError, TrainingError, one_line
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe.trainer import RanksSpec
-from collab.trainers.learner.base import NotFinite, OutOfMemory, StepCancelled
 from collab.trainers.learner.ranks import GradientSum, Ranks
+from collab.trainers.learner.update import NotFinite, OutOfMemory, StepCancelled
 
 T = TypeVar("T")
 

@@ -27,11 +27,11 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import VLLMModel
 from collab.runs.layout import LOGS
 from collab.signals import ending_signals
-from collab.trainers.learner.base import Update
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.ranks import nothing
 from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.update import Update
 from collab.trainers.ranks.group import RankLost, TorchRanks, is_known_to_all
 
 

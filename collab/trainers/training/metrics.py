@@ -19,9 +19,9 @@ from collab.runs import metric_names as names
 from collab.runtime.summary import lost_feedback
 from collab.stats import deviation, mean
 from collab.trainers.credit.step_credit import Credit
-from collab.trainers.learner.base import KL_TOKENS, TOKENS, TokenSums, Update
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_alive
+from collab.trainers.learner.update import KL_TOKENS, TOKENS, TokenSums, Update
 from collab.trainers.training.rollouts import finished_episodes
 from collab.trainers.training.skipping import STEP, lost_groups, reasons_without_weights
 

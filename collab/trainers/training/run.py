@@ -23,10 +23,10 @@ from collab.runtime.events import RunFinished
 from collab.runtime.notes import run_started, start_record, tool_forms
 from collab.telemetry import operation
 from collab.trainers.credit import Algorithm
-from collab.trainers.learner.base import OutOfMemory
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.ranks import ALONE, Ranks
+from collab.trainers.learner.update import OutOfMemory
 from collab.trainers.ranks.group import TorchRanks
 from collab.trainers.ranks.orders import LeadingLearner, begin
 from collab.trainers.training.check import check_recipe, play_dry

@@ -19,12 +19,12 @@ from collab.trainers.clocks import StepTimer
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit, StepCredit
-from collab.trainers.learner.base import Update
+from collab.trainers.learner.frozen_models import PolicyModels
 from collab.trainers.learner.learner import TorchLearner
-from collab.trainers.learner.models import PolicyModels
 from collab.trainers.learner.optimizer import rate_at
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import Sample, make_samples
+from collab.trainers.learner.update import Update
 from collab.trainers.training.data import TaskOrder, phases
 from collab.trainers.training.metrics import StepData
 from collab.trainers.training.rollouts import complete_episodes, play_groups

@@ -179,7 +179,7 @@ def plant(fault: Callable[[], None]) -> None:
 
 
 def no_number() -> None:
-    from collab.trainers.learner.base import NotFinite
+    from collab.trainers.learner.update import NotFinite
 
     raise NotFinite("the loss of policy 'a' is nan")
 

@@ -26,7 +26,7 @@ from collab.trainers.credit.games import (
 from collab.trainers.credit.games.game import drawing, play
 from collab.trainers.credit.group import Group
 from collab.trainers.credit.head import Head
-from collab.trainers.learner.models import PolicyModels
+from collab.trainers.learner.frozen_models import PolicyModels
 from collab.trainers.learner.policy import open_policies
 
 

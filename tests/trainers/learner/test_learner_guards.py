@@ -17,12 +17,12 @@ from support.trainer_recipes import make_game
 from collab.errors import TrainingError
 from collab.models.out_of_memory import is_out_of_memory
 from collab.trainers import TrainingRun
-from collab.trainers.learner.base import OutOfMemory, explain_memory
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.lora import add_adapter
 from collab.trainers.learner.policy import Policies, Policy, open_policies
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, tokens_of
 from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.update import OutOfMemory, explain_memory
 from collab.trainers.training.check import check_recipe
 
 

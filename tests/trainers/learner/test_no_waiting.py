@@ -16,7 +16,6 @@ from torch import Tensor
 from collab.models.local.sampling import nucleus
 from collab.recipe import TrainerSpec
 from collab.runs import metric_names as names
-from collab.trainers.learner.base import KL_TOKENS, TOKENS, Update
 from collab.trainers.learner.logprobs import SamplingSettings, response_logprobs
 from collab.trainers.learner.logprobs import _score as score
 from collab.trainers.learner.loss import token_loss
@@ -24,6 +23,7 @@ from collab.trainers.learner.passes import Tally
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import packed_sequences
 from collab.trainers.learner.samples import Sample
+from collab.trainers.learner.update import KL_TOKENS, TOKENS, Update
 
 META = torch.device("meta")
 WAYS: dict[str, dict[str, Any]] = {

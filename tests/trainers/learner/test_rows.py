@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from collab.models import store
 from collab.models.local.dimensions import attends_to_all
-from collab.trainers.learner.chosen import supports_prefix_tree
+from collab.trainers.learner.batch_sizes import supports_prefix_tree
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.policy import enable_checkpointing
 from collab.trainers.learner.prefix_tree.attention import tree_attention

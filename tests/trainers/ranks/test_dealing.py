@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collab.errors import TrainingError
-from collab.trainers.learner.base import NotFinite
 from collab.trainers.learner.passes import cost_of
 from collab.trainers.learner.ranks import ALONE
+from collab.trainers.learner.update import NotFinite
 from collab.trainers.ranks.group import (
     ExactSum,
     FlatSum,

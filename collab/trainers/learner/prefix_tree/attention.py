@@ -18,7 +18,7 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from collab.trainers.learner.prefix_tree.packing import PrefixTree
-from collab.trainers.learner.transfer import tensor_on
+from collab.trainers.learner.to_device import tensor_on
 
 NAME = "collab_branches"
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from collab.errors import TrainingError
 from collab.trainers.learner.prefix_tree.packing import PrefixTree
-from collab.trainers.learner.transfer import tensor_on
+from collab.trainers.learner.to_device import tensor_on
 
 LEAST_CAPABILITY = (8, 0)
 """Smallest compute capability, because flash attention needs Ampere or later."""

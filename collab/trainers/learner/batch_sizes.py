@@ -23,7 +23,7 @@ from collab.trainers.learner.ranks import Ranks
 from collab.trainers.learner.samples import Sample
 
 
-class ChosenSizes:
+class BatchSizes:
     """Holds the sizes for each base model. Policies with the same base use the same sizes."""
 
     def __init__(self, spec: TrainerSpec, unallocated: Callable[[], int], ranks: Ranks) -> None:
