@@ -272,6 +272,6 @@ class MAAC(ActorCritic):
         check_one_reward("maac", recipe, spec)
 
 
-def _acted(group: Group, node: tuple[int, int], agent: str) -> bool:
+def _acted(group: Group, node: Node, agent: str) -> bool:
     episode, turn = node
     return any(d.agent == agent for d in group.episodes[episode].turns[turn].decisions)

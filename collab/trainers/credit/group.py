@@ -241,11 +241,8 @@ def compare(group: Group, advantages: Advantages) -> Weights:
     return weights
 
 
-def solved_before(episodes: Sequence[Episode], turn: int) -> tuple[tuple[int, int], ...]:
-    """Return the last joint actions of the episodes that were solved before a turn.
-
-    Each is a `Node`: the position of an episode in its group, and a turn of it.
-    """
+def solved_before(episodes: Sequence[Episode], turn: int) -> tuple[Node, ...]:
+    """Return the last joint actions of the episodes that were solved before a turn."""
     ends = ((number, len(e.turns) - 1, e.absorbed) for number, e in enumerate(episodes))
     return tuple((number, last) for number, last, n in ends if last < turn <= last + n)
 
@@ -253,7 +250,7 @@ def solved_before(episodes: Sequence[Episode], turn: int) -> tuple[tuple[int, in
 def earned_from(
     turn: int,
     last: Mapping[str, float],
-    node: tuple[int, int],
+    node: Node,
     episodes: Sequence[Episode],
     discount: float,
 ) -> dict[str, float]:

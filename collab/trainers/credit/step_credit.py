@@ -36,7 +36,7 @@ def group_of(
     return make_group(episodes, agents, rewards, tree, spec.discount, ask=joint.score)
 
 
-Key = tuple[str, ...]
+GroupKey = tuple[str, ...]
 """A group, identified by the names of its episodes."""
 
 
@@ -60,7 +60,7 @@ class Credit:
 class StepCredit:
     """Gives credit to the groups of one step.
 
-    Call `see` as soon as a group is finished, so the algorithm can prepare it while others are
+    Call `prepare` as soon as a group is finished, so the algorithm can prepare it while others are
     sampled. `credit` waits for this and prepares the remaining groups.
     """
 
@@ -77,9 +77,9 @@ class StepCredit:
         self._shape, self._algorithm = shape, algorithm
         self._clock = JudgeClock()
         self._joint: list[JointActions] = []
-        self._groups: dict[Key, asyncio.Task[Group]] = {}
+        self._groups: dict[GroupKey, asyncio.Task[Group]] = {}
 
-    def see(self, problem: Problem, episodes: Sequence[Episode]) -> None:
+    def prepare(self, problem: Problem, episodes: Sequence[Episode]) -> None:
         """Start to prepare a task's episodes for credit, without the failed ones."""
         key = tuple(episode.id for episode in episodes)
         enough = len(episodes) >= min(2, self._spec.group_size)
@@ -90,7 +90,7 @@ class StepCredit:
         """Return the groups that have enough episodes to compare, with their weights."""
         self._clock.sampled()
         for problem, episodes in played:
-            self.see(problem, episodes)
+            self.prepare(problem, episodes)
         keys = [tuple(episode.id for episode in episodes) for _, episodes in played]
         groups = [await self._groups[key] for key in keys if key in self._groups]
         weights = await self._ask(groups)

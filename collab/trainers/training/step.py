@@ -130,7 +130,7 @@ class Stepper:
         ended = None
         if not self._spec.max_staleness:  # with it, another step's credit may be running
             self._credit = self._begin_credit(session)
-            ended = self._credit.see
+            ended = self._credit.prepare
         groups = await play_groups(session, problems, shape, seed, watch, ended=ended)
         self._sampler_reports[step] = await self._policies.report()
         return groups, timer.seconds

@@ -99,7 +99,7 @@ def test_group_is_scored_while_other_groups_are_sampled() -> None:
 
     async def step() -> None:
         credit = begin(algorithm, judged)
-        credit.see(PROBLEM, EPISODES)
+        credit.prepare(PROBLEM, EPISODES)
         await asyncio.sleep(0.2)  # time to sample other groups
         algorithm.done.append("sampled")
         found = await credit.credit([(PROBLEM, EPISODES)])
@@ -148,7 +148,7 @@ def test_abandoned_step_leaves_no_task_running() -> None:
 
     async def step() -> None:
         credit = begin(algorithm, [])
-        credit.see(PROBLEM, EPISODES)
+        credit.prepare(PROBLEM, EPISODES)
         await asyncio.sleep(0)
         await credit.aclose()
         assert len(asyncio.all_tasks()) == 1
