@@ -63,6 +63,6 @@ def test_gpu_gets_all_responses_of_a_step_in_one_call(
     policies = open_policies(recipe, recipe.trainer)
     for agent, device in zip("ab", devices, strict=True):
         on_device(policies, agent, device)
-    assert asyncio.run(play(policies, policies.acting(recipe))) == EPISODES
+    assert asyncio.run(play(policies, policies.recipe_with_adapters(recipe))) == EPISODES
     assert called == batches
     asyncio.run(policies.aclose())

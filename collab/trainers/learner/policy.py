@@ -199,7 +199,7 @@ class Policies:
     _pool: ModelPool
     _engines: list[Model] = field(default_factory=list)
     """Engines of whole models, which are not shared."""
-    moved: bool = True
+    samplers_are_stale: bool = True
     """True if the parameters differ from those of separate samplers."""
     version: int = 0
     """Number of training steps that the parameters have taken."""
@@ -216,7 +216,7 @@ class Policies:
         """Names of the trained agents."""
         return tuple(agent for policy in self for agent in policy.agents)
 
-    def acting(self, recipe: Recipe) -> Recipe:
+    def recipe_with_adapters(self, recipe: Recipe) -> Recipe:
         """Return the recipe with these policies as its agents' adapters, and with a suitable
         concurrency.
         """
@@ -235,12 +235,12 @@ class Policies:
         """Send the current parameters to samplers with their own copy of the weights that lack
         these. Return True if any got them.
         """
-        samplers = self._samplers() if self.moved else {}
+        samplers = self._samplers() if self.samplers_are_stale else {}
         if samplers and torch.cuda.is_available():
             torch.cuda.empty_cache()  # samplers may need memory that learning left unused
         for sampler, sampled in samplers.items():
             await sampler.publish({policy.name: policy.save for policy in sampled}, self.version)
-        self.moved = False
+        self.samplers_are_stale = False
         return bool(samplers)
 
     async def sleep(self) -> None:

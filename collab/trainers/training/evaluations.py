@@ -189,7 +189,7 @@ class Evaluations:
         sizes, began = folder.sizes(), time.perf_counter()
         try:
             with operation("evaluation", {"collab.step": step}) as span, span.entered():
-                team = policies.acting(self._recipe)
+                team = policies.recipe_with_adapters(self._recipe)
                 sampled = await run(team, spec.samples, "sampled")
                 greedy = await run(at_temperature(team, 0.0), 1, "greedy") if spec.greedy else []
                 evaluation = Evaluation(

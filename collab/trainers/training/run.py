@@ -274,7 +274,7 @@ class TrainingRun:
                 await self._take_step(stepper, policies)
                 self._save_when_due(policies)
         finally:
-            if not stepper.torn and self._saved_step < self.step:
+            if not stepper.update_interrupted and self._saved_step < self.step:
                 self._save(policies)
 
     def _start_or_restore(self, policies: Policies, state: State | None) -> None:

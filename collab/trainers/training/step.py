@@ -55,7 +55,7 @@ class Stepper:
         self._policies, self._learner = policies, learner
         self.algorithm = algorithm_for(spec.algorithm)
         self._samplings = {agent: recipe.sampling_of(agent) for agent in policies.agents}
-        self.torn = False
+        self.update_interrupted = False
         """True if an update was interrupted, so the parameters belong to no step."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
         self._models = PolicyModels(policies, spec, self._thread)
@@ -194,7 +194,7 @@ class Stepper:
         cancelled = threading.Event()
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._thread, self._learner.learn, samples, step, cancelled)
-        self.torn = self._policies.moved = True
+        self.update_interrupted = self._policies.samplers_are_stale = True
         try:
             update = await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -203,7 +203,7 @@ class Stepper:
             if not work.cancelled():
                 work.exception()  # it is the cancellation, or too late to matter
             raise
-        self.torn = False
+        self.update_interrupted = False
         self._policies.version = step + 1
         return update
 
@@ -216,7 +216,7 @@ class Stepper:
         if self._session is None or phase != self._phase:
             if self._session is not None:
                 await self._session.aclose()
-            acting = self._policies.acting(self._phases[phase][1])
+            acting = self._policies.recipe_with_adapters(self._phases[phase][1])
             self._session = await Session(acting, models=self._policies.models).open()
             self._phase = phase
         return self._session
