@@ -48,7 +48,7 @@ class BatchSizes:
             free = min(self._ranks.together(lambda: [left]))  # all ranks need the same sizes
             self._by_base[base] = device_sizes(self._spec, device, dimensions, free)
         if self._by_base[base].gradient_checkpointing and not policy.checkpointing:
-            policy.compute_twice()
+            policy.enable_gradient_checkpointing()
         return self._by_base[base]
 
     def halve(self, policy: Policy, largest: int) -> None:

@@ -111,7 +111,7 @@ class TorchLearner:
 
     def _skip(self, policy: Policy, error: NotFinite) -> str:
         """Drop the gradients of an update that is not finite, and return why it was skipped."""
-        self.optimizers[policy.name].forget()
+        self.optimizers[policy.name].zero_grad()
         if not all(p.isfinite().all() for p in policy.acting_parameters()):
             raise TrainingError(
                 f"{error}, and so are some parameters; the policy cannot be recovered. Continue"

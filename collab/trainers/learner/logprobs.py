@@ -139,7 +139,7 @@ def _branches(
     if kernel is None:
         return TreeAttention(trees, width, device)
     plan = branch_plan(trees, width)
-    return VarlenAttention(plan, device, kernel, twice=computes_twice(model))
+    return VarlenAttention(plan, device, kernel, checkpointing=computes_twice(model))
 
 
 def _no_packing_search(model: Any, device: torch.device) -> AbstractContextManager[None]:

@@ -39,16 +39,16 @@ class Tokens:
         return like.new_zeros(self.responses).index_add(0, self.response, ones)[self.response]
 
 
-Gain = tuple[Tensor, Tensor]
+TokenObjective = tuple[Tensor, Tensor]
 """Each token's part of the objective, and whether its gradient was clipped, both [tokens]."""
 
 
-def reinforce(tokens: Tokens, _: TrainerSpec) -> Gain:
+def reinforce(tokens: Tokens, _: TrainerSpec) -> TokenObjective:
     """Return A log pi: REINFORCE, and MAGRPO's Eq. 2 (arXiv 2508.04652)."""
     return tokens.weights * tokens.logprobs, torch.zeros_like(tokens.weights, dtype=torch.bool)
 
 
-def ppo(tokens: Tokens, spec: TrainerSpec) -> Gain:
+def ppo(tokens: Tokens, spec: TrainerSpec) -> TokenObjective:
     """Return min(r A, clip(r, 1 - low, 1 + high) A), PPO (arXiv 1707.06347) by token.
 
     A `clip_ratio_high` above `clip_ratio` is DAPO's clip (arXiv 2503.14476).
@@ -56,7 +56,7 @@ def ppo(tokens: Tokens, spec: TrainerSpec) -> Gain:
     return _clipped(torch.exp(tokens.logprobs - tokens.old), tokens.weights, spec)
 
 
-def gspo(tokens: Tokens, spec: TrainerSpec) -> Gain:
+def gspo(tokens: Tokens, spec: TrainerSpec) -> TokenObjective:
     """Return min(s A, clip(s, 1 - low, 1 + high) A), s = exp(mean over the response of log r).
 
     Token-level GSPO (arXiv 2507.18071): s is the ratio of the whole response, and only the token's
@@ -68,7 +68,7 @@ def gspo(tokens: Tokens, spec: TrainerSpec) -> Gain:
     return _clipped(ratio, tokens.weights, spec)
 
 
-def cispo(tokens: Tokens, spec: TrainerSpec) -> Gain:
+def cispo(tokens: Tokens, spec: TrainerSpec) -> TokenObjective:
     """Return stop_gradient(min(r, 1 + high)) A log pi, CISPO (arXiv 2506.13585).
 
     Every token keeps its gradient, but the weight of the gradient is bounded. `clipped` marks the
@@ -79,7 +79,7 @@ def cispo(tokens: Tokens, spec: TrainerSpec) -> Gain:
     return ratio.clamp(max=limit) * tokens.weights * tokens.logprobs, ratio > limit
 
 
-def _clipped(ratio: Tensor, weights: Tensor, spec: TrainerSpec) -> Gain:
+def _clipped(ratio: Tensor, weights: Tensor, spec: TrainerSpec) -> TokenObjective:
     low = 1 - (spec.clip_ratio or 0.0)
     bounded = ratio.clamp(low, 1 + _high(spec)) * weights
     whole = ratio * weights
@@ -91,7 +91,7 @@ def _high(spec: TrainerSpec) -> float:
     return high or 0.0
 
 
-OBJECTIVES: Mapping[str, Callable[[Tokens, TrainerSpec], Gain]] = {
+OBJECTIVES: Mapping[str, Callable[[Tokens, TrainerSpec], TokenObjective]] = {
     "reinforce": reinforce,
     "ppo": ppo,
     "gspo": gspo,

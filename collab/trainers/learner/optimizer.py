@@ -31,7 +31,7 @@ class Optimizer:
         self._adamw = torch.optim.AdamW(self._masters, weight_decay=weight_decay, fused=True)
         for parameter, master in zip(self._parameters, self._masters, strict=True):
             if master is not parameter:
-                hook = partial(_hand_over, master=master)
+                hook = partial(_move_gradient_to_master, master=master)
                 parameter.register_post_accumulate_grad_hook(hook)
 
     @property
@@ -46,7 +46,7 @@ class Optimizer:
         """
         for parameter, master in zip(self._parameters, self._masters, strict=True):
             if master is not parameter:
-                _hand_over(parameter, master)
+                _move_gradient_to_master(parameter, master)
         norm = float(gradient_norm(self._masters))
         if math.isfinite(norm):
             if max_norm is not None and norm > max_norm:
@@ -57,7 +57,7 @@ class Optimizer:
                 group["lr"] = rate
             self._adamw.step()
             torch.autograd.graph.increment_version(self._masters)  # fused AdamW does not do this
-        self.forget()
+        self.zero_grad()
         self._copy_out()
         return norm
 
@@ -70,7 +70,7 @@ class Optimizer:
             size += max(p.nbytes for p in self._parameters)  # moved as soon as computed
         return size
 
-    def forget(self) -> None:
+    def zero_grad(self) -> None:
         """Drop the gradients accumulated since the last step."""
         for parameter in (*self._parameters, *self._masters):
             parameter.grad = None
@@ -98,7 +98,7 @@ class Optimizer:
                 parameter.copy_(master)
 
 
-def _hand_over(parameter: Tensor, master: Tensor) -> None:
+def _move_gradient_to_master(parameter: Tensor, master: Tensor) -> None:
     """Move the gradient of a narrow parameter to its master."""
     gradient, parameter.grad = parameter.grad, None
     if gradient is not None:

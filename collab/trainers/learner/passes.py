@@ -185,7 +185,7 @@ class Passes:
                 alone = all(len(samples_of(rows)) == 1 for rows in batches)
                 if not is_out_of_memory(error) or alone:
                     raise
-            self._optimizers[policy.name].forget()
+            self._optimizers[policy.name].zero_grad()
             self._sizes.halve(policy, max(map(tokens_of, batches)))
         if (now := self._sizes.of(policy).micro_batch_tokens) < before:
             update.warnings.append(

@@ -152,7 +152,7 @@ class Policy:
         with one_adapter(base, adapter) if plain else nullcontext():
             yield base
 
-    def compute_twice(self) -> None:
+    def enable_gradient_checkpointing(self) -> None:
         """Enable gradient checkpointing: the backward pass recomputes activations."""
         self.checkpointing = True
         enable_checkpointing(unwrapped(self.engine.module))
@@ -308,7 +308,7 @@ def open_policies(
         check_device(spec, policy.device.type)
         disable_dropout(policy.engine.module)
         if spec.gradient_checkpointing is True:
-            policy.compute_twice()
+            policy.enable_gradient_checkpointing()
     return Policies({policy.name: policy for policy in policies}, models, pool, whole_models)
 
 

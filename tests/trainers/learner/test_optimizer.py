@@ -153,5 +153,5 @@ def test_discarded_gradients_are_not_applied() -> None:
         one = parameter(dtype)
         optimizer = Optimizer([one], weight_decay=0.0)
         one.sum().backward()
-        optimizer.forget()
+        optimizer.zero_grad()
         assert optimizer.step(1e-3, None) == 0.0

@@ -85,10 +85,10 @@ class VarlenAttention:
     """Attention over branches by a kernel for sequences of different lengths."""
 
     def __init__(
-        self, plan: BranchPlan, device: torch.device, kernel: Kernel, *, twice: bool = False
+        self, plan: BranchPlan, device: torch.device, kernel: Kernel, *, checkpointing: bool = False
     ) -> None:
-        """Prepare the plan. `twice` means that activations are recomputed, not kept."""
-        self._plan, self._kernel, self._twice = plan, kernel, twice
+        """Prepare the plan. `checkpointing` means that activations are recomputed, not kept."""
+        self._plan, self._kernel, self._checkpointing = plan, kernel, checkpointing
         self._queries, self._keys = tensor_on(plan.queries, device), tensor_on(plan.keys, device)
         self._query_ends = tensor_on(plan.query_ends, device, torch.int32)
         self._key_ends = tensor_on(plan.key_ends, device, torch.int32)
@@ -139,7 +139,7 @@ class VarlenAttention:
         It maps [keys, heads, size] to [tokens, heads, size]. The backward pass gathers the keys
         again, so a prompt is not kept once per response.
         """
-        if self._twice:
+        if self._checkpointing:
             return nullcontext()  # no activations are kept
         sources = {
             _whole(gathered): source.detach()
