@@ -26,7 +26,7 @@ from collab.trainers.credit.group import Group, Key, Node, Weights
 
 
 @dataclass
-class Shares:
+class VarianceShares:
     """Estimates, from the tables of a step, the share of the reward's variance that each agent
     decides.
 
@@ -65,16 +65,16 @@ class Shares:
             if total <= 0:
                 continue
             alone.append((total - mean(self._rows[agent])) / total)
-            yield metric_names.fill(metric_names.CREDIT_OWN, agent), _share(alone[-1])
+            yield metric_names.fill(metric_names.CREDIT_OWN, agent), _clip_to_unit(alone[-1])
             yield (
                 metric_names.fill(metric_names.CREDIT_INFLUENCE, agent),
-                _share(mean(self._columns[agent]) / total),
+                _clip_to_unit(mean(self._columns[agent]) / total),
             )
         if len(alone) > 1:
-            yield metric_names.CREDIT_INTERACTION, _share(1 - sum(alone))
+            yield metric_names.CREDIT_INTERACTION, _clip_to_unit(1 - sum(alone))
 
 
-def _share(value: float) -> float:
+def _clip_to_unit(value: float) -> float:
     """Clip an estimated share, which may be slightly out of range, to the range from 0 to 1."""
     return min(max(value, 0.0), 1.0)
 
@@ -128,7 +128,7 @@ class Counterfactual(Algorithm):
                 )
         self._of_two, self._of_more = of_two, of_more
         self._given: Counter[tuple[str, Form]] = Counter()
-        self._shares = Shares()
+        self._shares = VarianceShares()
         self._spreads: list[dict[Key, float]] = []
 
     def crossed(self, table: Table) -> Vector:
@@ -157,14 +157,14 @@ class Counterfactual(Algorithm):
                     await self._table(group, nodes, agent, agent_forms)
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        self._given, self._shares, self._spreads = Counter(), Shares(), []
+        self._given, self._shares, self._spreads = Counter(), VarianceShares(), []
         return [await self._credit(group) for group in groups]
 
     def measures(self) -> Mapping[str, float]:
         """Return the metrics `credit/AGENT/FORM`: the share of an agent's responses with credit in
         this form.
 
-        See `collab.trainers.credit.counterfactual.forms` for the forms, and `Shares` for further
+        See `collab.trainers.credit.counterfactual.forms` for the forms, and `VarianceShares` for further
         metrics.
         """
         return dict(self._measures())
