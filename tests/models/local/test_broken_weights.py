@@ -17,7 +17,11 @@ from collab.models.weights import load_model
 from collab.recipe import LoraSpec
 from collab.recipe.model import TransformersModel
 from collab.records import Message
-from collab.trainers.training.plan.sizes import count_from_files, count_from_model, counts_of
+from collab.trainers.training.plan.sizes import (
+    count_weights_in_files,
+    count_weights_in_model,
+    counts_of,
+)
 
 OWN_CODE = b'{"tokenizer_class": "T", "auto_map": {"AutoTokenizer": ["evil.T", "evil.T"]}}'
 """Refers to a tokenizer class in a Python file of the model's folder."""
@@ -87,7 +91,7 @@ def test_a_damaged_configuration_is_named_before_work(copy: Path, content: str) 
     spec, lora = TransformersModel(name=str(copy)), LoraSpec()
     for read in (
         *(lambda: context_of(spec), lambda: load_model(copy, spec)),
-        *(lambda: count_from_files(spec, lora), lambda: count_from_model(spec, lora)),
+        *(lambda: count_weights_in_files(spec, lora), lambda: count_weights_in_model(spec, lora)),
     ):
         with pytest.raises(ModelUnavailable, match=r"config.json is not a config.*; download") as e:
             read()

@@ -44,7 +44,10 @@ def save(folder: Path, changes: dict[str, Any]) -> Path:
 
 def check_same_sizes(model: TransformersModel) -> None:
     for lora in LORAS:
-        read, built = sizes.count_from_files(model, lora), sizes.count_from_model(model, lora)
+        read, built = (
+            sizes.count_weights_in_files(model, lora),
+            sizes.count_weights_in_model(model, lora),
+        )
         assert read is not None
         for at in (cards.place_of(model, None), cards.place_of(model, CARDS["h100"])):
             assert compute_sizes(model, at, read) == compute_sizes(model, at, built)
@@ -74,14 +77,14 @@ def test_processor_matches_what_torch_reports(dtype: Any, device: str) -> None:
 def test_unknown_files_are_left_to_transformers(tmp_path: Path) -> None:
     folder = save(tmp_path / "a", {})
     model = TransformersModel(name=str(folder))
-    assert sizes.count_from_files(model, LoraSpec(targets=("lm_head",))) is None
-    assert sizes.count_from_files(model, LoraSpec(targets=("nothing",))) is None
+    assert sizes.count_weights_in_files(model, LoraSpec(targets=("lm_head",))) is None
+    assert sizes.count_weights_in_files(model, LoraSpec(targets=("nothing",))) is None
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "model_type": "other"}))
-    assert sizes.count_from_files(model, LoraSpec()) is None
+    assert sizes.count_weights_in_files(model, LoraSpec()) is None
     (folder / "config.json").write_text(json.dumps(config))
     (folder / sizes.FILE).write_bytes(b"\xff" * 16)
-    assert sizes.count_from_files(model, LoraSpec()) is None
+    assert sizes.count_weights_in_files(model, LoraSpec()) is None
 
 
 def test_unused_nvidia_driver_may_have_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ node in /dev on first use.
 
 
 @dataclass(frozen=True)
-class ModelPlace:
+class ModelDevice:
     """A device, and the number format in which it holds a model."""
 
     type: str
@@ -94,7 +94,7 @@ class ModelPlace:
     """True if sampling keeps a second copy of the weights, in the processor's own layout."""
 
 
-def place_of(model: TransformersModel, card: Card | None) -> ModelPlace:
+def place_of(model: TransformersModel, card: Card | None) -> ModelDevice:
     """Return the device for a model: `card`, which may be in another machine, or this machine's
     device if it is None.
 
@@ -104,11 +104,11 @@ def place_of(model: TransformersModel, card: Card | None) -> ModelPlace:
     if card is not None:
         auto = "bfloat16" if card.bfloat16 else "float32"
         itemsize = ITEM_SIZES[auto if model.dtype == "auto" else model.dtype]
-        return ModelPlace("cuda", card.memory, itemsize, packs=False)
+        return ModelDevice("cuda", card.memory, itemsize, packs=False)
     return processor(model) or torch_place(model)
 
 
-def processor(model: TransformersModel) -> ModelPlace | None:
+def processor(model: TransformersModel) -> ModelDevice | None:
     """Return the CPU, from Linux's description, or None if unknown or if another device may be
     used."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
@@ -123,7 +123,7 @@ def processor(model: TransformersModel) -> ModelPlace | None:
     dtype = ("bfloat16" if native else "float32") if model.dtype == "auto" else model.dtype
     multiplies = {"avx512bw", "avx512vl", "avx512dq"} <= flags or "avx_ne_convert" in flags
     packs = dtype == "float32" or (dtype == "bfloat16" and multiplies)
-    return ModelPlace("cpu", 0, ITEM_SIZES[dtype], packs)
+    return ModelDevice("cpu", 0, ITEM_SIZES[dtype], packs)
 
 
 def may_have_gpus() -> bool:
@@ -141,7 +141,7 @@ def _flags() -> set[str]:
     return set(flags.partition(":")[2].split())
 
 
-def torch_place(model: TransformersModel) -> ModelPlace:
+def torch_place(model: TransformersModel) -> ModelDevice:
     """Return the device that torch picks for a model, and the number format there.
 
     Raises:
@@ -157,4 +157,4 @@ def torch_place(model: TransformersModel) -> ModelPlace:
     memory = 0
     if device.type == "cuda":
         memory = int(torch.cuda.get_device_properties(device).total_memory)
-    return ModelPlace(device.type, memory, number.itemsize, can_pack(number, device))
+    return ModelDevice(device.type, memory, number.itemsize, can_pack(number, device))

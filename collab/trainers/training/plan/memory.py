@@ -15,7 +15,7 @@ from collab.runtime.session import LANES
 from collab.trainers.credit.shape import Shape
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes, learning_bytes
 from collab.trainers.training.plan.cards import Card
-from collab.trainers.training.plan.sizes import Sizes, sizes_of
+from collab.trainers.training.plan.sizes import ModelSize, sizes_of
 
 MESSAGE_TOKENS = 16
 """Estimated tokens that a chat template adds per message."""
@@ -105,7 +105,7 @@ def may_sleep(recipe: Recipe, spec: TrainerSpec, ranks: int) -> bool:
     return is_open and ranks == 1 and not spec.max_staleness
 
 
-def learning_peak(sizes: Sizes, chosen: DeviceSizes, lengths: Sequence[Lengths]) -> int:
+def learning_peak(sizes: ModelSize, chosen: DeviceSizes, lengths: Sequence[Lengths]) -> int:
     """Return the bytes of one micro-batch: the layers' activations, and the logits of a chunk."""
     longest = max((item.prompt + item.new for item in lengths), default=0)
     every = sum(item.tokens for item in lengths)
@@ -120,7 +120,7 @@ def learning_peak(sizes: Sizes, chosen: DeviceSizes, lengths: Sequence[Lengths])
 def sampling_peak(
     recipe: Recipe,
     agent: str,
-    sizes: Sizes,
+    sizes: ModelSize,
     lengths: Sequence[Lengths],
     *,
     responses: int,
@@ -181,7 +181,7 @@ MEMORY = {
 
 
 @dataclass(frozen=True)
-class Counted:
+class MemoryEstimate:
     """The estimated memory of training, and the quantities from which it was computed."""
 
     memory: dict[str, int]
@@ -203,7 +203,7 @@ def count_memory(
     lengths: Mapping[str, Sequence[Lengths]],
     card: Card | None,
     ranks: int = 1,
-) -> Counted:
+) -> MemoryEstimate:
     """Return the estimated memory that `recipe` takes on each of `ranks` ranks. `lengths` are by
     trained agent.
 
@@ -238,7 +238,7 @@ def count_memory(
     engine = engine_bytes(recipe, whole, max(s.weight_bytes for s in of_agent.values()))
     responses = sum(item.responses for items in lengths.values() for item in items)
 
-    def counted(*, sleeps: bool) -> Counted:
+    def counted(*, sleeps: bool) -> MemoryEstimate:
         free = whole - sum(memory.values()) - (0 if sleeps else engine)
         chosen = {a: device_sizes(spec, s.device, s.dimensions, free) for a, s in of_agent.items()}
         learning = max(learning_peak(s, chosen[a], lengths[a]) for a, s in of_agent.items())
@@ -259,7 +259,7 @@ def count_memory(
         }
         parts["reserve"] = int(RESERVE * sum(parts.values()))
         parameters = sum(s.parameters for s in sizes.values()) + adapters + copied
-        return Counted(parts, parameters, trained, chosen, devices, sleeps and engine > 0)
+        return MemoryEstimate(parts, parameters, trained, chosen, devices, sleeps and engine > 0)
 
     awake = counted(sleeps=any(model.sleep for model in local_engines(recipe)))
     if may_sleep(recipe, spec, ranks) and sum(awake.memory.values()) > whole > 0:
@@ -284,7 +284,7 @@ def _models(
     return models, sampled
 
 
-def _copied(recipe: Recipe, spec: TrainerSpec, policies: Mapping[str, Sizes]) -> int:
+def _copied(recipe: Recipe, spec: TrainerSpec, policies: Mapping[str, ModelSize]) -> int:
     """Return the parameters of the copied adapters from which training begins."""
     started = {name for name, agent in recipe.team.agents.items() if agent.adapter is not None}
     shared = spec.policies == "shared_adapter" and bool(started)

@@ -27,7 +27,7 @@ from collab.wording import counted
 
 
 @dataclass(frozen=True)
-class OnCard:
+class CardFit:
     """Sizes on one GPU, or on several of the same kind."""
 
     card: str
@@ -80,7 +80,7 @@ class Plan:
     """Number of processes that learn together. Memory is that of one of them."""
     sleeps: bool = False
     """True if vLLM releases its memory while the trainer learns."""
-    on_card: OnCard | None = None
+    on_card: CardFit | None = None
     """A step on the requested GPU."""
     judging: str = ""
     """Number of programs judged at the same time, and where, or "" if there are none."""
@@ -119,7 +119,7 @@ class Plan:
         lines += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
-    def _on(self, gpu: OnCard) -> list[str]:
+    def _on(self, gpu: CardFit) -> list[str]:
         twice = "computed twice" if gpu.gradient_checkpointing else "kept"
         lines = [
             f"on {gpu.card}: {'fits' if gpu.fits else 'does not fit'}, {self.total / 1e9:.1f} of"
@@ -188,7 +188,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     _count_disk(plan, spec, needs.trained)
     if card is not None:
         least = min(needs.chosen.values(), key=lambda chosen: chosen.micro_batch_tokens)
-        plan.on_card = OnCard(
+        plan.on_card = CardFit(
             card=card.name if ranks == 1 else f"{ranks} x {card.name}",
             memory=card.memory,
             fits=plan.total <= card.memory,

@@ -16,7 +16,7 @@ from collab.models import store
 from collab.models.local.dimensions import Dimensions, dimensions_of
 from collab.recipe import LoraSpec
 from collab.recipe.model import TransformersModel
-from collab.trainers.training.plan.cards import Card, ModelPlace, place_of
+from collab.trainers.training.plan.cards import Card, ModelDevice, place_of
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 MOST_HEADER = 100_000_000
@@ -38,7 +38,7 @@ NF4_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
 
 
 @dataclass(frozen=True)
-class Counts:
+class WeightCounts:
     """Number of a model's weights for each use, not in bytes."""
 
     parameters: int
@@ -51,16 +51,16 @@ class Counts:
     """Text configuration of the model, by attributes."""
 
 
-def counts_of(model: TransformersModel, lora: LoraSpec) -> Counts:
+def counts_of(model: TransformersModel, lora: LoraSpec) -> WeightCounts:
     """Return the numbers of weights of a model with an adapter.
 
     Raises:
         ModelUnavailable: the model has no configuration.
     """
-    return count_from_files(model, lora) or count_from_model(model, lora)
+    return count_weights_in_files(model, lora) or count_weights_in_model(model, lora)
 
 
-def count_from_files(model: TransformersModel, lora: LoraSpec) -> Counts | None:
+def count_weights_in_files(model: TransformersModel, lora: LoraSpec) -> WeightCounts | None:
     """Return the numbers of weights, from their names in the model's files, or None if these are
     not sufficient.
 
@@ -87,7 +87,7 @@ def count_from_files(model: TransformersModel, lora: LoraSpec) -> Counts | None:
     if set(lora.targets) - linear.keys():
         return None
     adapted = lora.targets or tuple(linear)
-    return Counts(
+    return WeightCounts(
         parameters=sum(map(prod, shapes.values())) + prod(embedding) + (0 if tied else prod(head)),
         linear=sum(prod(shape) for listed in linear.values() for shape in listed),
         head=prod(head),
@@ -113,7 +113,7 @@ def _shapes_in(folder: Path) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def count_from_model(model: TransformersModel, lora: LoraSpec) -> Counts:
+def count_weights_in_model(model: TransformersModel, lora: LoraSpec) -> WeightCounts:
     """Return the numbers of weights of the model that transformers builds on torch's device
     `meta`."""
     import torch
@@ -131,7 +131,7 @@ def count_from_model(model: TransformersModel, lora: LoraSpec) -> Counts:
         linear, head = four_bit_weights(module), module.get_output_embeddings().weight.numel()
         adapted = get_peft_model(module, lora_config(lora))
         adapter = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
-    return Counts(parameters, linear, head, adapter, module.config.get_text_config())
+    return WeightCounts(parameters, linear, head, adapter, module.config.get_text_config())
 
 
 def _config(name: str, revision: str | None) -> Any:
@@ -161,7 +161,7 @@ def _config(name: str, revision: str | None) -> Any:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ModelSize:
     """A language model's dimensions, from its configuration."""
 
     parameters: int
@@ -172,7 +172,7 @@ class Sizes:
     dimensions: Dimensions
     packed: int
     """Number of parameters that sampling holds a second time, in the processor's own layout."""
-    device: ModelPlace
+    device: ModelDevice
 
     @property
     def bytes(self) -> int:
@@ -181,7 +181,7 @@ class Sizes:
 
 
 @cache
-def sizes_of(model: TransformersModel, lora: LoraSpec, card: Card | None = None) -> Sizes:
+def sizes_of(model: TransformersModel, lora: LoraSpec, card: Card | None = None) -> ModelSize:
     """Return a model's dimensions on `card`, which may be in another machine, or on this machine's
     device.
 
@@ -191,11 +191,11 @@ def sizes_of(model: TransformersModel, lora: LoraSpec, card: Card | None = None)
     return compute_sizes(model, place_of(model, card), counts_of(model, lora))
 
 
-def compute_sizes(model: TransformersModel, place: ModelPlace, counts: Counts) -> Sizes:
+def compute_sizes(model: TransformersModel, place: ModelDevice, counts: WeightCounts) -> ModelSize:
     """Return a model's dimensions on a device, computed from its weight counts."""
     saved = int(counts.linear * (place.itemsize - NF4_BYTES)) if model.load_in else 0
     packed = counts.head + (0 if model.load_in else counts.linear)
-    return Sizes(
+    return ModelSize(
         parameters=counts.parameters,
         weight_bytes=counts.parameters * place.itemsize - saved,
         adapter_parameters=counts.adapter,
