@@ -228,7 +228,7 @@ class Chooser:
         return mean([float(one) for one in solved])
 
     async def _look(self, problem: Problem, program: str) -> Look:
-        asserts, calls = shown_asserts(problem.public), further_calls(problem.public)
+        asserts, calls = shown_asserts(problem.public), probe_calls(problem.public)
         compared = [f"assert {call} == None" for call in calls]
         lines = ["def check(candidate):", "pass", *asserts, *compared]
         verdict = await self._run(self._shown, problem, program, "\n    ".join(lines) + "\n")
@@ -305,7 +305,7 @@ def shown_asserts(public: Mapping[str, Any]) -> list[str]:
     return [*asserts, *examples]
 
 
-def further_calls(public: Mapping[str, Any]) -> list[str]:
+def probe_calls(public: Mapping[str, Any]) -> list[str]:
     """Return calls like those that the prompt shows, each with one argument changed.
 
     No answer is known for these calls: programs are compared by their return values.

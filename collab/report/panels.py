@@ -142,7 +142,7 @@ FAMILIES = (
     MetricFamily(
         "Wait for further scores, seconds per step",
         COST,
-        names.FURTHER_WAITED,
+        names.UNPLAYED_WAITED,
         "seconds",
         note="Time to score further joint actions that did not overlap with sampling.",
     ),

@@ -92,6 +92,6 @@ class JudgeClock:
         scored."""
         if self._calls:
             seconds = self._scoring.seconds
-            yield metric_names.FURTHER_SCORED, self._calls
-            yield metric_names.FURTHER_SECONDS, seconds
-            yield metric_names.FURTHER_WAITED, seconds - self._hidden
+            yield metric_names.UNPLAYED_SCORED, self._calls
+            yield metric_names.UNPLAYED_SECONDS, seconds
+            yield metric_names.UNPLAYED_WAITED, seconds - self._hidden

@@ -11,7 +11,7 @@ from support.shares import one_in, one_row_in
 
 import collab
 from collab.errors import RecipeError
-from collab.evaluation.selection import check_selectable, further_calls, shown_asserts
+from collab.evaluation.selection import check_selectable, probe_calls, shown_asserts
 
 PROMPT = 'def area(a, b):\n    """The area of a rectangle.\n\n    assert area(2, 3) == 6\n    """\n'
 ROW = {
@@ -50,7 +50,7 @@ def metrics_of(
 
 def test_shown_tests_and_similar_inputs_are_extracted() -> None:
     assert shown_asserts(ROW) == ["assert area(2, 3) == 6"]
-    calls = further_calls(ROW)
+    calls = probe_calls(ROW)
     assert "area(3, 3)" in calls
     assert "area(2, 3)" not in calls
 

@@ -98,7 +98,10 @@ class Group:
                 record.
         """
         if self.ask is None:
-            raise TrainingError("further joint actions cannot be scored: the group has no task")
+            raise TrainingError(
+                "joint actions that were not played cannot be scored: this group was read from a"
+                " record"
+            )
         return await self.ask(nodes, choices)
 
     def compared(self, nodes: Sequence[Node], agent: str) -> list[float]:

@@ -164,8 +164,8 @@ class Counterfactual(Algorithm):
         """Return the metrics `credit/AGENT/FORM`: the share of an agent's responses with credit in
         this form.
 
-        See `collab.trainers.credit.counterfactual.forms` for the forms, and `VarianceShares` for further
-        metrics.
+        See `collab.trainers.credit.counterfactual.forms` for the forms, and
+        `VarianceShares` for more metrics.
         """
         return dict(self._measures())
 
