@@ -245,7 +245,7 @@ def _last_error(log: Path) -> str:
     return errors[-1] if errors else (lines[-1] if lines else "it said nothing")
 
 
-SPARE = 0.9
+USABLE_MEMORY = 0.9
 """The share of free memory that cells may use."""
 
 
@@ -256,7 +256,7 @@ def jobs_for(plans: Sequence[Plan], cores: int, memory: int) -> int:
     `memory` is the free memory in bytes.
     """
     largest = max(plan.total for plan in plans)
-    by_memory = len(plans) if not largest else int(SPARE * memory / largest)
+    by_memory = len(plans) if not largest else int(USABLE_MEMORY * memory / largest)
     return max(1, min(len(plans), cores, by_memory))
 
 

@@ -66,7 +66,7 @@ class Sft(Algorithm):
 
     def measures(self) -> Mapping[str, float]:
         """Return `sft/kept`: the share of episodes that the rule learned from."""
-        return {metric_names.KEPT: self._kept}
+        return {metric_names.SFT_KEPT: self._kept}
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
         """Check that the objective is the likelihood of the kept episodes.

@@ -81,7 +81,7 @@ def disable_dropout(module: nn.Module) -> None:
 
 SHARED = "shared"
 
-ALL = sys.maxsize
+ALL_EPISODES = sys.maxsize
 """Value of the concurrency for all episodes at once."""
 
 
@@ -229,7 +229,9 @@ class Policies:
     def _lanes(self) -> int | None:
         """All episodes if large batches are sampled faster, on a GPU or by vLLM, otherwise None."""
         beside = any(isinstance(model, RolloutEngine) for model in self.models.values())
-        return ALL if beside or any(policy.device.type != "cpu" for policy in self) else None
+        return (
+            ALL_EPISODES if beside or any(policy.device.type != "cpu" for policy in self) else None
+        )
 
     async def publish(self) -> bool:
         """Send the current parameters to samplers with their own copy of the weights that lack

@@ -29,7 +29,7 @@ T = TypeVar("T")
 KNOWN_TO_ALL, RANK = "is_known_to_all", "rank"
 """Attributes of an exception that all ranks know."""
 
-KEPT = (StepCancelled, NotFinite, OutOfMemory)
+TYPED_FAILURES = (StepCancelled, NotFinite, OutOfMemory)
 """Failures that keep their type on every rank. All others become a TrainingError there."""
 
 
@@ -60,11 +60,11 @@ def outcome_of(work: Callable[[], T]) -> RankOutcome[T]:
 def _kind_of(error: Exception) -> type[Exception]:
     if isinstance(error, RuntimeError) and is_out_of_memory(error):
         return torch.OutOfMemoryError
-    return type(error) if isinstance(error, KEPT) else TrainingError
+    return type(error) if isinstance(error, TYPED_FAILURES) else TrainingError
 
 
 def _text_of(error: Exception) -> str:
-    return str(error) if isinstance(error, (CollabError, *KEPT)) else one_line(error)
+    return str(error) if isinstance(error, (CollabError, *TYPED_FAILURES)) else one_line(error)
 
 
 def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:

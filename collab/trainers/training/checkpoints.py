@@ -26,7 +26,7 @@ from collab.trainers.credit import Algorithm
 from collab.trainers.learner.learner import TorchLearner
 from collab.wording import option
 
-ALL = f"{CHECKPOINT}*"
+CHECKPOINT_PATTERN = f"{CHECKPOINT}*"
 PARTIAL = ".partial-"
 
 
@@ -106,12 +106,12 @@ class Checkpoints:
 
     def latest(self) -> Path | None:
         """Return the folder of the newest checkpoint, or None if there is none."""
-        folders = sorted(self.folder.glob(ALL))
+        folders = sorted(self.folder.glob(CHECKPOINT_PATTERN))
         return folders[-1] if folders else None
 
     def _prune(self, best: int | None) -> None:
-        newest = sorted(self.folder.glob(ALL))[-self._keep :]
-        for path in self.folder.glob(ALL):
+        newest = sorted(self.folder.glob(CHECKPOINT_PATTERN))[-self._keep :]
+        for path in self.folder.glob(CHECKPOINT_PATTERN):
             if path not in newest and path.name != (name_of(best) if best is not None else ""):
                 self._remove(path)
 

@@ -29,7 +29,7 @@ from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.rollouts import play_samples
 from collab.trainers.training.step import Report
 
-FALL = 2.0
+FALL_STANDARD_ERRORS = 2.0
 """Number of standard errors by which the held-out return must fall for a warning."""
 
 
@@ -71,7 +71,7 @@ def fall(best: Evaluation, now: Evaluation) -> str | None:
     Adapters of roles reach a peak and can then fall (arXiv 2605.24202).
     """
     gain = compare(best.sampled, now.sampled)
-    if gain is None or gain.error is None or gain.gain >= -FALL * gain.error:
+    if gain is None or gain.error is None or gain.gain >= -FALL_STANDARD_ERRORS * gain.error:
         return None
     return (
         f"the held-out return fell by {-gain.gain:.2f} ± {gain.error:.2f} from its best, of step"

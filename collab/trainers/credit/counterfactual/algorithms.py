@@ -15,7 +15,7 @@ from collab.trainers.credit.counterfactual.rule import Counterfactual
 from collab.trainers.credit.counterfactual.table import Shifts, Table, Vector, leave_one_out
 from collab.trainers.credit.group import Group, Node, Weights
 
-FEW = 3
+DEFAULT_SHIFTS = 3
 """Default shifts for a joint artifact of more than two answers."""
 
 
@@ -41,7 +41,7 @@ class Cross(Counterfactual):
     name = "cross"
 
     def __init__(self, *, shifts: Shifts | None = None) -> None:
-        super().__init__(shifts or "all", shifts or FEW)
+        super().__init__(shifts or "all", shifts or DEFAULT_SHIFTS)
 
     def crossed(self, table: Table) -> Vector:
         return table.crossed()

@@ -20,7 +20,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from collab.trainers.learner.prefix_tree.packing import PrefixTree
 from collab.trainers.learner.to_device import tensor_on
 
-NAME = "collab_branches"
+ATTENTION_NAME = "collab_branches"
 
 
 class _Part(NamedTuple):
@@ -156,7 +156,7 @@ def tree_attention(model: Any) -> Iterator[None]:
     """
     config = model.config.get_text_config()
     before = config._attn_implementation
-    config._attn_implementation = NAME
+    config._attn_implementation = ATTENTION_NAME
     try:
         yield
     finally:
@@ -187,4 +187,4 @@ def attend_by_branches(
     return read, None
 
 
-AttentionInterface.register(NAME, attend_by_branches)
+AttentionInterface.register(ATTENTION_NAME, attend_by_branches)

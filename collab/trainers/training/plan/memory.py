@@ -149,7 +149,7 @@ RUNTIME_BYTES = {"cpu": 500_000_000, "cuda": 600_000_000}
 """Memory of Python and its libraries with compiled kernels on a CPU, or of CUDA's context on a GPU.
 """
 
-HELD = 1.25
+ALLOCATOR_OVERHEAD = 1.25
 """Factor on the activations of a CPU, as measured, because its allocator cannot reuse all memory.
 
 Freed aligned memory cannot be reused for the same size (glibc's bug 14581). Each chunk of logits
@@ -250,7 +250,7 @@ def count_memory(
             sampling += SIDE_BY_SIDE * sum(
                 s.adapter_parameters * s.bytes for s in policies.values()
             )
-        held = HELD if on_cpu else 1.0
+        held = ALLOCATOR_OVERHEAD if on_cpu else 1.0
         is_sampling = max(sampling * held, engine * sleeps) > learning * held
         parts = memory | {
             "activations": 0 if is_sampling else int(learning * held),
