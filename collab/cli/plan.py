@@ -24,7 +24,7 @@ _SHOWN = 4
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """Counts of a run's episodes, tokens and responses, and its models and warnings."""
 
     team: str
@@ -68,7 +68,7 @@ def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Proble
     return recipe, problems
 
 
-async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> Plan:
+async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> RunPlan:
     """Check a run like `collab run` does before its first request, and return its plan.
 
     Raises:
@@ -81,7 +81,7 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> Plan:
     await session.aclose()  # not `async with`, whose end asks whether a script was used up
     episodes = len(problems) * recipe.samples
     turn = played.turn
-    return Plan(
+    return RunPlan(
         team=recipe.team.name,
         protocol=str(recipe.team.protocol),
         turns=recipe.team.turns,
@@ -109,13 +109,13 @@ def _tools(recipe: Recipe) -> list[str]:
     return [f"tools: {name} calls them {means[how]}" for name, how in tool_forms(recipe).items()]
 
 
-def show_recipe(page: Page, plan: Plan) -> None:
+def show_recipe(page: Page, plan: RunPlan) -> None:
     """Print the recipe of a plan, as YAML with all settings applied."""
     page.blocks([Block("effective recipe", dump_recipe(plan.recipe), "yaml")])
     page.line()
 
 
-def show_counts(page: Page, plan: Plan) -> None:
+def show_counts(page: Page, plan: RunPlan) -> None:
     """Print the agents, models and problems of a plan, and its maximum of episodes, tokens and
     responses.
     """
