@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError, RecordError
-from collab.recipe.documents import parse_json
 from collab.runs.about import read_about
 from collab.runs.layout import METRICS, RUN
-from collab.runs.log import read_lines
-
-STEP, EVALUATION = "step.finished", "evaluation.finished"
+from collab.runs.metrics import STEP_FINISHED, read_rows, rows_of
 
 
 def read_metrics(run: str | Path) -> list[dict[str, Any]]:
@@ -23,22 +20,22 @@ def read_metrics(run: str | Path) -> list[dict[str, Any]]:
     Raises:
         RecordError: the folder is not a training run, or a line of its metrics is broken.
     """
-    return rows_of(Path(run), STEP)
+    return read_kind(Path(run), STEP_FINISHED)
 
 
-def rows_of(run: Path, kind: str) -> list[dict[str, Any]]:
-    """Return the lines of `metrics.jsonl` with type `kind`, one per step, without their type.
+def read_kind(run: Path, kind: str) -> list[dict[str, Any]]:
+    """Return the rows of a training run's metrics with type `kind`, without their type.
 
     Raises:
-        RecordError: the folder is not a training run, or a line is not JSON.
+        RecordError: the folder is not a training run, or a line of its metrics is broken.
     """
     if not (run / METRICS).is_file():
         raise RecordError(f"{run} is not a training run: it has no {METRICS}")
-    lines = read_lines(run / METRICS, parse_json, "not JSON")
+    lines = read_rows(run)
     if lines.broken:
         raise RecordError(lines.broken[0])
-    rows = {row["step"]: row for row in lines.items if row.get("type") == kind}
-    return [{key: value for key, value in row.items() if key != "type"} for row in rows.values()]
+    rows = rows_of(lines.items, kind)
+    return [{key: value for key, value in row.items() if key != "type"} for row in rows]
 
 
 def list_runs(folder: str | Path = "runs") -> list[dict[str, Any]]:

@@ -7,10 +7,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from collab.api.reading import EVALUATION, read_metrics, rows_of
+from collab.api.reading import read_kind, read_metrics
 from collab.runs import metric_names
 from collab.runs.about import read_about
 from collab.runs.log import to_pandas
+from collab.runs.metrics import EVALUATION_FINISHED
 from collab.runtime import Team, load
 from collab.trainers.training.events import Evaluation
 from collab.wording import counted
@@ -44,8 +45,8 @@ class Training:
     @property
     def evaluations(self) -> list[Evaluation]:
         """Results on held-out tasks, before the first step and later."""
-        rows = rows_of(self.folder, EVALUATION)
-        return [Evaluation.model_validate({"type": EVALUATION, **row}) for row in rows]
+        rows = read_kind(self.folder, EVALUATION_FINISHED)
+        return [Evaluation.model_validate({"type": EVALUATION_FINISHED, **row}) for row in rows]
 
     def team(self, **changes: Any) -> Team:
         """Return the trained team. `changes` are keyword arguments of `collab.load`."""

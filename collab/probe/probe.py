@@ -30,6 +30,7 @@ from collab.trainers.credit.joint_actions import JointActions
 from collab.trainers.credit.magrpo import marloo
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import group_of
+from collab.trainers.learner.samples import is_dead
 from collab.trainers.training.alarms import credit_warnings
 from collab.wording import counted
 
@@ -157,10 +158,6 @@ def _length(action: Action) -> int:
     return len(action.token_ids) or action.usage.new_tokens
 
 
-NEGLIGIBLE = 1e-9
-"""Largest weight that counts as rounding error."""
-
-
 @dataclass
 class Judged:
     """One task's group, and the joint actions of its answers in the first turn."""
@@ -236,12 +233,6 @@ class Crossing:
             await group.score(nodes, [dict(zip(team, choice, strict=True)) for choice in choices])
         played = [s for e in episodes if (s := e.turns[0].score) is not None]
         return Judged(group, by_agent, played, joint, further, combinations if every else None)
-
-
-def is_dead(weights: Weights) -> bool:
-    """Return True if training learns nothing from a group."""
-    numbers = (w if isinstance(w, Sequence) else (w,) for w in weights.values())
-    return all(abs(number) <= NEGLIGIBLE for each in numbers for number in each)
 
 
 def shares(measures: Mapping[str, float], pattern: str, agents: Sequence[str]) -> dict[str, float]:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from collab.errors import RecipeError, RecordError
 from collab.evaluation.folder import is_evaluation, open_evaluation
 from collab.evaluation.results import Results
-from collab.recipe.documents import parse_json, read_mapping, read_text
+from collab.recipe.documents import read_mapping, read_text
 from collab.recipe.overrides import flatten
 from collab.recipe.reward import RewardSpec
 from collab.records import Episode
@@ -24,6 +24,7 @@ from collab.runs.about import check_holds_run
 from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORDS, TRAINING
 from collab.runs.links import check_within
 from collab.runs.log import each_once, read_lines, read_whole_lines
+from collab.runs.metrics import EVALUATION_FINISHED, row_of
 from collab.trainers.training.events import Evaluation, HeldOut
 
 MOST_COMPLAINTS = 10
@@ -143,8 +144,8 @@ def _read_metrics(path: Path, complaints: list[str]) -> tuple[list[Row], list[Ev
 
 
 def _row(line: bytes) -> Row | Evaluation:
-    row = parse_json(line)
-    if row["type"] == "evaluation.finished":
+    row = row_of(line)
+    if row["type"] == EVALUATION_FINISHED:
         return Evaluation.model_validate(row)
     numbers = {
         names.current_name(key): float(value)

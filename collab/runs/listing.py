@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,8 +14,8 @@ from collab.errors import CollabError
 from collab.naming import joint_name
 from collab.runs import metric_names as names
 from collab.runs.about import read_about, status_of
-from collab.runs.layout import EVAL, METRICS, PROBE, RUN, STUDY, TRAINING
-from collab.runs.log import read_lines
+from collab.runs.layout import EVAL, PROBE, RUN, STUDY, TRAINING
+from collab.runs.metrics import read_rows
 from collab.stats import mean
 
 Outcome = dict[str, float | None]
@@ -36,7 +35,7 @@ def _of_training(folder: Path) -> Outcome:
     """Read the last evaluation on held-out tasks, or the last step if there is no evaluation
     yet."""
     try:
-        rows = read_lines(folder / METRICS, _mapping, "not JSON").items
+        rows = read_rows(folder).items
     except CollabError:
         return {}
     outcomes = (_of_row(row) for row in reversed(rows))
@@ -68,13 +67,6 @@ def number(value: Any) -> float | None:
         if isinstance(value, int | float) and isfinite(value):
             return float(value)
     return None
-
-
-def _mapping(line: bytes) -> dict[str, Any]:
-    row = json.loads(line)
-    if not isinstance(row, dict):
-        raise TypeError("not a mapping")
-    return row
 
 
 Kind = Literal["run", "training", "evaluation", "probe", "study"]

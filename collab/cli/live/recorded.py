@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from collab.runs import metric_names as names
 from collab.runs.about import KILLED, RUNNING, read_about, status_of
 from collab.runs.layout import EPISODES, METRICS, RUN, TRAINING
 from collab.runs.log import Tail
+from collab.runs.metrics import EVALUATION_FINISHED, row_of
 from collab.runtime.events import AgentActed, EpisodeFinished, RunFinished, RunStarted
 from collab.runtime.summary import summarize
 from collab.trainers.training.events import Evaluation, StepFinished, TrainingProgress
@@ -154,9 +154,9 @@ def _of_training(
 ) -> StepFinished | Evaluation | None:
     """Return a step or an evaluation. `tokens` were generated before it."""
     try:
-        if b'"evaluation.finished"' in line:
-            return Evaluation.model_validate_json(line)
-        row = json.loads(line)
+        row = row_of(line)
+        if row["type"] == EVALUATION_FINISHED:
+            return Evaluation.model_validate(row)
         step = row.pop("step")
         metrics = {key: value for key, value in row.items() if key != "type"}
         return StepFinished(

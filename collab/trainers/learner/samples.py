@@ -11,6 +11,7 @@ from collab.errors import TrainingError
 from collab.recipe import TrainerSpec
 from collab.records import Action, Sampling
 from collab.stats import mean
+from collab.trainers.credit.group import Weights
 from collab.trainers.credit.step_credit import Credit
 
 NEGLIGIBLE = 1e-9
@@ -21,6 +22,11 @@ def is_alive(weight: float | Sequence[float]) -> bool:
     """Return True if a policy learns from a response with this weight."""
     numbers = weight if isinstance(weight, Sequence) else (weight,)
     return any(abs(number) > NEGLIGIBLE for number in numbers)
+
+
+def is_dead(weights: Weights) -> bool:
+    """Return True if a policy learns nothing from a group with these weights."""
+    return not any(map(is_alive, weights.values()))
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,8 @@ class Sample:
     weight: float
     """Advantage of its joint action, or the mean if each token has its own."""
     scale: float
-    """Factor of each token in the objective's mean: 1/G over the groups of the step."""
+    """Factor of each token's loss: the visit share (1/G in chains) divided by the number of groups,
+    then as `token_weighting` says."""
     top_p: float = 1.0
     top_k: int = 0
     token_weights: tuple[float, ...] = ()

@@ -11,6 +11,7 @@ from typing import Any
 from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Episode, Problem
 from collab.runs.checkpoint import State
+from collab.runs.metrics import EVALUATION_FINISHED
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
 from collab.seeds import seed_of
@@ -137,7 +138,7 @@ class Evaluations:
         if state.best is not None and state.best_step is not None:
             self._best = (state.best, state.best_step)
         evaluations = [
-            Evaluation.model_validate(r) for r in rows if r["type"] == "evaluation.finished"
+            Evaluation.model_validate(r) for r in rows if r["type"] == EVALUATION_FINISHED
         ]
         self._by_step = {evaluation.step: evaluation for evaluation in evaluations}
 

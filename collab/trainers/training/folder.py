@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import RecipeError, RecordError
 from collab.recipe import Recipe, read_recipe
-from collab.recipe.documents import parse_json
 from collab.recipe.model import TransformersModel
 from collab.recipe.overrides import flatten
 from collab.recipe.packing import Packing
@@ -34,7 +33,8 @@ from collab.runs.layout import (
     TRAINING,
     TRAINING_LOG,
 )
-from collab.runs.log import Log, read_lines
+from collab.runs.log import Log
+from collab.runs.metrics import STEP_FINISHED, read_rows
 from collab.tasks import pin_revision
 from collab.wording import option
 
@@ -263,7 +263,7 @@ class TrainingFolder:
         Raises:
             RecordError: a line is not JSON.
         """
-        lines = read_lines(self.path / METRICS, parse_json, "not JSON")
+        lines = read_rows(self.path)
         if lines.complaints:
             raise RecordError(lines.complaints[0])
         return lines.items
@@ -312,7 +312,7 @@ def _has_no_step(path: Path) -> bool:
     if not (path / TRAINING).is_file() or is_at_work(path):
         return False
     metrics = path / METRICS
-    return not metrics.exists() or b'"step.finished"' not in metrics.read_bytes()
+    return not metrics.exists() or f'"{STEP_FINISHED}"'.encode() not in metrics.read_bytes()
 
 
 def _place_of(policy: Policy) -> str:

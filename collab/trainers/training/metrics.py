@@ -20,7 +20,7 @@ from collab.runtime.summary import lost_feedback
 from collab.stats import deviation, mean
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.policy import Policies
-from collab.trainers.learner.samples import is_alive
+from collab.trainers.learner.samples import is_dead
 from collab.trainers.learner.update import KL_TOKENS, TOKENS, TokenSums, Update
 from collab.trainers.training.rollouts import finished_episodes
 from collab.trainers.training.skipping import STEP, lost_groups, reasons_without_weights
@@ -136,7 +136,7 @@ def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
 
 
 def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, float]]:
-    dead = [not any(map(is_alive, weights.values())) for weights in data.credit.weights]
+    dead = [is_dead(weights) for weights in data.credit.weights]
     if dead:
         yield names.DEAD_GROUPS, mean(dead)
     lost = len(data.groups) - len(data.credit.groups)

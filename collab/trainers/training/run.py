@@ -19,6 +19,7 @@ from collab.runs import metric_names as names
 from collab.runs.atomic import Lock
 from collab.runs.checkpoint import State
 from collab.runs.layout import CHECKPOINTS
+from collab.runs.metrics import STEP_FINISHED
 from collab.runtime.events import RunFinished
 from collab.runtime.notes import run_started, start_record, tool_forms
 from collab.telemetry import operation
@@ -304,7 +305,7 @@ class TrainingRun:
             data.times["step"] = time.perf_counter() - began
             metrics = step_metrics(data, policies)
             warnings = (*data.warnings, *self._history.add(metrics))
-            self._folder.append_metrics({"type": "step.finished", "step": self.step, **metrics})
+            self._folder.append_metrics({"type": STEP_FINISHED, "step": self.step, **metrics})
             self._trackers.log(metrics, self.step)
             self._trackers.show(groups, self.step)
             self._emit(

@@ -10,9 +10,10 @@ from collab.errors import TrainingError
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
 from collab.runs import metric_names as names
+from collab.runs.metrics import STEP_FINISHED
 from collab.stats import mean
 from collab.trainers.credit.step_credit import Credit
-from collab.trainers.learner.samples import is_alive
+from collab.trainers.learner.samples import is_dead
 from collab.trainers.training.alarms import Alarms
 from collab.trainers.training.rollouts import complete_episodes
 
@@ -56,7 +57,7 @@ def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) ->
 
 def reasons_without_weights(credit: Credit) -> Iterator[str]:
     """Yield why nothing was learned, if no response of the step has a weight."""
-    if not credit.groups or any(is_alive(w) for given in credit.weights for w in given.values()):
+    if not credit.groups or not all(map(is_dead, credit.weights)):
         return
     if not any(credit.weights):
         yield "nothing was learned: the algorithm returned no weights"
@@ -103,7 +104,7 @@ class History:
         """Restore the counts of `step` steps from the rows of `metrics.jsonl`. Skips in a row start
         at 0.
         """
-        steps = [row for row in rows if row["type"] == "step.finished"]
+        steps = [row for row in rows if row["type"] == STEP_FINISHED]
         self.step = step
         self.tokens = sum(int(row.get(names.TOKENS, 0)) for row in steps)
         self.unlearned = sum(map(_is_unlearned, steps))
