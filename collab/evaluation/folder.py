@@ -139,9 +139,12 @@ def read_results(folder: Path) -> Results:
         raise RecordError(f"{path}: not an evaluation: {faults(error)[0]}") from error
 
 
-def open_evaluation(folder: Path) -> EvaluationRecord:
-    """Return the readable part of an evaluation. Without a readable `eval.json`, each folder in it
-    counts as a team."""
+def read_evaluation(folder: Path) -> EvaluationRecord:
+    """Return the readable part of an evaluation.
+
+    Without a readable `eval.json`, each folder in it counts as a team. An evaluation that is marked
+    as running but has no process counts as killed.
+    """
     try:
         results = read_results(folder)
     except RecordError as error:

@@ -46,7 +46,7 @@ def choose_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode]
     shown = []
     for episodes in kinds:
         share = limit if total <= limit else max(2, limit * len(episodes) // total)
-        shown += spread_evenly(episodes, share)
+        shown += sample_evenly(episodes, share)
     return shown, total
 
 
@@ -74,9 +74,11 @@ def _place(shown: ShownEpisode) -> tuple[int, int, bool, int]:
     return episode.group, shown.step or 0, shown.mode == "greedy", episode.sample
 
 
-def spread_evenly(episodes: Sequence[ShownEpisode], limit: int) -> list[ShownEpisode]:
-    """Return up to `limit` episodes: whole groups, spread evenly over the run, including both
-    ends."""
+def sample_evenly(episodes: Sequence[ShownEpisode], limit: int) -> list[ShownEpisode]:
+    """Return at most `limit` episodes, from groups spread evenly over the run.
+
+    The last group may be cut.
+    """
     groups: dict[int, list[ShownEpisode]] = {}
     for shown in episodes:
         groups.setdefault(shown.episode.group, []).append(shown)

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from collab.errors import RecipeError, RecordError
-from collab.evaluation.folder import is_evaluation, open_evaluation
+from collab.evaluation.folder import is_evaluation, read_evaluation
 from collab.evaluation.results import Results
 from collab.recipe.documents import read_mapping, read_text
 from collab.recipe.overrides import flatten
@@ -211,7 +211,7 @@ def read_all(paths: Sequence[Path]) -> Reading:
 
 def _read_evaluation(path: Path, reading: Reading) -> None:
     """Read the results, and the runs of the teams that they name."""
-    record = open_evaluation(path)
+    record = read_evaluation(path)
     reading.complaints += record.complaints
     if record.results is not None:
         reading.results.append(record.results)

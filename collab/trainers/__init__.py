@@ -1,6 +1,8 @@
 """Training: credit and gradients for episodes that the runtime produces.
 
+import asyncio
 from pathlib import Path
+
 from collab import load_recipe
 from collab.trainers import TrainingRun
 

@@ -11,7 +11,7 @@ from collab.evaluation.folder import (
     EvaluationFolder,
     choose_episodes,
     keep_finished,
-    open_evaluation,
+    read_evaluation,
     read_results,
 )
 from collab.recipe import Recipe
@@ -102,7 +102,7 @@ def test_folder_without_an_evaluation_is_refused(tmp_path: Path) -> None:
 def test_broken_evaluation_is_read_as_far_as_possible(tmp_path: Path) -> None:
     (tmp_path / "pair").mkdir()
     (tmp_path / "eval.json").write_text("{")
-    record = open_evaluation(tmp_path)
+    record = read_evaluation(tmp_path)
     assert record.results is None
     assert record.teams == {"pair": "pair"}
     assert "not an evaluation" in record.complaints[0]

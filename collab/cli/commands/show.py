@@ -99,9 +99,9 @@ def _run_row(run: Listed) -> list[Piece]:
 def _show_evaluation(folder: Path, *, json: bool) -> None:
     from collab.cli.screen.results import show_evaluation
     from collab.cli.screen.streams import json_text
-    from collab.evaluation.folder import open_evaluation
+    from collab.evaluation.folder import read_evaluation
 
-    record = open_evaluation(folder)
+    record = read_evaluation(folder)
     if record.results is not None and json:
         print(json_text(record.results))
     elif record.results is not None:
