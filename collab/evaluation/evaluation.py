@@ -360,7 +360,9 @@ class TeamRun:
         async with aclosing(played) as events:
             async for event in events:
                 if isinstance(event, EpisodeFinished):
-                    self._add(event.episode)
+                    self.episodes[event.episode.task, event.episode.sample] = event.episode
+                    if self._record:
+                        self._record.append(event.episode)
                 yield event
 
     async def select(self, ks: Sequence[int], how: Selection) -> None:
@@ -389,11 +391,6 @@ class TeamRun:
     def _groups(self) -> dict[str, list[Episode]]:
         tasks = [problem.address for problem in self.team.problems]
         return choose_episodes(self.episodes, tasks, self.team.recipe.samples)
-
-    def _add(self, episode: Episode) -> None:
-        self.episodes[episode.task, episode.sample] = episode
-        if self._record:
-            self._record.append(episode)
 
     def _new_about(self, path: Path) -> dict[str, Any]:
         recipe, team = self.team.recipe, self.team.recipe.team

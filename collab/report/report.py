@@ -302,8 +302,13 @@ def make_page(report: HtmlReport, runs: Sequence[Run], follows: Follows | None =
     for limit in TEXT_LIMITS:
         texts = Texts(limit)
         data = pack(_data(report, runs, texts))
-        cut_notes = [_cut_note(texts)] if texts.shortened else []
-        page = render(replace(report, notes=[*report.notes, *cut_notes]), data, follows)
+        notes = [*report.notes]
+        if texts.shortened:
+            notes.append(
+                f"{texts.shortened:,} strings are truncated at {texts.limit:,} characters to keep"
+                " this file small; the run's folder has them in full."
+            )
+        page = render(replace(report, notes=notes), data, follows)
         if len(page) <= largest:
             break
     return page
@@ -320,13 +325,6 @@ def _data(report: HtmlReport, runs: Sequence[Run], texts: Texts) -> dict[str, An
         "episodes": episodes,
         "texts": list(texts),
     }  # fmt: skip
-
-
-def _cut_note(texts: Texts) -> str:
-    return (
-        f"{texts.shortened:,} strings are truncated at {texts.limit:,} characters to keep this file"
-        " small; the run's folder has them in full."
-    )
 
 
 def _language(run: Run) -> str | None:

@@ -47,14 +47,13 @@ class StepTimer:
             case FeedbackGiven():
                 self._end("feedback", event.episode)
             case EpisodeFinished():
-                self._end_all(event.episode.id)
+                for work, doing in self._doing.items():
+                    for episode, agent in [
+                        entry for entry in doing if entry[0] == event.episode.id
+                    ]:
+                        self._end(work, episode, agent)
             case _:
                 pass
-
-    def _end_all(self, episode: str) -> None:
-        for work, doing in self._doing.items():
-            for _, agent in [entry for entry in doing if entry[0] == episode]:
-                self._end(work, episode, agent)
 
     def _begin(self, work: str, episode: str, agent: str = "") -> None:
         if not self._doing[work]:

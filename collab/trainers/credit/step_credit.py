@@ -93,7 +93,10 @@ class StepCredit:
             self.prepare(problem, episodes)
         keys = [tuple(episode.id for episode in episodes) for _, episodes in played]
         groups = [await self._groups[key] for key in keys if key in self._groups]
-        weights = await self._ask(groups)
+        try:
+            weights = list(await self._algorithm.credit(groups))
+        except Exception as error:
+            raise self._attributed(error) from error
         check_weights(weights, groups, self._spec.algorithm.use)
         weights = normalize(groups, weights, self._spec.normalize, self._algorithm.spreads())
         measures = {**dict(self._clock.measures()), **self._algorithm.measures()}
@@ -119,12 +122,6 @@ class StepCredit:
     async def _judge(self, problem: Problem, artifacts: Mapping[str, str]) -> Score:
         with self._clock.judging():
             return await self._score(problem, artifacts)
-
-    async def _ask(self, groups: Sequence[Group]) -> list[Weights]:
-        try:
-            return list(await self._algorithm.credit(groups))
-        except Exception as error:
-            raise self._attributed(error) from error
 
     def _attributed(self, error: Exception) -> Exception:
         return attribute(error, TrainingError, f"algorithm '{self._spec.algorithm.use}'")

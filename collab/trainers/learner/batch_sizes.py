@@ -109,15 +109,11 @@ def _agrees(model: Any, device: torch.device) -> bool:
             states(model, [row], device)
     except REFUSALS:
         return False
+    along = torch.tensor(paths, device=device)  # from [1, time, hidden] to [siblings, time, hidden]
     return equivalent(
-        [LayerStates(*(_along(x, paths) for x in layer)) for layer in together],
+        [LayerStates(*(x[0, along] for x in layer)) for layer in together],
         [LayerStates(*(x[:, : len(paths[0])] for x in layer)) for layer in apart],
     )
-
-
-def _along(row: Tensor, paths: list[list[int]]) -> Tensor:
-    """Return the states on each path, [siblings, time, hidden], from [1, time, hidden]."""
-    return row[0, torch.tensor(paths, device=row.device)]
 
 
 def _probe(vocabulary: int) -> PackedSequence:

@@ -51,7 +51,8 @@ class TorchLearner:
             for policy in policies
         }
         self._seen_to_change: set[str] = set()
-        self._sizes = BatchSizes(spec, self._unallocated_bytes, ranks)
+        optimizers = self.optimizers.values()
+        self._sizes = BatchSizes(spec, lambda: sum(o.unallocated_bytes for o in optimizers), ranks)
         self._passes = Passes(spec, self._sizes, self.optimizers, ranks)
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
@@ -147,9 +148,6 @@ class TorchLearner:
             check_change(policy, before, update)
             self._seen_to_change.add(policy.name)
             update.warnings += slow_attention(*self._attending(policy))
-
-    def _unallocated_bytes(self) -> int:
-        return sum(optimizer.unallocated_bytes for optimizer in self.optimizers.values())
 
     def _attending(self, policy: Policy) -> tuple[Any, torch.device, str]:
         return unwrapped(policy.engine.module), policy.device, self.spec.tree_attention

@@ -184,7 +184,9 @@ def token_loss(
         weights=_by_token(
             [s.token_weights or [s.weight] * len(s.token_ids) for s in samples], logprobs
         ),
-        response=_responses(samples, logprobs),
+        response=tensor_on(
+            [n for n, s in enumerate(samples) for _ in s.token_ids], logprobs.device
+        ),
         responses=len(samples),
     )
     gain, clipped = OBJECTIVES[spec.objective_used](tokens, spec)
@@ -214,7 +216,3 @@ def _sampler(samples: Sequence[Sample], logprobs: Tensor) -> Tensor:
 def _by_token(values: Sequence[Sequence[float]], like: Tensor) -> Tensor:
     flat = [value for row in values for value in row]
     return tensor_on(flat, like.device, like.dtype)
-
-
-def _responses(samples: Sequence[Sample], like: Tensor) -> Tensor:
-    return tensor_on([n for n, s in enumerate(samples) for _ in s.token_ids], like.device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
@@ -218,9 +218,11 @@ class Passes:
         """Compute the losses of this rank's micro-batches. Their gradients stay in `gradients`."""
         self._add_references(policy, [batch for batch in mine if batch.start is None])
         passes = []
+        shared = self._sizes.shares_rows(policy)
         with (
             policy.training() as model,
-            self._attention(policy, model),
+            # Tree attention must also be active when checkpointed layers are recomputed.
+            tree_attention(model) if shared else nullcontext(),
             trimmed(decoder_layers(unwrapped(model))),
         ):
             for batch in mine:
@@ -269,10 +271,6 @@ class Passes:
         """
         chunk = self._sizes.of(policy).head_chunk_tokens
         return response_logprobs(model, batch, policy.device, chunk, self._spec.tree_attention)
-
-    def _attention(self, policy: Policy, model: Any) -> AbstractContextManager[None]:
-        """Keep tree attention active when checkpointed layers are recomputed."""
-        return tree_attention(model) if self._sizes.shares_rows(policy) else nullcontext()
 
     def backward(self, policy: Policy, loss: TokenLoss) -> None:
         """Compute the gradients of a loss.

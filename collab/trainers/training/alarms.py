@@ -32,16 +32,12 @@ class Alarms:
     def read(self, row: Row) -> tuple[str, ...]:
         """Add a step's metrics, and return the messages of alarms that were not already raised."""
         self._rows.append(row)
-        alarms = dict(self._current())
+        alarms: dict[str, str] = {}
+        if len(self._rows) >= WINDOW:
+            alarms = dict(pair for alarm in self._alarms for pair in alarm(self._rows))
         new = [text for key, text in alarms.items() if key not in self._raised]
         self._raised = set(alarms)
         return tuple(new)
-
-    def _current(self) -> Iterator[tuple[str, str]]:
-        """Yield the name and text of each alarm that the last steps justify."""
-        if len(self._rows) >= WINDOW:
-            for alarm in self._alarms:
-                yield from alarm(self._rows)
 
 
 def _recent(rows: Sequence[Row], key: str) -> float | None:

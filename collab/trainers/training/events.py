@@ -12,6 +12,7 @@ from collab.records import Episode, Record
 from collab.runs.layout import METRICS
 from collab.runs.log import read_lines
 from collab.runs.metric_names import SOLVED
+from collab.runs.metrics import EVALUATION_FINISHED
 from collab.runtime.events import RunFinished, RunStarted
 
 StepPart = Literal["sampling", "credit", "update", "evaluation"]
@@ -98,7 +99,7 @@ def read_evaluations(run: Path) -> list[Evaluation]:
 
 
 def _evaluation(line: bytes) -> Evaluation | None:
-    return Evaluation.model_validate_json(line) if b'"evaluation.finished"' in line else None
+    return Evaluation.model_validate_json(line) if EVALUATION_FINISHED.encode() in line else None
 
 
 class HeldOut(Record):
