@@ -32,7 +32,7 @@ from collab.runs.layout import (
     TRAINING,
 )
 from collab.runs.links import check_within
-from collab.trust.from_hub import NAME
+from collab.trust.from_hub import REPOSITORY_NAME
 from collab.wording import counted, option
 
 
@@ -223,9 +223,9 @@ def _is_outside(text: str, run: Path) -> bool:
         return False
 
 
-def check_repository(name: str) -> None:
+def check_repository_name(name: str) -> None:
     """Raise RecipeError for an invalid repository name."""
-    if not NAME.fullmatch(name):
+    if not REPOSITORY_NAME.fullmatch(name):
         raise RecipeError(
             f"--to '{name}' is not a repository name; write OWNER/NAME, e.g. me/coding"
         )
@@ -239,7 +239,7 @@ def push(folder: Path, repository: str, *, private: bool, hub: Any = None) -> st
     Raises:
         RecordError: the hub refuses the upload. The message says why.
     """
-    check_repository(repository)
+    check_repository_name(repository)
     if hub is None:
         from huggingface_hub import HfApi
 

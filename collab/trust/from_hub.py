@@ -11,7 +11,7 @@ from collab.errors import ModelUnavailable, RecipeError
 from collab.runs.layout import ADAPTERS, DATA, FUNCTIONS, MODELS, RECIPE
 
 PREFIX = "hub:"
-NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
+REPOSITORY_NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 LOOKUP_SECONDS = 5.0
 EXCESS = 1_000_000_000
@@ -42,7 +42,7 @@ def folder_of(name: str) -> Path:
         RecipeError: the name is invalid, or the team cannot be downloaded.
     """
     owner, _, revision = name.removeprefix(PREFIX).partition("@")
-    if not NAME.fullmatch(owner):
+    if not REPOSITORY_NAME.fullmatch(owner):
         raise RecipeError(
             f"'{name}' is not the name of a team on the hub; write hub:OWNER/NAME[@REVISION]"
         )

@@ -31,9 +31,9 @@ def command(
     """
     import tempfile
 
-    from collab.sharing.push import check_repository, push, stage
+    from collab.sharing.push import check_repository_name, push, stage
 
-    check_repository(to)
+    check_repository_name(to)
     if dry_run:
         folder = out or Path("push") / to.replace("/", "-")
         remark(stage(run, folder, repository=to, license=license), "note")
