@@ -2,21 +2,19 @@
 
 `app` is the Python entry point. `team` is one team, and `teams` are all of them with their models.
 `reading` parses requests. `reply` is the common part of the answers in `chat` and `responses`.
-`server`, `application`, `guard` and `answer` handle HTTP.
+`server`, `application` and `guard` handle HTTP. `service` has the queue, the counters and the
+records. `settings` has the options.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from collab.distribution import optional
-from collab.errors import RecipeError
-
 if TYPE_CHECKING:
     from collab.serving.application import Application
     from collab.trust import Consent
 
-__all__ = ["app", "check_installed", "check_mcp"]
+__all__ = ["app"]
 
 
 def app(
@@ -42,31 +40,13 @@ def app(
         RecipeError: a team is unknown, or packages are missing.
         Untrusted: a recipe is third-party, would run code, and is not approved.
     """
-    check_installed()
+    from collab.serving.settings import Settings, check_mcp_extra, check_serve_extra
+
+    check_serve_extra()
     if settings.get("mcp"):
-        check_mcp()
+        check_mcp_extra()
     from collab.serving.application import Application
-    from collab.serving.settings import Settings
     from collab.serving.teams import named, read_teams
 
     recipes = read_teams(named(names, served_as), trust=trust, model=model)
     return Application(recipes, Settings(**settings))
-
-
-def check_installed() -> None:
-    """Check that the packages of the extra `serve` are installed.
-
-    Raises:
-        RecipeError: a package is missing.
-    """
-    for package in ("prometheus_client", "starlette", "uvicorn"):
-        optional(package, "serving", "serve", RecipeError)
-
-
-def check_mcp() -> None:
-    """Check that the package of the extra `mcp` is installed.
-
-    Raises:
-        RecipeError: the package is missing.
-    """
-    optional("mcp", "serving", "mcp", RecipeError)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from collab.distribution import optional
 from collab.errors import RecipeError
 from collab.loopback import is_loopback
 
@@ -107,3 +108,22 @@ def local_names(host: str, keys: Sequence[str]) -> tuple[str, ...] | None:
             " listen on 127.0.0.1"
         )
     return ("localhost", "127.0.0.1", "::1", host)
+
+
+def check_serve_extra() -> None:
+    """Check that the packages of the extra `serve` are installed.
+
+    Raises:
+        RecipeError: a package is missing.
+    """
+    for package in ("prometheus_client", "starlette", "uvicorn"):
+        optional(package, "serving", "serve", RecipeError)
+
+
+def check_mcp_extra() -> None:
+    """Check that the package of the extra `mcp` is installed.
+
+    Raises:
+        RecipeError: the package is missing.
+    """
+    optional("mcp", "serving", "mcp", RecipeError)

@@ -125,12 +125,11 @@ def command(
       0  stopped by a signal
       2  bad usage, or a key, a package or a free port is missing
     """
-    from collab.serving import check_installed, check_mcp
     from collab.serving.settings import Settings as Serving
-    from collab.serving.settings import local_names, read_keys
+    from collab.serving.settings import check_mcp_extra, check_serve_extra, local_names, read_keys
     from collab.serving.teams import named, read_teams, tool_names
 
-    check_installed()
+    check_serve_extra()
     if mcp == "stdio" and (host is not None or port is not None):
         raise RecipeError("--mcp stdio uses only stdin and stdout; leave out --host and --port")
     host, port = host or HOST, PORT if port is None else port
@@ -138,7 +137,7 @@ def command(
     hosts = local_names(host, keys)
     names = named(teams, name or ())
     if mcp is not None:
-        check_mcp()
+        check_mcp_extra()
         tool_names(names)
     recipes = read_teams(
         names, settings=with_sandbox(settings, sandbox), trust=consent(trust), model=model
