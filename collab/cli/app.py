@@ -136,7 +136,7 @@ class Commands(TyperGroup):
             except (KeyboardInterrupt, typer.Abort):
                 status = INTERRUPTED
             except Exception as error:
-                status = report(error)
+                status = print_error(error)
             sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -151,7 +151,7 @@ def _imported(name: str) -> Any:
     return command
 
 
-def report(error: Exception) -> int:
+def print_error(error: Exception) -> int:
     """Print an error on stderr, and return its exit status."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
