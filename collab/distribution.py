@@ -18,7 +18,7 @@ def version() -> str:
     try:
         return importlib.metadata.version(NAME)
     except importlib.metadata.PackageNotFoundError:
-        return str(_project().get("version", "0+unknown"))
+        return str(_read_pyproject().get("version", "0+unknown"))
 
 
 def requirements() -> list[str]:
@@ -26,7 +26,7 @@ def requirements() -> list[str]:
     try:
         return importlib.metadata.requires(NAME) or []
     except importlib.metadata.PackageNotFoundError:
-        project = _project()
+        project = _read_pyproject()
         extras = project.get("optional-dependencies", {}).values()
         return [*project.get("dependencies", ()), *(line for extra in extras for line in extra)]
 
@@ -61,8 +61,8 @@ def optional(module: str, user: str, extra: str, error: type[Exception]) -> Any:
         ) from reason
 
 
-def _project() -> dict[str, Any]:
-    """Return the `project` table of a clone's own `pyproject.toml`."""
+def _read_pyproject() -> dict[str, Any]:
+    """Return the `project` table of a clone's `pyproject.toml`, or {} outside a clone."""
     import tomllib
 
     path = Path(__file__).resolve().parent.parent / "pyproject.toml"
