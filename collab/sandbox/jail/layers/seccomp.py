@@ -67,15 +67,16 @@ def _one_of(values: tuple[int, ...], otherwise: bytes) -> bytes:
     return b"".join(_instruction(_EQUAL, v, 0, 1) + _give(ALLOW) for v in values) + otherwise
 
 
-def _choose(cases: list[tuple[int, bytes]]) -> bytes:
-    """Run the body, which must return, of the last case whose number is not above the loaded one.
+def _binary_search(cases: list[tuple[int, bytes]]) -> bytes:
+    """Return code that runs the body of the last case whose number is at most the loaded one.
 
-    The cases form a tree, because the kernel tries every number when a filter is installed.
+    Each body must return. The cases form a tree, because the kernel tries every number when a
+    filter is installed.
     """
     if len(cases) == 1:
         return cases[0][1]
     middle = len(cases) // 2
-    lower, upper = _choose(cases[:middle]), _choose(cases[middle:])
+    lower, upper = _binary_search(cases[:middle]), _binary_search(cases[middle:])
     number, over = cases[middle][0], len(lower) // 8
     if over <= _FARTHEST:
         return _instruction(_AT_LEAST, number, over, 0) + lower + upper
@@ -129,7 +130,7 @@ def program(pid: int, machine: str) -> bytes:
     cases = _cases(bodies, _fail(errno.EPERM))
     if machine == "x86_64":
         cases.append((X32_BIT, kill))
-    return b"".join([*head, _choose(cases)])
+    return b"".join([*head, _binary_search(cases)])
 
 
 def prepare() -> None:
