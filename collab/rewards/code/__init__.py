@@ -7,7 +7,7 @@ from typing import Any
 
 from collab.recipe.reward import AlarmSpec
 from collab.records import Score
-from collab.rewards.code import cooperation, structure, tests, trial
+from collab.rewards.code import cooperation, hidden_tests, structure, trial
 from collab.rewards.family import Family, Measure, level_shares
 
 
@@ -49,11 +49,11 @@ FAMILY = Family(
     {
         "defines": structure.defines,
         "parses": structure.parses,
-        "tests": tests.tests,
-        "solved": tests.solved,
-        "part_tests": tests.part_tests,
-        "written_tests": tests.written_tests,
-        "gain": tests.gain,
+        "tests": hidden_tests.tests,
+        "solved": hidden_tests.solved,
+        "part_tests": hidden_tests.part_tests,
+        "written_tests": hidden_tests.written_tests,
+        "gain": hidden_tests.repair_gain,
         "methods": structure.methods,
         "overlap": structure.overlap,
         "calls": cooperation.calls,
