@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import inspect
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -318,43 +316,3 @@ def _loaded(kind: str, name: str, path: Path) -> ModuleType:
         raise
     except Exception as error:
         raise RecipeError(f"{kind} file '{name}' fails to load: {one_line(error)}") from error
-
-
-async def in_thread(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call `function` in its own daemon thread, and return its result.
-
-    An async function runs there in its own event loop, so that even one that blocks can be
-    abandoned. If the caller is canceled, the thread continues, and ends with the program at the
-    latest. `SystemExit` and `KeyboardInterrupt` in the function arrive as `RuntimeError`.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-
-    def settle(outcome: tuple[Any, BaseException | None]) -> None:
-        if not done.done():
-            done.set_result(outcome)
-
-    def work() -> None:
-        outcome: tuple[Any, BaseException | None]
-        try:
-            outcome = (_call(function, args, options), None)
-        except BaseException as error:
-            outcome = (None, error)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, outcome)
-
-    name = getattr(function, "__name__", "user function")
-    threading.Thread(target=work, name=f"collab {name}", daemon=True).start()
-    value, error = await done
-    if error is None:
-        return value
-    if isinstance(error, Exception):
-        raise error
-    raise RuntimeError(f"{type(error).__name__}: {error}") from error
-
-
-def _call(function: Callable[..., Any], args: Any, options: Any) -> Any:
-    returned = function(*args, **options)
-    if inspect.iscoroutine(returned):
-        return asyncio.run(returned)
-    return returned

@@ -8,12 +8,13 @@ from typing import Any
 
 from collab.agents.joins import Joint
 from collab.errors import FeedbackError
-from collab.plugins import check_call, check_options, find, in_thread
+from collab.plugins import check_call, check_options, find
 from collab.recipe.feedback import PluginFeedback
 from collab.recipe.team import NOBODY, Roles, roles_of
 from collab.records import Feedback, Problem
 from collab.records.episode import FormerArtifacts
 from collab.sandbox.jail.whole_program import MAIN
+from collab.threads import in_thread
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from numbers import Real
 from typing import Any
 
 from collab.errors import CollabError, RecipeError, RewardError, attribute
-from collab.plugins import check_call, check_options, in_thread, signature_of
+from collab.plugins import check_call, check_options, signature_of
 from collab.recipe.team import ENTRY, HELPER, Roles
 from collab.rewards.context import Part, RewardContext
+from collab.threads import in_thread
 
 AGENT_OPTIONS = ("agent", "helper")
 """Options that name an agent or a role. The part does not apply to a team without it."""

@@ -11,11 +11,11 @@ from collab.environments import BUILT_IN, Observation, Step, environment_for
 from collab.environments.base import by_seat, fault_of
 from collab.environments.library import Make
 from collab.errors import CollabError, EnvironmentFailed, RecipeError, attribute
-from collab.plugins import in_thread
 from collab.recipe import Recipe, TaskSpec
 from collab.recipe.task import SEED
 from collab.records import PartScore, Problem, Score, Turn
 from collab.stats import mean
+from collab.threads import in_thread
 
 SECONDS = 60.0
 """Time limit for one step of a user's environment, in seconds."""

@@ -12,9 +12,10 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from collab.errors import CollabError, RecipeError, one_line
-from collab.plugins import in_thread, load
+from collab.plugins import load
 from collab.records import ToolSpec
 from collab.sandbox import Sandbox, Trial
+from collab.threads import in_thread
 from collab.wording import faults
 
 

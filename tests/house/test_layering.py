@@ -12,7 +12,7 @@ PACKAGE = Path(collab.__file__).parent
 
 FLOORS = [
     {"distribution", "errors", "given", "lazy", "loopback", "naming"}
-    | {"seeds", "signals", "stats", "syntax", "wording"},
+    | {"seeds", "signals", "stats", "syntax", "threads", "wording"},
     {"runs"},
     {"trust"},
     {"records", "plugins", "analysis"},

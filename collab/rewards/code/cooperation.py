@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from collab.analysis import HelperUse, helper_use
-from collab.plugins import in_thread
 from collab.recipe.team import ENTRY, HELPER
 from collab.rewards.code.structure import function_name
 from collab.rewards.context import RewardContext
+from collab.threads import in_thread
 
 if TYPE_CHECKING:
     from collab.sandbox import Treatment, Values, Verdict
