@@ -30,7 +30,7 @@ from collab.report.runs import Reading, Run, cohorts_of, read_all, reward_of, va
 from collab.rewards.declared import language_of
 from collab.rewards.declared import shown as listed
 from collab.runs.about import RUNNING, status_of
-from collab.runs.atomic import write_atomically, writing
+from collab.runs.atomic import explain_disk_errors, write_atomically
 from collab.runtime.summary import by_agent
 from collab.trainers.training.alarms import Alarms
 from collab.wording import counted, duration
@@ -248,7 +248,7 @@ def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES)
     reading = read_all(paths)
     report = make_report(reading, most)
     page = make_page(report, reading.runs)
-    with writing(out, "choose another file with --out"):
+    with explain_disk_errors(out, "choose another file with --out"):
         is_here = out.exists() and not (out.is_dir() or out.is_symlink())  # a link is replaced
         if is_here and not _is_report(out):
             raise RecordError(f"{out} exists and is not a report; choose another file with --out")

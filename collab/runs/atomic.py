@@ -44,7 +44,7 @@ def check_no_other_files(path: Path, *marks: str) -> None:
     Raises:
         RecordError: the folder contains other files, or cannot be read.
     """
-    with writing(path):
+    with explain_disk_errors(path):
         if not path.exists() or any((path / mark).exists() for mark in marks):
             return
         if any(not item.name.startswith(".") for item in path.iterdir()):
@@ -62,7 +62,7 @@ def new_folder(path: Path, other: str = "") -> Iterator[None]:
     Raises:
         RecordError: the folder is not empty, or cannot be written.
     """
-    with writing(path):
+    with explain_disk_errors(path):
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             way = f" with {other}" if other else ""
             raise RecordError(f"{path} is not empty; choose another folder{way}, or delete it")
@@ -75,7 +75,7 @@ def new_folder(path: Path, other: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def writing(path: Path, remedy: str = "") -> Iterator[None]:
+def explain_disk_errors(path: Path, remedy: str = "") -> Iterator[None]:
     """Context manager that adds `path` and a remedy to errors of the disk.
 
     Raises:

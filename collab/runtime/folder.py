@@ -13,7 +13,7 @@ from collab.recipe.packing import Packing
 from collab.recipe.schema import write_recipe
 from collab.records import Episode
 from collab.runs.about import write_about
-from collab.runs.atomic import Lock, check_no_other_files, writing
+from collab.runs.atomic import Lock, check_no_other_files, explain_disk_errors
 from collab.runs.layout import EPISODES, RECIPE, RUN
 from collab.runs.log import Log
 from collab.wording import option
@@ -31,7 +31,7 @@ class RunFolder:
             RecordError: the files cannot be written.
         """
         self.path, self._lock = path, lock
-        with writing(path):
+        with explain_disk_errors(path):
             path.mkdir(parents=True, exist_ok=True)
             write_recipe(path / RECIPE, recipe, Packing(path))
             write_about(path, {**about, "status": "running"})

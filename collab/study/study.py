@@ -29,7 +29,7 @@ from collab.recipe.documents import parse_json, read_mapping
 from collab.recipe.load import WRITTEN_IN
 from collab.recipe.schema import changes_since
 from collab.runs.about import mark_interrupted, read_about
-from collab.runs.atomic import Lock, check_no_other_files, write_atomically, writing
+from collab.runs.atomic import Lock, check_no_other_files, explain_disk_errors, write_atomically
 from collab.runs.layout import RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
 from collab.runs.reading import read_bytes
 from collab.stats import mean
@@ -193,7 +193,7 @@ async def train(
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": gpu}
     if written_in is not None:
         environment[WRITTEN_IN] = str(written_in.absolute())
-    with writing(log), log.open("ab") as stream:
+    with explain_disk_errors(log), log.open("ab") as stream:
         process = await asyncio.create_subprocess_exec(
             *(*own_python(), "-m", "collab", "train", *arguments),
             stdin=asyncio.subprocess.DEVNULL,
@@ -294,7 +294,7 @@ class StudyFolder:
         check_no_other_files(path, STUDY_RECIPE)
         self._check_same(spec)
         self.lock = Lock(path)
-        with writing(path):
+        with explain_disk_errors(path):
             data = spec.model_dump(mode="json")
             text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
             write_atomically(path / STUDY_RECIPE, text)
@@ -362,7 +362,7 @@ class StudyFolder:
         Raises:
             RecordError: the disk is full.
         """
-        with writing(self.path / STUDY, "free some space"):
+        with explain_disk_errors(self.path / STUDY, "free some space"):
             write_atomically(self.path / STUDY, results.model_dump_json(indent=2))
 
     def _points(self, cell: Cell) -> tuple[list[Point], float | None]:

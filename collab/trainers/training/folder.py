@@ -21,7 +21,7 @@ from collab.recipe.schema import write_recipe
 from collab.recipe.task import SourceSpec
 from collab.records import Episode
 from collab.runs.about import is_at_work, read_about, write_about
-from collab.runs.atomic import check_no_other_files, check_same_folder, writing
+from collab.runs.atomic import check_no_other_files, check_same_folder, explain_disk_errors
 from collab.runs.layout import (
     ADAPTERS,
     EPISODES,
@@ -153,7 +153,7 @@ class TrainingFolder:
         Raises:
             RecordError: the folder cannot be written.
         """
-        with writing(path):
+        with explain_disk_errors(path):
             folder = cls(path)
             write_recipe(path / TRAINING, recipe, folder.packing)
         folder.about(about)
@@ -173,7 +173,7 @@ class TrainingFolder:
             RecordError: the folder is not a training run, or cannot be written.
         """
         cls.check_holds_run(path)
-        with writing(path), ExitStack() as opened:
+        with explain_disk_errors(path), ExitStack() as opened:
             folder = opened.enter_context(closing(cls(path)))
             listed = applied_changes(about.pop("changes", []), before, folder.packing, step)
             new = changes(before, recipe, folder.packing, step)
@@ -299,7 +299,7 @@ class TrainingFolder:
             raise RecordError(f"{self.path}: the team cannot be written: {error}") from error
         trained = recipe.with_agents({a: _as_trained(p) for p in policies for a in p.agents})
         trained = trained.model_copy(update={"trainer": None})
-        with writing(self.path / RECIPE):
+        with explain_disk_errors(self.path / RECIPE):
             write_recipe(self.path / RECIPE, trained, self.packing)
 
     def close(self) -> None:
