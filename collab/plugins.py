@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attribute, one_line
 from collab.given import given, is_in_file, is_in_module, is_of_python, plain_name
-from collab.trust.blocking import approved_digest, is_blocked, of_function
+from collab.trust.blocking import approved_digest, function_key, is_blocked
 from collab.trust.modules import keep_to_its_source, load_file
 from collab.trust.sources import digest_of, note_loaded, sources_of
 from collab.wording import plain_reason
@@ -94,7 +94,7 @@ def check_free(kind: str, reference: str) -> None:
         Untrusted: the function is third-party code and is not approved.
     """
     check_module(kind, reference)
-    if is_blocked(of_function(reference)):
+    if is_blocked(function_key(reference)):
         raise Untrusted(
             f"{kind} '{reference}' is third-party code and would run with your permissions; read"
             " it, and if you trust it, add --trust (in Python: trust=True)"

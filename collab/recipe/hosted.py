@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from collab.recipe.base import Spec
-from collab.trust.blocking import of_server
+from collab.trust.blocking import server_key
 
 
 def address(url: str, name: str, form: str, key: str) -> str:
@@ -142,8 +142,8 @@ class MCPServer(Spec):
 
     @property
     def lock(self) -> str:
-        """The server's name in `collab.trust.blocking`."""
-        return of_server(self.mcp, (self.key,) if self.key else self.environment)
+        """The server's key in `collab.trust.blocking`."""
+        return server_key(self.mcp, (self.key,) if self.key else self.environment)
 
     def __str__(self) -> str:
         return f"mcp {self.mcp if isinstance(self.mcp, str) else shlex.join(self.mcp)}"

@@ -22,7 +22,7 @@ from collab.errors import RecipeError, UnknownName
 from collab.recipe.base import Spec
 from collab.recipe.hosted import AnthropicModel, OpenAIModel, address
 from collab.records import Sampling
-from collab.trust.blocking import of_server
+from collab.trust.blocking import server_key
 
 
 class SamplingSpec(Spec):
@@ -135,8 +135,8 @@ class VLLMModel(Spec):
 
     @property
     def lock(self) -> str:
-        """The command's name in `collab.trust.blocking`."""
-        return of_server(self.server_command, ())
+        """The command's key in `collab.trust.blocking`."""
+        return server_key(self.server_command, ())
 
     @property
     def is_seeded(self) -> bool:

@@ -18,7 +18,7 @@ from collab.recipe.base import Component, Spec, specs_in
 from collab.recipe.recipe import Recipe
 from collab.runs.layout import ADAPTER_CONFIG, DATA, EPISODES, FUNCTIONS
 from collab.runs.reading import data_read
-from collab.trust.blocking import check, is_own, mark_foreign
+from collab.trust.blocking import check_unchanged_since_approval, is_own, mark_foreign
 from collab.trust.sources import digest_of, sources_loaded, sources_of
 
 Kind = Literal[
@@ -244,7 +244,7 @@ class Packing:
     def _place_function(self, file: Path) -> str:
         sources = (self._as_read and sources_loaded(file)) or sources_of(file)
         digest = digest_of(sources)
-        check(str(file.resolve()), digest)
+        check_unchanged_since_approval(str(file.resolve()), digest)
         if within := self._within(file):
             return within
         contents = {source.place: source.content for source in sources}

@@ -29,7 +29,7 @@ from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import TrainerSpec
 from collab.runs.layout import EPISODES
 from collab.trust import Consent, Item, Question, settle
-from collab.trust.blocking import block, forget, is_own, is_unblocked, of_function, unblock
+from collab.trust.blocking import block, forget, function_key, is_own, is_unblocked, unblock
 from collab.trust.commands import compiled_in, content_of, files_of, folders_of
 from collab.trust.sources import digest_of, sources_of, sources_of_module, sources_of_script
 
@@ -87,7 +87,7 @@ def settled_in(spec: Spec) -> set[str]:
     files, which it may run without isolation."""
     kinds = ("file function", "module function")
     named = {text for kind, _, text in named_in(spec) if kind in kinds}
-    settled = {text for text in named if is_unblocked(of_function(text))}
+    settled = {text for text in named if is_unblocked(function_key(text))}
     for part in specs_in(spec):
         if isinstance(part, MCPServer | VLLMModel) and part.words and is_unblocked(part.lock):
             settled.add(_typed_form(part))
@@ -145,7 +145,7 @@ def _functions(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Can
         if kind not in ("file function", "module function"):
             continue
         origin, _, function = text.rpartition(":")
-        lock, is_typed = of_function(text), text in typed
+        lock, is_typed = function_key(text), text in typed
         is_foreign = everything or (kind == "file function" and not _is_own_source(Path(origin)))
         digest = _content_of(origin) if is_foreign and not is_typed else ""
         item = Item(

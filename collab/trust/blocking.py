@@ -1,9 +1,9 @@
 """Blocks third-party functions and servers until the user approves them.
 
 Every reader of a recipe must settle its question before loading functions or starting MCP servers.
-This lock enforces that rule: code that forgets to ask is refused. Items are identified by a name:
-of a function's file or module, or of a server's whole command. Approval is for contents, by their
-digest: a file that has changed since is blocked as well.
+This lock enforces that rule: code that forgets to ask is refused. Each item has a key: a function's
+file or module, or a server's whole command. Approval is for contents, by their digest: a file that
+has changed since is blocked as well.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collab.runs.layout import MARKS
 _blocked: set[str] = set()
 _unblocked: set[str] = set()
 _approved: dict[str, str] = {}
-"""Approved digests, by the name of a file, a module or a server."""
+"""Approved digests, by the key of a file, a module or a server."""
 _foreign_folders: set[Path] = set()
 """Folders of third-party YAML files, such as a download."""
 
@@ -36,7 +36,7 @@ def unblock(name: str) -> None:
 
 
 def approve(contents: Iterable[tuple[str, str]]) -> None:
-    """Record the approved digests, by name."""
+    """Record the approved digests, by key."""
     _approved.update(contents)
 
 
@@ -57,7 +57,7 @@ def approved_digest(name: str) -> str | None:
     return _approved.get(name)
 
 
-def check(name: str, digest: str) -> None:
+def check_unchanged_since_approval(name: str, digest: str) -> None:
     """Raise Untrusted for contents that differ from the approved ones."""
     if _approved.get(name, digest) != digest:
         raise Untrusted(
@@ -76,7 +76,7 @@ def is_blocked(name: str) -> bool:
     return name in _blocked
 
 
-def of_function(reference: str) -> str:
+def function_key(reference: str) -> str:
     """Return the key for approval of a function: its file's path with links resolved, or its
     module's name.
 
@@ -86,7 +86,7 @@ def of_function(reference: str) -> str:
     return str(Path(origin).resolve()) if origin.endswith(".py") else origin
 
 
-def of_server(mcp: str | Sequence[str], given: Sequence[str]) -> str:
+def server_key(mcp: str | Sequence[str], given: Sequence[str]) -> str:
     """Return the key for approval of a server: its command or address, and the names of its
     environment variables, `given`."""
     words = [mcp] if isinstance(mcp, str) else [_word(word) for word in mcp]

@@ -19,7 +19,12 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from collab.errors import RecipeError
-from collab.trust.blocking import approved_digest, check, is_own, of_server
+from collab.trust.blocking import (
+    approved_digest,
+    check_unchanged_since_approval,
+    is_own,
+    server_key,
+)
 from collab.trust.sources import digest_of, sources_of_script
 
 PYTHONS = ("python", "python3")
@@ -266,7 +271,7 @@ def as_approved(
     Raises:
         Untrusted: the command's files or folders have changed since they were approved.
     """
-    lock = of_server(command, [*environment])
+    lock = server_key(command, [*environment])
     words = [sys.executable if command[0] in PYTHONS else command[0], *command[1:]]
     if approved_digest(lock) is None:
         yield words, {**environment}
@@ -274,5 +279,5 @@ def as_approved(
     with TemporaryDirectory(prefix="collab-") as folder:
         if words[0] == sys.executable:
             words[1:1] = ["-X", f"pycache_prefix={folder}"]
-        check(lock, content_of(command, [*environment]))
+        check_unchanged_since_approval(lock, content_of(command, [*environment]))
         yield words, {**environment, "PYTHONPYCACHEPREFIX": folder}

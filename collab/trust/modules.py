@@ -2,7 +2,7 @@
 
 Python prefers a compiled file to its source, and imports what is in a folder at that moment. So
 a file whose source was reviewed is imported by a separate finder. Each module is compiled from its
-`Source`, and no other module gets its name.
+`SourceFile`, and no other module gets its name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from collab.trust.blocking import (
     approved_digest,
-    check,
+    check_unchanged_since_approval,
     foreign_folders,
     is_own,
     run_folder_of,
@@ -70,7 +70,7 @@ def keep_to_its_source(name: str) -> None:
 def _check(name: str, sources: Sequence[SourceFile]) -> None:
     """Raise Untrusted for sources that are not approved; other files in their folder stay
     blocked."""
-    check(name, digest_of(sources))
+    check_unchanged_since_approval(name, digest_of(sources))
     if approved_digest(name) is not None and not is_own(sources[0].path):
         folder = run_folder_of(sources[0].path) or sources[0].root
         _FINDER.closed = (*_FINDER.closed, folder)

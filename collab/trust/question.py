@@ -63,9 +63,9 @@ class Item:
     reference: str = ""
     """Name of a function in the recipe."""
     lock: str = ""
-    """Name in `collab.trust.blocking` of an item that is blocked until it is approved."""
+    """Key in `collab.trust.blocking` of an item that is blocked until it is approved."""
     contents: tuple[tuple[str, str], ...] = ()
-    """Names and digests of the files, modules and servers that an approval unblocks."""
+    """Keys and digests of the files, modules and servers that an approval unblocks."""
 
 
 @dataclass(frozen=True)
