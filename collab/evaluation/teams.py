@@ -279,7 +279,7 @@ def with_reward_of(
     if recipe.task is None or recipe.task.reward is None:
         raise RecipeError(f"--reward-from {chosen}: its recipe has no reward; choose another team")
     reward = recipe.task.reward
-    settle(question.about(*(text for _, _, text in named_in(reward))), trust)
+    settle(question.about_functions(*(text for _, _, text in named_in(reward))), trust)
     return [_rewarded(other, reward, question) for other, question in read]
 
 
@@ -300,7 +300,7 @@ def why_rewards_differ(one: TaskSpec, other: TaskSpec) -> str:
 def _rewarded(recipe: Recipe, reward: RewardSpec, question: Question) -> Read:
     task = recipe.task and recipe.task.model_copy(update={"reward": reward})
     changed = recipe.model_copy(update={"task": task})
-    return changed, question.less(text for _, _, text in named_in(changed))
+    return changed, question.limited_to(text for _, _, text in named_in(changed))
 
 
 def overlap_notes(

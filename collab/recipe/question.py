@@ -72,7 +72,9 @@ def about_adapters(recipe: Spec, question: Question, run: Path) -> Question:
 
 def about_rows(task: TaskSpec, question: Question) -> Question:
     """Return the question, limited to the functions that generate or convert a suite's rows."""
-    return question.about(*(text for kind, _, text in named_in(task.source) if "function" in kind))
+    return question.about_functions(
+        *(text for kind, _, text in named_in(task.source) if "function" in kind)
+    )
 
 
 def check_functions(spec: Spec) -> None:
@@ -118,7 +120,7 @@ def allow(recipe: Spec, question: Question, trust: Consent) -> None:
     """
     check_functions(recipe)
     named = {text for _, _, text in named_in(recipe)}
-    settle(question.less(named), trust)
+    settle(question.limited_to(named), trust)
 
 
 Candidate = tuple[Item, bool, bool]

@@ -83,16 +83,16 @@ class Question:
         """Items that are not approved."""
         return tuple(item for item in self.items if not _holds(self._digest(item)))
 
-    def only(self, *kinds: str) -> Question:
+    def of_kinds(self, *kinds: str) -> Question:
         """Return the question about items of some kinds."""
         return replace(self, items=tuple(item for item in self.items if item.kind in kinds))
 
-    def about(self, *references: str) -> Question:
+    def about_functions(self, *references: str) -> Question:
         """Return the question, limited to the functions in `references`."""
         chosen = tuple(item for item in self.items if item.reference in references)
         return replace(self, items=chosen)
 
-    def less(self, named: Iterable[str]) -> Question:
+    def limited_to(self, named: Iterable[str]) -> Question:
         """Return the question, limited to functions in `named` and to items that are not
         functions."""
         kept = {"", *named}

@@ -54,11 +54,11 @@ def command(
     if gone := [name for name in of_python_in(recipe) if given(name) is None]:
         why = f"functions passed in Python are not in a file: {', '.join(gone)}"
         raise typer.Exit(_add_up(record.episodes, why))
-    functions = question.only("function", "command", "server")
+    functions = question.of_kinds("function", "command", "server")
     if functions.open and not (trust or out):
         raise typer.Exit(_add_up(record.episodes, functions.text(), _READ))
     settle(functions, trust)
-    recipe = _replayed(recipe, run, seal=bool(question.only("isolation").open and not trust))
+    recipe = _replayed(recipe, run, seal=bool(question.of_kinds("isolation").open and not trust))
     tasks = list(dict.fromkeys(episode.task for episode in record.episodes))
     recipe, problems = find_problems(recipe, tasks)
     played = play(recipe, problems, out=out, view=open_view(json=json))
