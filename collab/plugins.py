@@ -17,7 +17,13 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attribute, one_line
-from collab.given import given, is_in_file, is_in_module, is_of_python, plain_name
+from collab.passed_functions import (
+    is_in_file,
+    is_in_module,
+    is_of_python,
+    passed_function,
+    plain_name,
+)
 from collab.trust.blocking import approved_digest, function_key, is_blocked
 from collab.trust.modules import keep_to_its_source, load_file
 from collab.trust.sources import digest_of, note_loaded, sources_of
@@ -71,7 +77,7 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
     """
     origin, _, attribute = reference.rpartition(":")
     check_free(kind, reference)
-    if (function := given(reference)) is not None:
+    if (function := passed_function(reference)) is not None:
         return function
     if origin.endswith(".py"):
         module = _from_file(kind, origin)
@@ -123,7 +129,7 @@ def check_module(kind: str, reference: str) -> None:
             f"{kind} '{reference}' does not name a function; write file.py:NAME or module:NAME"
         )
     origin, _, name = reference.rpartition(":")
-    if is_of_python(reference) and given(reference) is None:
+    if is_of_python(reference) and passed_function(reference) is None:
         raise RecipeError(
             f"{kind} '{reference}': the function {name} was passed in Python, by a script or a"
             " notebook that has ended, so the record cannot run it; pass it again, e.g."

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from collab.errors import RecipeError, UnknownName
-from collab.given import name_of, plain_name
+from collab.passed_functions import name_of, plain_name
 from collab.recipe.base import Spec, path_of
 from collab.recipe.recipe import SECTIONS, Recipe
 from collab.recipe.team import TeamSpec
@@ -51,10 +51,10 @@ def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
 
 def source_name(file: str) -> str:
     """Return the name of a file of rows for messages. Rows passed in Python have no file."""
-    return "the task passed in Python" if is_given(Path(file)) else file
+    return "the task passed in Python" if is_file_of_passed_rows(Path(file)) else file
 
 
-def is_given(file: Path) -> bool:
+def is_file_of_passed_rows(file: Path) -> bool:
     """Return True for the file of rows that were passed in Python."""
     return bool(_folder.cache_info().currsize) and file.is_relative_to(_folder())
 

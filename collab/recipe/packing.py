@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
-from collab.given import is_in_file, is_in_module, is_of_python
+from collab.passed_functions import is_in_file, is_in_module, is_of_python
 from collab.recipe import documents, library
 from collab.recipe.base import Component, Spec, specs_in
 from collab.recipe.recipe import Recipe

@@ -20,7 +20,7 @@ from collab.loopback import leads_to_loopback
 from collab.recipe import library
 from collab.recipe.base import Spec, specs_in
 from collab.recipe.hosted import AnthropicModel, MCPServer, OpenAIModel
-from collab.recipe.in_python import is_given
+from collab.recipe.in_python import is_file_of_passed_rows
 from collab.recipe.model import ENGINES, ReplayModel, ScriptedModel, VLLMModel, parse_model
 from collab.recipe.overrides import as_command
 from collab.recipe.packing import Files, Kind, changed, named_in
@@ -299,7 +299,9 @@ def _file_of(path: Path) -> Path:
 
 
 def _is_own_data(path: Path) -> bool:
-    return is_own(_file_of(path)) or library.is_shipped(path.resolve()) or is_given(path)
+    return (
+        is_own(_file_of(path)) or library.is_shipped(path.resolve()) or is_file_of_passed_rows(path)
+    )
 
 
 def _digest_of_data(path: Path) -> str:

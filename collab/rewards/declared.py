@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any
 
 from collab.errors import RecipeError, RewardError
-from collab.given import plain_name
+from collab.passed_functions import plain_name
 from collab.recipe import Recipe
 from collab.recipe.reward import AlarmSpec, PartSpec, RewardSpec
 from collab.recipe.team import Roles

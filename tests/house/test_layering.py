@@ -11,7 +11,7 @@ import collab
 PACKAGE = Path(collab.__file__).parent
 
 FLOORS = [
-    {"distribution", "errors", "given", "lazy", "loopback", "naming"}
+    {"distribution", "errors", "lazy", "loopback", "naming", "passed_functions"}
     | {"seeds", "signals", "stats", "syntax", "threads", "wording"},
     {"runs"},
     {"trust"},

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from collab.errors import RecipeError
-from collab.given import given, is_of_python, name_of
+from collab.passed_functions import is_of_python, name_of, passed_function
 from collab.plugins import load
 from collab.recipe import load_recipe
 from collab.recipe.in_python import Agent, GivenObjects
@@ -62,7 +62,7 @@ def test_function_unknown_to_this_process_is_refused_with_the_reason() -> None:
     rewards = {"parts": {"right": {"use": "python.00000000:right"}}}
     with pytest.raises(RecipeError, match=r"passed in Python.*name it FILE\.py:right"):
         load_recipe(TEAM, task=ROWS, rewards=rewards)
-    assert given("python.00000000:right") is None
+    assert passed_function("python.00000000:right") is None
 
 
 def test_builtin_function_is_refused() -> None:

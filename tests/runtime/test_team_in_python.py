@@ -161,7 +161,7 @@ def test_record_is_readable_without_its_functions(
     run = str(tmp_path / "run")
     make().run(ROWS, out=run)
     assert rewards(collab.load(run).run()) == [1.0, 0.0], "the functions are known in this process"
-    monkeypatch.setattr("collab.given._GIVEN", {})
+    monkeypatch.setattr("collab.passed_functions._PASSED", {})
     with pytest.raises(RecipeError, match="passed in Python"):
         collab.load(run)
     again = collab.load(

@@ -41,7 +41,7 @@ def command(
     """
     from collab.cli.live import open_view
     from collab.cli.live.playing import play
-    from collab.given import given
+    from collab.passed_functions import passed_function
     from collab.recipe import read_recipe
     from collab.recipe.packing import of_python_in
     from collab.records.run import open_run
@@ -51,7 +51,7 @@ def command(
     record = open_run(run)
     remark(record.complaints)
     recipe, question = read_recipe(str(run))
-    if gone := [name for name in of_python_in(recipe) if given(name) is None]:
+    if gone := [name for name in of_python_in(recipe) if passed_function(name) is None]:
         why = f"functions passed in Python are not in a file: {', '.join(gone)}"
         raise typer.Exit(_add_up(record.episodes, why))
     functions = question.of_kinds("function", "command", "server")

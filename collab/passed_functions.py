@@ -20,7 +20,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-_GIVEN: dict[str, Callable[..., Any]] = {}
+_PASSED: dict[str, Callable[..., Any]] = {}
 _NAME = re.compile(r"python\.[0-9a-f]{8}:\w+")
 _IN_FILE = re.compile(r"[^\n]+\.py:[^\W\d]\w*")
 _IN_MODULE = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
@@ -40,13 +40,13 @@ def name_of(function: Callable[..., Any]) -> str:
     """Register a function in this process, and return its name for recipes."""
     name = _name_in_file(function) or _name_in_package(function)
     name = name or f"python.{_digest(function)}:{plain_name(function)}"
-    _GIVEN[_whole(name)] = function
+    _PASSED[_whole(name)] = function
     return name
 
 
-def given(name: str) -> Callable[..., Any] | None:
+def passed_function(name: str) -> Callable[..., Any] | None:
     """Return the function that this process registered as `name`, or None."""
-    return _GIVEN.get(_whole(name))
+    return _PASSED.get(_whole(name))
 
 
 def _whole(name: str) -> str:
