@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-NAME = "collab-agents"
+DISTRIBUTION = "collab-agents"
 """Name of the distribution. The import and the command are called `collab`."""
 
 
 def version() -> str:
     """Return the version of the installed distribution, or of a clone that is not installed."""
     try:
-        return importlib.metadata.version(NAME)
+        return importlib.metadata.version(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:
         return str(_read_pyproject().get("version", "0+unknown"))
 
@@ -24,7 +24,7 @@ def version() -> str:
 def requirements() -> list[str]:
     """Return the distribution's requirements, in pip's format, including those of its extras."""
     try:
-        return importlib.metadata.requires(NAME) or []
+        return importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
         project = _read_pyproject()
         extras = project.get("optional-dependencies", {}).values()
@@ -33,7 +33,7 @@ def requirements() -> list[str]:
 
 def install(extra: str) -> str:
     """Return the shell command that installs the extra `extra`."""
-    return f"pip install '{NAME}[{extra}]'"
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
 def own_python() -> list[str]:
@@ -70,4 +70,4 @@ def _read_pyproject() -> dict[str, Any]:
         project: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
     except (OSError, KeyError, tomllib.TOMLDecodeError):
         return {}
-    return project if project.get("name") == NAME else {}
+    return project if project.get("name") == DISTRIBUTION else {}

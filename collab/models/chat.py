@@ -13,7 +13,7 @@ from collab.models.controls import begins_with, chat_ids, text_ids
 from collab.models.tool_template import given_tools, special_ids, tool_template
 from collab.models.tool_text import fenced
 from collab.records import ToolCall
-from collab.trust.template_costs import MOST, STEP, Overrun
+from collab.trust.template_costs import MOST_COST, STEP_COST, Overrun
 
 
 def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
@@ -63,8 +63,8 @@ def chat_prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
         raise ModelError(f"the chat template of {model!r} refuses the messages: {error}") from error
     except Overrun as error:
         raise ModelError(
-            f"the chat template of {model!r} handles more than {MOST:,} characters, where each step"
-            f" counts as {STEP}; use another model, or shorten the messages"
+            f"the chat template of {model!r} handles more than {MOST_COST:,} characters, where"
+            f" each step counts as {STEP_COST}; use another model, or shorten the messages"
         ) from error
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from collab.records import Episode, Usage
 from collab.wording import clean, counted
 
-CUT, FEW = 0.25, 4
-"""Warn above this share of truncated responses, once an agent has given FEW."""
+TRUNCATED_SHARE, LEAST_RESPONSES = 0.25, 4
+"""Warn above this share of truncated responses, once an agent has given LEAST_RESPONSES."""
 
 
 def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def _truncated(episodes: Sequence[Episode]) -> Iterator[str]:
     for decision in (d for episode in episodes for turn in episode.turns for d in turn.decisions):
         ended.setdefault(decision.agent, []).append(decision.action.finish_reason == "length")
     for agent, cut in ended.items():
-        if len(cut) >= FEW and sum(cut) >= CUT * len(cut):
+        if len(cut) >= LEAST_RESPONSES and sum(cut) >= TRUNCATED_SHARE * len(cut):
             yield truncated(agent, sum(cut) / len(cut))
 
 

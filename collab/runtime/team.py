@@ -29,7 +29,7 @@ from collab.runtime.notes import run_started, start_record, tool_forms
 from collab.runtime.problems import find_problems, flat_addresses
 from collab.runtime.session import Session
 from collab.runtime.summary import Rollout, summarize
-from collab.runtime.waiting import Kept
+from collab.runtime.waiting import OpenModels
 from collab.tasks import split_address
 from collab.telemetry import operation
 from collab.trust import Consent
@@ -75,7 +75,7 @@ class Team:
             )
         self.recipe, self._trust = recipe, trust
         self.rewards, self.hidden = rewards, hidden
-        self._kept = Kept()
+        self._kept = OpenModels()
 
     def __repr__(self) -> str:
         agents = ", ".join(self.recipe.team.agents)

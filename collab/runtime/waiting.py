@@ -93,7 +93,7 @@ async def _begun(work: Coroutine[Any, Any, T], over: Future[None]) -> asyncio.Ta
     return task
 
 
-class Kept:
+class OpenModels:
     """Models that stay open between the runs of a team, from `open` to `close`.
 
     Opened by plain code, they live in a loop on their own thread. Opened by `open_here`, they live

@@ -141,7 +141,7 @@ def run():
 CODE = {code!r}
 """
 TEST = "def check(run):\n    return run()\n"
-MOST = 100_000
+MOST_CHARACTERS = 100_000
 """Maximum number of characters of the sandbox's output."""
 NOTHING = "(nothing was printed)"
 
@@ -153,7 +153,7 @@ def python_tool(sandbox: Sandbox) -> Tool:
         code = arguments.get("code")
         if not isinstance(code, str) or len(arguments) > 1:
             raise ValueError('python takes one argument, "code", a string')
-        program = PROGRAM.format(code=code, most=MOST)
+        program = PROGRAM.format(code=code, most=MOST_CHARACTERS)
         verdict = await sandbox.check(Trial(program=program, entry_point="run", test=TEST))
         if verdict.returned is None:
             return f"Error: {verdict.error}"

@@ -29,13 +29,13 @@ from collab.trust.blocking import is_blocked
 from collab.trust.commands import as_approved
 
 MOST_TOOLS = 128
-MOST = 100_000
+MOST_CHARACTERS = 100_000
 """Maximum number of characters of a result, and of a description."""
 MOST_BYTES = 16_000_000
 """Longest answer of a server at an address. The SDK limits each event of a stream to 1 MiB."""
 STDERR, REASON = 2000, 300
 """Maximum number of bytes shown of a failed server's output, and of characters of its error."""
-NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
+TOOL_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 for _name in ("mcp", "client"):  # the SDK's names; otherwise its tracebacks are printed
     getLogger(_name).addHandler(NullHandler())
 
@@ -152,8 +152,8 @@ class ToolConnection:
         if not text and result.structured_content is not None:
             text = to_json(result.structured_content, fallback=repr).decode()
         if result.is_error:
-            return f"Error: {text[:MOST] or name + ' failed'}"
-        return text[:MOST]
+            return f"Error: {text[:MOST_CHARACTERS] or name + ' failed'}"
+        return text[:MOST_CHARACTERS]
 
 
 def _first(error: BaseException) -> BaseException:
@@ -233,12 +233,12 @@ def _tool(connection: ToolConnection, tool: Any) -> Tool:
     async def run(arguments: Mapping[str, Any]) -> str:
         return await connection.call(tool.name, arguments)
 
-    if not NAME.fullmatch(tool.name):
+    if not TOOL_NAME.fullmatch(tool.name):
         raise RecipeError(
             f"{connection.spec} has a tool called {tool.name!r:.80}; tool names have up"
             " to 64 letters, digits, - and _"
         )
-    description = (tool.description or "")[:MOST]
+    description = (tool.description or "")[:MOST_CHARACTERS]
     return Tool(
         ToolSpec(name=tool.name, description=description, parameters=tool.input_schema), run
     )

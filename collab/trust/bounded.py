@@ -29,7 +29,7 @@ from collab.trust.template_costs import (
     OF_NESTED,
     OF_SOURCE,
     OF_TOKEN,
-    STEP,
+    STEP_COST,
     OneShot,
     charge,
     charge_call,
@@ -136,7 +136,7 @@ def _charged(
     return update_wrapper(charged, function)
 
 
-def _counted(values: Iterator[Any], cost: int = STEP) -> Iterator[Any]:
+def _counted(values: Iterator[Any], cost: int = STEP_COST) -> Iterator[Any]:
     for value in values:
         charge(cost)
         yield value
@@ -204,7 +204,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         raise error
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        charge(STEP + cost_of_operator(operator, left, right))
+        charge(STEP_COST + cost_of_operator(operator, left, right))
         if operator == "%" and isinstance(left, str | bytes):
             _check_data(right)
         return super().call_binop(context, operator, left, right)
@@ -331,5 +331,5 @@ def _weighing(node: nodes.Expr, name: str = _WEIGHED) -> nodes.Expr:
 
 
 def _ticking(node: nodes.Node, characters: int) -> nodes.Expr:
-    cost = nodes.Const(STEP + characters, lineno=node.lineno)
+    cost = nodes.Const(STEP_COST + characters, lineno=node.lineno)
     return nodes.Filter(cost, _TICK, [], [], None, None, lineno=node.lineno)

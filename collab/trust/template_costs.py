@@ -25,9 +25,9 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import LoopContext
 from jinja2.utils import Namespace
 
-MOST = 20_000_000
+MOST_COST = 20_000_000
 """Characters that one rendering may handle."""
-STEP = 50
+STEP_COST = 50
 """Characters that one step counts as."""
 OF_SOURCE, OF_TOKEN, OF_NESTED, OF_NAME = 5, 500, 10, 5
 """Costs of compiling: of a character, of a token, of a node per block around it, and of a name per
@@ -51,7 +51,7 @@ def bounded() -> Iterator[None]:
     Raises:
         Overrun: a template exceeds the bounds.
     """
-    token = _LEFT.set([MOST])
+    token = _LEFT.set([MOST_COST])
     try:
         yield
     finally:
@@ -63,8 +63,8 @@ def charge(cost: int) -> None:
     left[0] -= cost
     if left[0] < 0:
         raise Overrun(
-            f"the template handles more than {MOST:,} characters, where each step counts as"
-            f" {STEP}; shorten its loops, repetitions and strings"
+            f"the template handles more than {MOST_COST:,} characters, where each step counts as"
+            f" {STEP_COST}; shorten its loops, repetitions and strings"
         )
 
 
@@ -73,25 +73,25 @@ _TEXTS = (str, bytes)
 
 def weight_of(value: Any) -> int:
     """Return the cost of a value in characters, including its content. Counting stops above
-    MOST."""
+    MOST_COST."""
     if isinstance(value, _TEXTS):
-        return STEP + len(value)
+        return STEP_COST + len(value)
     total, waiting = 0, [value]
-    while waiting and total <= MOST:
+    while waiting and total <= MOST_COST:
         value = waiting.pop()
-        total += STEP
+        total += STEP_COST
         if isinstance(value, _TEXTS):
             total += len(value)
         elif isinstance(value, int):
             total += value.bit_length() // 8 + (OF_HUGE if abs(value) >= HUGE else 0)
         elif isinstance(value, range):
             largest = max(abs(value.start), abs(value.stop))
-            total += OF_TUPLE + len(value) * (OF_HUGE if largest >= HUGE else STEP)
+            total += OF_TUPLE + len(value) * (OF_HUGE if largest >= HUGE else STEP_COST)
         elif inner := held_in(value):
             total += len(inner)
             if isinstance(value, tuple) and not all(isinstance(held, _TEXTS) for held in inner):
                 total += OF_TUPLE
-            waiting += inner if total <= MOST else ()
+            waiting += inner if total <= MOST_COST else ()
     return total
 
 
@@ -128,13 +128,13 @@ def held_in(value: Any) -> Sequence[Any]:
 
 def weighed(value: Any) -> Any:
     """Return `value`, after charging its cost to the current rendering."""
-    charge(STEP + len(value) if type(value) is str else weight_of(value))
+    charge(STEP_COST + len(value) if type(value) is str else weight_of(value))
     return value
 
 
 def _size(value: Any) -> int:
     """Return the cost of an argument: a number's value, or the length of anything else."""
-    return abs(value) if isinstance(value, int) else weight_of(value) - STEP
+    return abs(value) if isinstance(value, int) else weight_of(value) - STEP_COST
 
 
 def numbers_in(text: str) -> int:
@@ -147,7 +147,7 @@ def numbers_in(text: str) -> int:
 
 
 def _by_width(*values: Any) -> int:
-    return STEP * sum(map(_size, values))
+    return STEP_COST * sum(map(_size, values))
 
 
 def _by_product(*values: Any) -> int:
@@ -166,7 +166,7 @@ def _by_characters(*values: Any) -> int:
 def _by_items(values: Any, *options: Any) -> int:
     """Return the cost of handling each item in Python; options may hold a path to its attribute."""
     path = sum(len(option) for option in options if isinstance(option, str))
-    return (5 * STEP + path) * len(values) if isinstance(values, Sized) else 0
+    return (5 * STEP_COST + path) * len(values) if isinstance(values, Sized) else 0
 
 
 def _by_comparisons(values: Any, *options: Any) -> int:
@@ -184,8 +184,8 @@ def _by_words(share: int, text: Any, *options: Any) -> int:
     """Return the cost of handling each word in Python, where an option may follow each. A word also
     costs a `share` of the square of its length."""
     weight = weight_of(text)
-    cost = weight * (20 + sum(weight_of(option) - STEP for option in options))
-    if cost > MOST or not isinstance(text, str):
+    cost = weight * (20 + sum(weight_of(option) - STEP_COST for option in options))
+    if cost > MOST_COST or not isinstance(text, str):
         return cost
     longest = max((run.end() - run.start() for run in _RUN.finditer(text)), default=0)
     return cost + weight * longest // share
@@ -196,7 +196,7 @@ _RUN = re.compile(r"\s+|\S+")
 
 def _of_codec(text: Any, encoding: Any = "utf-8", *_: Any) -> int:
     """Return the cost of encoding and decoding, which for some codecs is quadratic."""
-    return weight_of(text) * (STEP if encoding in _FAST_CODECS else weight_of(text))
+    return weight_of(text) * (STEP_COST if encoding in _FAST_CODECS else weight_of(text))
 
 
 _FAST_CODECS = ("utf-8", "utf8", "ascii", "latin-1")
@@ -265,9 +265,9 @@ def _breadth(option: Any) -> int:
 
 def charge_call(name: str, values: Sequence[Any], cost: Callable[..., int] | None = None) -> None:
     """Charge a call for its arguments, and for what a function of that `name` does with them."""
-    total = STEP
+    total = STEP_COST
     for value in values:
-        total += STEP + len(value) if type(value) is str else weight_of(value)
+        total += STEP_COST + len(value) if type(value) is str else weight_of(value)
     charge(total)
     if cost := cost or _COSTS.get(name):
         charge(cost(*values))

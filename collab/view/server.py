@@ -47,7 +47,7 @@ class NoRun(RecordError):
     """There is no such run under the folders."""
 
 
-KEPT = 8
+KEPT_REPORTS = 8
 """Number of reports that are kept, each for its runs as they were."""
 
 STYLES = ("base", "frame", "head", "list", "episode", "media", "collab.view:runs")
@@ -61,7 +61,7 @@ class Pages:
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = [root.resolve() for root in roots]
-        self._page = lru_cache(KEPT)(self._make)
+        self._page = lru_cache(KEPT_REPORTS)(self._make)
         self._one = Lock()
 
     def runs(self) -> str:

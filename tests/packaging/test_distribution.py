@@ -15,7 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def test_distribution_name_matches_the_project() -> None:
-    assert PROJECT["name"] == distribution.NAME != "collab"
+    assert PROJECT["name"] == distribution.DISTRIBUTION != "collab"
     assert PROJECT["scripts"] == {"collab": "collab.cli:main"}
 
 

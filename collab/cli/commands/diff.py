@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collab.cli.options import JSON, argument, complete_runs
-from collab.cli.screen.page import NAME, WARN, Page, open_page
+from collab.cli.screen.page import BOLD, WARN, Page, open_page
 from collab.cli.screen.results import show_table
 from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import estimate_cell, metric_title
@@ -56,7 +56,7 @@ def _show(page: Page, runs: RunDiff) -> None:
     """Settings that differ, results, and held-out results before and after training."""
     for label, side in (("A", runs.first), ("B", runs.second)):
         text = f" {side.folder}: {side.team}, {counted(side.problems, 'problem')}, {side.status}"
-        page.line((label, NAME), text)
+        page.line((label, BOLD), text)
     page.line()
     if runs.settings:
         rows = [

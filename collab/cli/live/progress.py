@@ -37,7 +37,7 @@ from collab.study.results import CellFinished, CellStarted, StudyResults
 from collab.trainers.training.events import StepFinished, TrainingProgress
 from collab.wording import counted
 
-KEPT = 2000
+SHOWN_CHARACTERS = 2000
 """Number of characters kept of a response in progress."""
 
 
@@ -72,7 +72,7 @@ class Tally:
                 self.acting[event.episode, event.agent] = 0, ""
             case AgentProgress():
                 if (key := (event.episode, event.agent)) in self.acting:
-                    text = (self.acting[key][1] + event.text)[-KEPT:]
+                    text = (self.acting[key][1] + event.text)[-SHOWN_CHARACTERS:]
                     self.acting[key] = event.new_tokens, text
             case AgentActed():
                 self.acting.pop((event.episode, event.decision.agent), None)

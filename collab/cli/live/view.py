@@ -8,7 +8,7 @@ import sys
 from typing import TextIO
 
 from collab.cli.screen.episode import show_episode, show_line
-from collab.cli.screen.page import BAD, GOOD, NAME, WARN, Page
+from collab.cli.screen.page import BAD, BOLD, GOOD, WARN, Page
 from collab.cli.screen.results import (
     held_out_after,
     held_out_text,
@@ -113,7 +113,7 @@ class Report(View):
                 self.page.line(*step_line(event))
             case Evaluation():
                 text = f"{held_out_after(event.step)}: {held_out_text(event)}"
-                self.page.line((text, NAME))
+                self.page.line((text, BOLD))
             case _:
                 return
         for warning in event.warnings:
@@ -128,25 +128,25 @@ class Report(View):
                 self._in_evaluation = True
                 missing = counted(event.planned - event.recorded, "episode")
                 recorded = f", {event.recorded} recorded" if event.recorded else ""
-                self.page.line((event.label, NAME), f": {missing} to run{recorded}")
+                self.page.line((event.label, BOLD), f": {missing} to run{recorded}")
             case EvaluationFinished():
                 show_evaluation(self.page, event.results)
                 if self._folder:
-                    self.page.line("record: ", (self._folder, NAME))
+                    self.page.line("record: ", (self._folder, BOLD))
 
     def _see_study(self, event: Record) -> None:
         match event:
             case StudyStarted():
                 self._folder = event.folder
                 text = f": {counted(event.cells, 'run')}, {event.done} done, {event.jobs} at once"
-                self.page.line((event.study, NAME), text)
+                self.page.line((event.study, BOLD), text)
             case CellFinished():
                 tone = GOOD if event.status == "done" else BAD
                 why = f": {event.message}" if event.message else ""
                 self.page.line((event.status, tone), f" {event.cell}, {event.seconds:.0f} s{why}")
             case StudyResults():
                 show_study(self.page, event)
-                self.page.line("study: ", (self._folder, NAME))
+                self.page.line("study: ", (self._folder, BOLD))
 
     def _open(self, event: RunStarted) -> None:
         self._folder, self._models = event.folder or "", event.models
@@ -171,7 +171,7 @@ class Report(View):
                 self.page.line((event.status, f"bold {WARN}"))
             show_summary(self.page, event.summary, self._models)
         if self._folder:
-            self.page.line("record: ", (self._folder, NAME))
+            self.page.line("record: ", (self._folder, BOLD))
 
 
 def show_training(page: Page, event: RunFinished, folder: str) -> None:
@@ -185,7 +185,7 @@ def show_training(page: Page, event: RunFinished, folder: str) -> None:
     if gains := summary.get("gains"):
         page.line()
         show_gains(page, gains)
-    page.line("team: ", (f"collab run {folder}", NAME))
+    page.line("team: ", (f"collab run {folder}", BOLD))
 
 
 def stage_text(stage: str, done: int, total: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Block, Page, Piece
+from collab.cli.screen.page import BAD, BOLD, DIM, GOOD, WARN, Block, Page, Piece
 from collab.models.tool_text import before_calls
 from collab.records import (
     Action,
@@ -39,7 +39,7 @@ def show_episode(
     for turn in episode.turns:
         if decisions or len(episode.turns) > 1:
             page.line()
-            page.line((f"turn {turn.index + 1}", NAME))
+            page.line((f"turn {turn.index + 1}", BOLD))
         for decision in turn.decisions:
             for block in _decision_of(decision) if decisions else _calls_of(decision):
                 page.blocks([block])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from collab.recipe.library import Kind
 
-GOOD, BAD, WARN, DIM, NAME = "green", "red", "yellow", "dim", "bold"
+GOOD, BAD, WARN, DIM, BOLD = "green", "red", "yellow", "dim", "bold"
 """Styles, by their meaning."""
 
 RIGHT = ">"
@@ -78,7 +78,7 @@ def show_components(
             cells.append(re.split(r"(?<=\.)(?<!Dr\.)\s+(?=[A-Z])", str(description))[0])
         except RecipeError as error:
             cells = [*["-"] * (len(columns) - 2), (f"broken: {error}", BAD)]
-        rows.append([(name, NAME), *cells])
+        rows.append([(name, BOLD), *cells])
     page.table(columns, rows)
     for remark in remarks:
         page.line((remark, DIM))

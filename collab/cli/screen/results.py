@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collab.cli.screen.episode import out_of
-from collab.cli.screen.page import BAD, DIM, GOOD, NAME, WARN, Page, Piece
+from collab.cli.screen.page import BAD, BOLD, DIM, GOOD, WARN, Page, Piece
 from collab.evaluation.results import Estimate, Results, sections
 from collab.evaluation.table import ResultTable, TableCell
 from collab.evaluation.values import explain_results
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def show_table(page: Page, table: ResultTable) -> None:
     """Show a table with its title and note. Each interval follows its mean in brackets."""
     page.line()
-    page.line((table.title, NAME))
+    page.line((table.title, BOLD))
     page.table(_numbers_in(table.columns), [[_piece(cell) for cell in row] for row in table.rows])
     if table.note:
         page.line((table.note, DIM))
@@ -88,7 +88,7 @@ def opening_line(event: RunStarted) -> list[Piece]:
     samples = f", {event.samples} samples" if event.samples > 1 else ""
     problems = event.tasks[0] if len(event.tasks) == 1 else counted(len(event.tasks), "problem")
     text = f" on {problems}{samples}{turns}, {models}"
-    return [(event.team, NAME), text, (f", seed {event.seed}", DIM)]
+    return [(event.team, BOLD), text, (f", seed {event.seed}", DIM)]
 
 
 def step_line(event: StepFinished) -> list[Piece]:
@@ -107,7 +107,7 @@ def step_line(event: StepFinished) -> list[Piece]:
         "s": _number(row.get(names.SECONDS), ".1f"),
     }
     metrics = "  ".join(f"{name} {text}" for name, text in cells.items() if text)
-    return [(f"step {step_text(event)}  ", NAME), metrics]
+    return [(f"step {step_text(event)}  ", BOLD), metrics]
 
 
 def step_text(event: StepFinished) -> str:
@@ -184,7 +184,7 @@ def show_study_plan(
 ) -> None:
     """Show every training run of a study, with its memory."""
     page.line(
-        (folder.name, NAME),
+        (folder.name, BOLD),
         f": {counted(len(plans), 'run')} of {spec.tokens:,} generated tokens, {jobs} at once,"
         f" evaluated {spec.evaluations + 1} times each",
     )
@@ -192,7 +192,7 @@ def show_study_plan(
         [name, f"{plan.total / 1e9:.2f} GB", f"{plan.steps:,}"] for name, plan in plans.items()
     ]
     page.table(["run", ">memory", ">steps or more"], rows)
-    page.line("folder: ", (str(folder), NAME))
+    page.line("folder: ", (str(folder), BOLD))
 
 
 def show_probe(page: Page, probe: TeamProbe) -> None:
@@ -204,7 +204,7 @@ def show_probe(page: Page, probe: TeamProbe) -> None:
     page.table(["agent", *(f">{name}" for name in names)], _probe_agents(probe))
     page.line()
     for text in probe.advice:
-        page.line(("· ", NAME), text)
+        page.line(("· ", BOLD), text)
 
 
 def _probe_rows(probe: TeamProbe) -> Iterator[list[Piece]]:
@@ -252,7 +252,7 @@ def _probe_agents(probe: TeamProbe) -> list[list[Piece]]:
     shares = (crossed.own, crossed.influence) if crossed else ({}, {})
     return [
         [
-            (name, NAME),
+            (name, BOLD),
             f"{agent.tokens:.0f}",
             str(agent.limit),
             f"{agent.truncated.mean:.0%}",

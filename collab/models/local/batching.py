@@ -36,7 +36,7 @@ def pack(sizes: Sequence[tuple[int, int]], budget: int) -> list[list[int]]:
 
 CPU_TOKENS = 32_768
 
-LEAST, MOST = 4096, 1 << 20
+LEAST_TOKENS, MOST_TOKENS = 4096, 1 << 20
 """Bounds on the tokens of a batch on a GPU, where larger batches are not faster."""
 
 USABLE = 0.8
@@ -45,7 +45,7 @@ USABLE = 0.8
 HELD_BYTES = 4
 """Bytes per number of the keys and values, which are held in float32."""
 
-ROOM = 64
+SPARE_TOKENS = 64
 """Largest number of spare tokens per row in the buffers of keys and values."""
 
 DRAW_BYTES = 24
@@ -64,7 +64,7 @@ def fitting_tokens(dimensions: Dimensions, free: int, width: int) -> int:
     """Return the largest number of tokens per batch that fits into `free` bytes of a GPU."""
     reading = (8 * dimensions.hidden + 4 * dimensions.intermediate) * dimensions.bytes
     token = batch_bytes(dimensions, 1, width) / width + reading
-    return min(max(int(USABLE * free / token), LEAST), MOST)
+    return min(max(int(USABLE * free / token), LEAST_TOKENS), MOST_TOKENS)
 
 
 def batch_bytes(dimensions: Dimensions, rows: int, width: int) -> int:
@@ -72,5 +72,5 @@ def batch_bytes(dimensions: Dimensions, rows: int, width: int) -> int:
     sampling from the vocabulary.
     """
     layers = dimensions.layers + 1  # one is copied when its buffer grows
-    cache = rows * (width + ROOM) * layers * dimensions.key_values * HELD_BYTES
+    cache = rows * (width + SPARE_TOKENS) * layers * dimensions.key_values * HELD_BYTES
     return cache + rows * dimensions.vocabulary * DRAW_BYTES

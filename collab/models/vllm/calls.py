@@ -64,7 +64,7 @@ def token_bytes(config: Any, width: int) -> int:
 
 SEEDS = 2**31
 """Upper bound of vLLM's seeds, exclusive."""
-SPARE = 2
+SPARE_ADAPTERS = 2
 """Number of adapters in addition to the team's: a new version before the old one is unloaded, and
 one of zeros.
 """
@@ -105,7 +105,7 @@ def engine_options(
     if capacity.rank:
         options |= {
             "enable_lora": True,
-            "max_loras": capacity.adapters + SPARE,
+            "max_loras": capacity.adapters + SPARE_ADAPTERS,
             "max_lora_rank": served_rank(capacity.rank),
         }
     return options

@@ -110,7 +110,7 @@ def _sum(page: str, name: str) -> float | None:
     return sum(map(float, values)) if values else None
 
 
-ROOM = 1.25
+LOAD_LIMIT = 1.25
 """Load limit relative to the mean, above which a server gets no new requests."""
 
 
@@ -132,7 +132,7 @@ def route(servers: Sequence[S], key: str) -> S:
     If a server is added or removed, only its own requests move. A server with a quarter more
     requests in progress than the mean is skipped.
     """
-    limit = ROOM * sum(server.in_flight for server in servers) / len(servers)
+    limit = LOAD_LIMIT * sum(server.in_flight for server in servers) / len(servers)
     free = [server for server in servers if server.in_flight <= limit]
     return min(free, key=lambda server: _score(server.url, key))
 

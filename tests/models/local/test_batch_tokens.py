@@ -12,8 +12,8 @@ from support.tiny_models import tiny
 from collab.models.local.batching import (
     CPU_TOKENS,
     DRAW_BYTES,
-    LEAST,
-    MOST,
+    LEAST_TOKENS,
+    MOST_TOKENS,
     batch_bytes,
     batch_tokens,
     fitting_tokens,
@@ -62,8 +62,8 @@ def test_batch_size_on_a_gpu_follows_its_free_memory(
 
 
 def test_batch_size_stays_within_its_bounds() -> None:
-    assert fitting_tokens(QWEN_3B, 0, 768) == LEAST
-    assert fitting_tokens(QWEN_3B, 10_000 * GB, 768) == MOST
+    assert fitting_tokens(QWEN_3B, 0, 768) == LEAST_TOKENS
+    assert fitting_tokens(QWEN_3B, 10_000 * GB, 768) == MOST_TOKENS
 
 
 def held_bytes(cache: KVCache) -> int:

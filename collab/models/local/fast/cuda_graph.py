@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from collab.models.local.batching import ROOM
+from collab.models.local.batching import SPARE_TOKENS
 from collab.models.local.fast.shared_prefix import SharedLayer, SharedPrefixCache
 from collab.models.local.multi_lora import unwrapped
 from collab.models.out_of_memory import is_out_of_memory
@@ -44,7 +44,7 @@ class Place:
     def grow(self) -> None:
         """Add room for more tokens."""
         least = torch.finfo(self.hidden.dtype).min
-        self.hidden = functional.pad(self.hidden, (0, ROOM), value=least)
+        self.hidden = functional.pad(self.hidden, (0, SPARE_TOKENS), value=least)
 
     def advance(self) -> None:
         """Move to the place of the next token."""
@@ -64,8 +64,8 @@ class FixedLayer(SharedLayer):
 
     def grow(self) -> None:
         """Add room for more tokens."""
-        self._new_keys = functional.pad(self._new_keys, (0, ROOM))
-        self._new_values = functional.pad(self._new_values, (0, 0, 0, ROOM))
+        self._new_keys = functional.pad(self._new_keys, (0, SPARE_TOKENS))
+        self._new_values = functional.pad(self._new_values, (0, 0, 0, SPARE_TOKENS))
 
     def update(
         self,

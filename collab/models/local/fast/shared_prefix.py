@@ -13,7 +13,7 @@ from torch.nn import functional
 from transformers import AttentionInterface
 from transformers.cache_utils import DynamicLayer
 
-from collab.models.local.batching import ROOM
+from collab.models.local.batching import SPARE_TOKENS
 from collab.models.local.kv_cache import KVCache
 
 
@@ -70,12 +70,12 @@ class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
 def _with_room(held: Tensor, end: int) -> Tensor:
     """Return [rows, heads, time, size] in a longer buffer."""
     rows, heads, time, size = held.shape
-    buffer = held.new_empty(rows, heads, end + ROOM, size)
+    buffer = held.new_empty(rows, heads, end + SPARE_TOKENS, size)
     buffer[:, :, :time] = held
     return buffer
 
 
-NAME = "collab_shared"
+ATTENTION_NAME = "collab_shared"
 
 
 class Layout:
@@ -169,8 +169,8 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         `attend` reads them from the layer. The result is the two arguments unchanged.
         """
         if self._length == self._new_keys.shape[-1]:
-            self._new_keys = functional.pad(self._new_keys, (0, ROOM))
-            self._new_values = functional.pad(self._new_values, (0, 0, 0, ROOM))
+            self._new_keys = functional.pad(self._new_keys, (0, SPARE_TOKENS))
+            self._new_values = functional.pad(self._new_values, (0, 0, 0, SPARE_TOKENS))
         self._new_keys[..., self._length] = key_states[:, :, 0]
         self._new_values[:, :, self._length] = value_states[:, :, 0]
         self._length += 1
@@ -255,7 +255,7 @@ def sharing(config: Any, layers: Sequence[SharedLayer]) -> Iterator[None]:
     """Context manager that lets the model of `config` attend to the tokens in `layers`."""
     before = config._attn_implementation
     token = _LAYERS.set(layers)
-    config._attn_implementation = NAME
+    config._attn_implementation = ATTENTION_NAME
     try:
         yield
     finally:
@@ -276,4 +276,4 @@ def _attention(
     return read.transpose(1, 2), None
 
 
-AttentionInterface.register(NAME, _attention)
+AttentionInterface.register(ATTENTION_NAME, _attention)
