@@ -9,7 +9,7 @@ from collab.sandbox.jail.asserts import instrument
 
 def telling(body: str, prelude: str = "", before: str = "") -> list[bool]:
     test = f"{before}\ndef check(candidate):\n{textwrap.indent(textwrap.dedent(body), '    ')}"
-    return [a.telling for a in instrument(test, "f", prelude).assertions]
+    return [a.depends_on_program for a in instrument(test, "f", prelude).assertions]
 
 
 EMPTY = {
@@ -96,4 +96,4 @@ def test_dependence_is_traced_through_module_level_and_prelude() -> None:
 
 def test_the_parameter_of_check_may_have_any_name() -> None:
     [assertion] = instrument("def check(fn):\n    x = fn(1)\n    assert x == 2", "f").assertions
-    assert assertion.telling
+    assert assertion.depends_on_program

@@ -53,7 +53,7 @@ class Assertion:
     """True if it is below if, try or match, and might not be reached."""
     looped: bool
     """True if it is below a loop."""
-    telling: bool
+    depends_on_program: bool
     """True if it can depend on the candidate. Otherwise it does not count."""
     optional: bool = False
     """True if a correct program may skip it: it is always false, such as `assert False`, or it
@@ -97,12 +97,14 @@ def _instrument(test: str, tree: ast.Module, entry_point: str, prelude: str) -> 
     candidates = {entry_point, *(check.args.args[0].arg for check in checks if check.args.args)}
     if any(isinstance(node, ast.ClassDef) and node.name == entry_point for node in tree.body):
         tree = expected_first(tree, candidates)
-    counter = _Counter(test, candidates, _telling(tree, candidates, prelude))
+    counter = _Counter(test, candidates, _asserts_on_program(tree, candidates, prelude))
     code = compile(counter.visit(tree), "test.py", "exec", dont_inherit=True)
     return CountedTest(code, tuple(counter.assertions))
 
 
-def _telling(tree: ast.Module, candidates: set[str], prelude: str) -> frozenset[ast.Assert]:
+def _asserts_on_program(
+    tree: ast.Module, candidates: set[str], prelude: str
+) -> frozenset[ast.Assert]:
     """Return the asserts that can depend on a candidate."""
     statements = list(_statements(tree))
     asserts = [node for node in statements if isinstance(node, ast.Assert)]
@@ -137,10 +139,10 @@ def _calls(node: ast.expr, candidates: set[str]) -> bool:
 
 
 class _Counter(ast.NodeTransformer):
-    def __init__(self, test: str, candidates: set[str], telling: frozenset[ast.Assert]) -> None:
+    def __init__(self, test: str, candidates: set[str], on_program: frozenset[ast.Assert]) -> None:
         self.assertions: list[Assertion] = []
         self._lines = test.splitlines()
-        self._candidates, self._telling = candidates, telling
+        self._candidates, self._on_program = candidates, on_program
         self._elsewhere = self._branched = self._looped = False
         self._caught = self._assertion_caught = self._instead = False
         self._depth = 0
@@ -224,7 +226,7 @@ class _Counter(ast.NodeTransformer):
             elsewhere=self._elsewhere,
             branched=self._branched,
             looped=self._looped,
-            telling=node in self._telling,
+            depends_on_program=node in self._on_program,
             optional=self._instead or (isinstance(node.test, ast.Constant) and not node.test.value),
         )
 

@@ -91,11 +91,11 @@ class TrialResult:
 
     def _check(self, frame: dict[str, Any]) -> None:
         number = frame["check"]
-        telling = self._assertions[number].telling
-        held = bool(frame["held"]) and (self.loaded or not telling)
+        depends_on_program = self._assertions[number].depends_on_program
+        held = bool(frame["held"]) and (self.loaded or not depends_on_program)
         self._evaluated[number] += 1
         self._failed[number] += not held
-        if telling or not held:
+        if depends_on_program or not held:
             self._list(number, held, frame)
 
     def _list(self, number: int, held: bool, frame: dict[str, Any]) -> None:
@@ -150,7 +150,7 @@ class TrialResult:
         for number in missed:
             self._list(number, False, {"error": "not reached"})
         clean = self.loaded and self.done and self.error is None
-        passed = clean and not missed and not self._failed.total() and self._telling_held() > 0
+        passed = clean and not missed and not self._failed.total() and self._counted_held() > 0
         if passed:
             held = total
         elif held == total > 0 or (self._escaped and not any(map(self._cut_short, numbers))):
@@ -170,10 +170,10 @@ class TrialResult:
         assertion = self._assertions[number]
         straight = assertion.required and not assertion.repeats
         due = 1 if (known := self._known(number)) is None else known
-        return assertion.telling and not straight and self._evaluated[number] < due
+        return assertion.depends_on_program and not straight and self._evaluated[number] < due
 
-    def _telling_held(self) -> int:
-        return sum(n for i, n in self._evaluated.items() if self._assertions[i].telling)
+    def _counted_held(self) -> int:
+        return sum(n for i, n in self._evaluated.items() if self._assertions[i].depends_on_program)
 
     @property
     def _ended(self) -> bool:
@@ -183,7 +183,7 @@ class TrialResult:
     def _missed(self, number: int) -> bool:
         """Return True if an assert was never evaluated although it should have been."""
         assertion = self._assertions[number]
-        if self._evaluated[number] or not assertion.telling:
+        if self._evaluated[number] or not assertion.depends_on_program:
             return False
         return assertion.required or (not self._ended and self._known(number) != 0)
 
@@ -193,7 +193,7 @@ class TrialResult:
         """
         assertion = self._assertions[number]
         evaluated, failed = self._evaluated[number], self._failed[number]
-        if not assertion.telling:
+        if not assertion.depends_on_program:
             return 0, failed
         known = self._known(number)
         if not evaluated:
