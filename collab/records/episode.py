@@ -113,15 +113,14 @@ class Message(Record):
     tool_calls: tuple[ToolCall, ...] = ()
     """Tool calls in an assistant's message. If they were written as text, `content` holds them."""
     answers: ToolCall | None = None
-    """Id of the call that a tool's message answers."""
+    """The call that a tool's message answers."""
 
 
 class Failure(Record):
     """A failure of collab, of user code or of a service, as data. It is never a score."""
 
     boundary: str
-    """The boundary that was crossed: model, agent, sandbox, reward, environment, feedback, task,
-    budget."""
+    """The boundary that was crossed, as in `collab.errors`, e.g. `model` or `reward`."""
     type: str
     message: Reason
     traceback: Text | None = None
