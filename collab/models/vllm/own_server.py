@@ -19,6 +19,7 @@ from collab.errors import ModelTimeout, ModelUnavailable, Untrusted
 from collab.models import store
 from collab.models.vllm.backend import Capacity
 from collab.models.vllm.calls import engine_options
+from collab.models.vllm.guard import GRACE_SECONDS, end_tree
 from collab.models.vllm.process import environment_of
 from collab.recipe.model import VLLMModel
 from collab.trust.blocking import is_blocked
@@ -27,7 +28,8 @@ from collab.trust.commands import as_approved
 HOST = "127.0.0.1"
 COMMAND = (sys.executable, "-P", "-m", "vllm.entrypoints.openai.api_server")
 LOOK_SECONDS = 0.3
-STOP_SECONDS = 20.0
+STOP_SECONDS = GRACE_SECONDS + 10.0
+"""Seconds that the guard has to end the server's processes."""
 OF_PYTHON = ("worker_extension_cls", "use_tqdm_on_load", "enable_sleep_mode", "disable_log_stats")
 """Options that apply to an engine in this process, but not to a server."""
 OF_RANKS = ("RANK", "LOCAL_", "GROUP_", "ROLE_", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_")
@@ -103,12 +105,15 @@ class OwnServer:
         )
 
     def stop(self) -> None:
-        """End the server and every process that it has started."""
+        """End the server and every process that it has started.
+
+        The guard ends them within `GRACE_SECONDS`. If it hangs, this process ends it with them.
+        """
         self._process.terminate()
         try:
             self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            end_tree(self._process.pid)
             self._process.wait()
         self._approved.close()
 
