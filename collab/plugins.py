@@ -43,7 +43,8 @@ def find(kind: str, name: str, built_in: Mapping[str, Callable[..., Any]]) -> Ca
         return built_in[name]
     if ":" in name:
         return load(kind, name)
-    registered = {point.name: point for point in entry_points(group=f"collab.{_plural(kind)}")}
+    plural = f"{kind}es" if kind.endswith("s") else f"{kind}s"
+    registered = {point.name: point for point in entry_points(group=f"collab.{plural}")}
     if name in registered:
         return _registered(kind, registered[name])
     raise UnknownName(kind, name, {*built_in, *registered})
@@ -59,10 +60,6 @@ def _registered(kind: str, point: EntryPoint) -> Callable[..., Any]:
             f" load: {one_line(error)}; install another version of {package}, or uninstall it"
         ) from error
     return function
-
-
-def _plural(kind: str) -> str:
-    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
 
 
 def load(kind: str, reference: str) -> Callable[..., Any]:

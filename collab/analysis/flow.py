@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from collab.analysis.scopes import (
-    Definition,
     Scope,
     Variable,
     arguments,
@@ -120,7 +119,8 @@ class Flow:
                 given = [*arguments(node), *indices(node.func)]
                 self._add(self._reads(scope, given), self._mutated(scope, node.func))
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                self._define(scope, node)
+                sources = self._reads(scope, evaluated_at_definition(node))
+                self._add(sources, [self._result(self._inner[id(node)])])
 
     def _result(self, scope: Scope) -> Variable:
         decides = scope is self.entry or scope.parent is None
@@ -133,10 +133,6 @@ class Flow:
             elif isinstance(node, ast.Attribute | ast.Subscript):
                 keys = self._reads(scope, indices(node))
                 self._add(sources | keys, self._mutated(scope, node))
-
-    def _define(self, scope: Scope, node: Definition) -> None:
-        sources = self._reads(scope, evaluated_at_definition(node))
-        self._add(sources, [self._result(self._inner[id(node)])])
 
     def _mutated(self, scope: Scope, node: ast.expr) -> list[Variable]:
         """Return the variable whose object an attribute, item or method call changes."""

@@ -55,7 +55,12 @@ class ToolTemplate:
                 waiting, later = (calls, []) if self.many else (calls[:1], calls[1:])
                 content = self._before_calls(message.content)
                 given.append({"role": "assistant", "content": content, "tool_calls": list(waiting)})
-            elif message.role == "user" and given and self._joins(given[-1]):
+            elif (
+                message.role == "user"
+                and given
+                and given[-1]["role"] == "tool"
+                and not self.user_after_tool
+            ):
                 given[-1]["content"] += f"\n\n{message.content}"
             else:
                 given.append({"role": message.role, "content": message.content})
@@ -89,9 +94,6 @@ class ToolTemplate:
             return str(parsed.get("content") or "")
         except _UNFIT:
             return content
-
-    def _joins(self, before: Given) -> bool:
-        return before["role"] == "tool" and not self.user_after_tool
 
 
 def given_tools(tools: Sequence[ToolSpec]) -> list[Given]:

@@ -107,14 +107,12 @@ def _changed(value: Any, key: str, change: Change) -> Any:
         }
     if isinstance(value, list | tuple):
         return [_changed(item, key, change) for item in value]
-    return _changed_text(value, key, change) if isinstance(value, str) else value
-
-
-def _changed_text(text: str, key: str, change: Change) -> str:
-    if key == "model" and not is_in_file(text):
-        return _changed_model_text(text, change)
-    kind = _kind_of(text, key)
-    return change(kind, key, text) if kind else text
+    if not isinstance(value, str):
+        return value
+    if key == "model" and not is_in_file(value):
+        return _changed_model_text(value, change)
+    kind = _kind_of(value, key)
+    return change(kind, key, value) if kind else value
 
 
 def _kind_of(text: str, key: str) -> Kind | None:

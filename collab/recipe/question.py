@@ -170,7 +170,9 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candi
         is_typed = _typed_form(part) in typed
         if isinstance(part, MCPServer) and isinstance(part.mcp, str):
             is_foreign = everything and not leads_to_loopback(part.mcp)
-            item = _address_of(part)
+            sent = part.key or "what agents ask of its tools"
+            text = f"send {sent} to the MCP server at {part.mcp}"
+            item = Item("server", text, f"mcp {sent} {part.mcp}", lock=part.lock)
         else:
             is_foreign = everything or not all(map(_is_own_source, files_of(part.words)))
             item = _command_of(part, is_asked=is_foreign and not is_typed)
@@ -188,12 +190,6 @@ def _is_own_source(file: Path) -> bool:
     """Return True if a file and every local module that it imports are the user's own."""
     sources = sources_of_script(file) if file.is_file() else []
     return is_own(file) and all(is_own(source.path) for source in sources)
-
-
-def _address_of(server: MCPServer) -> Item:
-    sent = server.key or "what agents ask of its tools"
-    text = f"send {sent} to the MCP server at {server.mcp}"
-    return Item("server", text, f"mcp {sent} {server.mcp}", lock=server.lock)
 
 
 def _command_of(part: MCPServer | VLLMModel, *, is_asked: bool) -> Item:

@@ -202,10 +202,6 @@ class Usage(Record):
         )
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 class Action(Record):
     """One agent's whole response: the action a_i,t."""
 
@@ -220,7 +216,7 @@ class Action(Record):
     """Tool calls in the response, if the agent has tools."""
     model: str = ""
     adapter: str | None = None
-    version: int | None = Field(default=None, exclude_if=_is_none)
+    version: int | None = Field(default=None, exclude_if=lambda value: value is None)
     """Number of training steps that the sampling adapter had learned from, if a trainer updates
     it."""
     usage: Usage = Usage()

@@ -74,24 +74,24 @@ def make_agents(
             support its sampling settings.
     """
     is_game = recipe.task is not None and recipe.task.environment is not None
-    complete = _in_game if is_game else _at_task
     return {
-        name: _make_agent(name, complete(spec), recipe.sampling_of(name), models[name], tools[name])
+        name: _make_agent(
+            name,
+            _with_templates(spec, is_game=is_game),
+            recipe.sampling_of(name),
+            models[name],
+            tools[name],
+        )
         for name, spec in recipe.team.agents.items()
     }
 
 
-def _at_task(spec: AgentSpec) -> AgentSpec:
-    prompt = PROMPT if spec.prompt is None else spec.prompt
-    return spec.model_copy(update={"prompt": prompt})
-
-
-def _in_game(spec: AgentSpec) -> AgentSpec:
-    """Return templates for an environment, in which every turn has its own observation and none
-    revises.
-    """
-    prompt = OBSERVATION if spec.prompt is None else spec.prompt
-    revise = prompt if spec.revise == REVISE else spec.revise
+def _with_templates(spec: AgentSpec, *, is_game: bool) -> AgentSpec:
+    """Fill in the default templates. In a game, each turn has its own observation, and none
+    revises."""
+    default = OBSERVATION if is_game else PROMPT
+    prompt = default if spec.prompt is None else spec.prompt
+    revise = prompt if is_game and spec.revise == REVISE else spec.revise
     return spec.model_copy(update={"prompt": prompt, "revise": revise})
 
 

@@ -80,7 +80,9 @@ class Executor:
         try:
             answer = work.ask(supervisor, job)
         except BaseException:
-            self._give_up(supervisor)
+            with self._lock:
+                self._busy.discard(supervisor)
+            supervisor.end()
             raise
         self._give_back(supervisor, threads)
         return answer
@@ -109,11 +111,6 @@ class Executor:
                 self._idle.append(supervisor)
         if not is_open:
             supervisor.end()
-
-    def _give_up(self, supervisor: JailClient) -> None:
-        with self._lock:
-            self._busy.discard(supervisor)
-        supervisor.end()
 
 
 class _Work:

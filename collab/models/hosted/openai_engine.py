@@ -110,8 +110,12 @@ class Dialect:
         if "tools" in body and re.search(r"\btools?\b|tool[-_]", rejection.reason):
             self._tools_as_text = True
             return True
+        optional = {"stream_options", "seed"}  # token counts, and seeds that are not promised
+        optional |= {field for field in ("temperature", "top_p") if body.get(field) == 1.0}
         named = {
-            field for field in _dispensable(body) if re.search(rf"\b{field}\b", rejection.reason)
+            field
+            for field in optional & body.keys()
+            if re.search(rf"\b{field}\b", rejection.reason)
         }
         self._refused |= named
         return bool(named)
@@ -138,14 +142,6 @@ def _message(message: Message) -> dict[str, Any]:
         return {"role": "assistant", "content": message.content, "tool_calls": calls}
     text = plain(message)
     return {"role": text.role, "content": text.content}
-
-
-def _dispensable(body: dict[str, Any]) -> set[str]:
-    """Return the fields that can be omitted: token counts, seeds that are not promised, and
-    defaults.
-    """
-    plain = {field for field in ("temperature", "top_p") if body.get(field) == 1.0}
-    return ({"stream_options", "seed"} | plain) & body.keys()
 
 
 def _rejection(response: Response, status: int, text: str, key: str) -> Rejection:
@@ -202,7 +198,10 @@ def _take(reply: Reply, event: dict[str, Any]) -> str:
     delta = choice.get("delta") or choice.get("message") or {}
     if delta.get("refusal"):
         raise ModelRefused(f"{reply.model!s:.200} declined to answer: {delta['refusal']!s:.200}")
-    _take_tokens(reply, choice)
+    # vLLM lists a choice's token ids, llama.cpp the id of each log-probability.
+    entries = (choice.get("logprobs") or {}).get("content") or []
+    reply.logprobs += [float(entry["logprob"]) for entry in entries]
+    reply.token_ids += choice.get("token_ids") or [e["id"] for e in entries if "id" in e]
     reply.stop_reason = choice.get("finish_reason") or reply.stop_reason
     for number, piece in enumerate(delta.get("tool_calls") or ()):
         call, function = reply.call(piece.get("index", number)), piece.get("function") or {}
@@ -212,13 +211,6 @@ def _take(reply: Reply, event: dict[str, Any]) -> str:
     text: str = delta.get("content") or ""
     reply.text += text
     return text
-
-
-def _take_tokens(reply: Reply, choice: dict[str, Any]) -> None:
-    """Add token ids: vLLM lists a choice's token ids, llama.cpp the id of each log-probability."""
-    entries = (choice.get("logprobs") or {}).get("content") or []
-    reply.logprobs += [float(entry["logprob"]) for entry in entries]
-    reply.token_ids += choice.get("token_ids") or [e["id"] for e in entries if "id" in e]
 
 
 def _count(reply: Reply, usage: dict[str, Any]) -> None:

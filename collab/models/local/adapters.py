@@ -138,14 +138,14 @@ class Adapters:
         folder = Path(adapter).expanduser().resolve()
         name = self._by_folder.get(folder)
         if name is None or name not in self.names:
-            name = self._free_name()
+            name = next(
+                free
+                for n in count()
+                if (free := f"adapter{n}") not in self.names.union(self._by_folder.values())
+            )
             self._load(name, folder)
             self._by_folder[folder] = name
         return name
-
-    def _free_name(self) -> str:
-        taken = self.names.union(self._by_folder.values())
-        return next(name for n in count() if (name := f"adapter{n}") not in taken)
 
     def _load(self, name: str, folder: Path) -> None:
         if not (folder / ADAPTER_CONFIG).is_file():

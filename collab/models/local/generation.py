@@ -163,7 +163,10 @@ class Decoder:
                 raise FloatingPointError
             self.rows[index].add(token, logprob, self._stop_ids, self._tokenizer)
         self.report()
-        self._hand([self.rows[index] for index in live if self.rows[index].finish_reason])
+        done = [self.rows[index] for index in live if self.rows[index].finish_reason]
+        self._tell(done)
+        for row in done:
+            self._ended(row)
         return tokens
 
     def should_shrink(self, share: float) -> bool:
@@ -196,12 +199,6 @@ class Decoder:
         if now - self._reported >= REPORT_SECONDS:
             self._reported = now
             self._tell(self.rows)
-
-    def _hand(self, rows: list[Row]) -> None:
-        """Report the last tokens of rows that have ended, and pass the rows on."""
-        self._tell(rows)
-        for row in rows:
-            self._ended(row)
 
     def _tell(self, rows: list[Row]) -> None:
         grown = [row for row in rows if len(row.tokens) > row.shown]

@@ -24,7 +24,11 @@ BLOCK = 1 << 23
 
 def convert(gguf: Path, folder: Path, *, single_digits: bool) -> None:
     """Write the model of `gguf` to `folder`: bf16 safetensors, config and tokenizer."""
-    reader = _read_once(gguf)
+    import gguf as package
+
+    # transformers shares this reader: reading a large vocabulary takes 7 s.
+    package.GGUFReader = functools.cache(package.GGUFReader)
+    reader = package.GGUFReader(str(gguf))
     model = _model_without_weights(gguf)
     tokenizer = _tokenizer(gguf, single_digits=single_digits)
     tokenizer.model_max_length = model.config.max_position_embeddings
@@ -32,14 +36,6 @@ def convert(gguf: Path, folder: Path, *, single_digits: bool) -> None:
     model.config.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
     _write_weights(reader, gguf, model, folder / "model.safetensors")
-
-
-def _read_once(gguf: Path) -> Any:
-    """Share one reader of the file with transformers: reading a large vocabulary takes 7 s."""
-    import gguf as package
-
-    package.GGUFReader = functools.cache(package.GGUFReader)
-    return package.GGUFReader(str(gguf))
 
 
 def _tokenizer(gguf: Path, *, single_digits: bool) -> Any:

@@ -24,6 +24,7 @@ from typing import BinaryIO
 from collab.errors import ModelTimeout, ModelUnavailable
 from collab.models.store.aliases import AliasedModel
 from collab.models.store.cache import StoreProgress, folder_bytes, quiet
+from collab.runs.atomic import sync_files
 
 PART_SECONDS = 180.0
 """Longest time without progress of one part's download."""
@@ -195,7 +196,7 @@ def _install(model: AliasedModel, progress: StoreProgress) -> None:
     model.scratch.mkdir(exist_ok=True)
     gguf = _fetch(model, progress)
     _convert(model, gguf, converted, progress)
-    _sync(converted)
+    sync_files(converted)  # before the folder gets its final name
     converted.rename(model.folder)
 
 
@@ -285,10 +286,3 @@ def _convert(model: AliasedModel, gguf: Path, folder: Path, progress: StoreProgr
         idle_seconds=IDLE_SECONDS,
         environment={"HF_HUB_OFFLINE": "1"},
     )
-
-
-def _sync(folder: Path) -> None:
-    """Flush the files to the disk before their folder gets its final name."""
-    for file in folder.iterdir():
-        with file.open("rb") as stream:
-            os.fsync(stream.fileno())

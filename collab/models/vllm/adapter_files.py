@@ -63,12 +63,13 @@ def check_servable(folder: Path) -> int:
         RecipeError: vLLM would refuse the adapter, or serve only a part of it.
         ModelError: the files cannot be read.
     """
-    from safetensors import SafetensorError
+    from safetensors import SafetensorError, safe_open
 
     try:
         check_harmless(folder)
         config = parse_json(read_bytes(folder / ADAPTER_CONFIG))
-        tensors = _tensor_names(folder / ADAPTER_WEIGHTS)
+        with safe_open(folder / ADAPTER_WEIGHTS, framework="np") as file:
+            tensors = list(file.keys())
     except (OSError, ValueError, SafetensorError) as error:
         raise ModelError(f"adapter {folder} cannot be read: {error}") from error
     for reason in _obstacles(config, tensors):
@@ -93,13 +94,6 @@ def _obstacles(config: Mapping[str, Any], tensors: list[str]) -> Iterator[str]:
             yield f"it holds {name}"
         elif module.rpartition(".")[2] in HEADS:
             yield f"it adapts {module}, the embeddings or the head"
-
-
-def _tensor_names(path: Path) -> list[str]:
-    from safetensors import safe_open
-
-    with safe_open(path, framework="np") as file:
-        return list(file.keys())
 
 
 def write_zero_adapter(source: Path, target: Path) -> None:

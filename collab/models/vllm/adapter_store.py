@@ -49,7 +49,7 @@ class AdapterStore:
 
     def __init__(self, parent: Path | None = None) -> None:
         self._token = secrets.token_hex(3)
-        self._parent = parent or _local_parent()
+        self._parent = parent or (MEMORY if os.access(MEMORY, os.W_OK) else Path(gettempdir()))
         self._root: Path | None = None
         self._lock: FileLock | None = None
         self._count = 0
@@ -120,10 +120,6 @@ def _copy(source: Path, target: Path) -> None:
     for path in source.iterdir():
         if path.is_file():
             shutil.copyfile(path, target / path.name)
-
-
-def _local_parent() -> Path:
-    return MEMORY if os.access(MEMORY, os.W_OK) else Path(gettempdir())
 
 
 def _of_this_host() -> str:

@@ -59,14 +59,6 @@ def _secret(_: Surroundings) -> None:
         raise LookupError("no such secret")
 
 
-def _other_user(_: Surroundings) -> None:
-    os.setresuid(1, 1, 1)
-
-
-def _signal(outside: Surroundings) -> None:
-    os.kill(outside.pid, 0)
-
-
 def _loopback(outside: Surroundings) -> None:
     socket.create_connection(("127.0.0.1", outside.port), timeout=1).close()
 
@@ -80,18 +72,10 @@ def _read(_: Surroundings) -> None:
     Path(_HOST_FILE).read_bytes()
 
 
-def _processes(_: Surroundings) -> None:
-    Path("/proc/self/status").read_bytes()
-
-
 def _write(_: Surroundings, size: int = 1) -> None:
     fd = os.open("/tmp", os.O_TMPFILE | os.O_RDWR, 0o600)
     while size > 0:
         size -= os.write(fd, bytes(min(size, MIB)))
-
-
-def _fill(outside: Surroundings) -> None:
-    _write(outside, 4 * LIMITS.disk_mb * MIB)
 
 
 def _memory(_: Surroundings) -> None:
@@ -127,10 +111,6 @@ def _socket(_: Surroundings) -> None:
     socket.socket(socket.AF_UNIX).close()
 
 
-def _memfd(_: Surroundings) -> None:
-    os.memfd_create("probe")
-
-
 def _huge_page(_: Surroundings) -> None:
     mapped = _libc.mmap(None, 2 * MIB, mmap.PROT_READ, _PRIVATE_HUGE_PAGES, -1, 0)
     # A lack of huge pages is not a refusal: by then, the mapping's file exists and has a number.
@@ -142,23 +122,15 @@ def _fullness(_: Surroundings) -> None:
     _checked(_libc.sysinfo(ctypes.create_string_buffer(_MORE_THAN_SYSINFO)))
 
 
-def _trace(_: Surroundings) -> None:
-    _checked(_libc.ptrace(_PTRACE_TRACEME, 0, 0, 0))
-
-
-def _unshare(_: Surroundings) -> None:
-    linux.unshare(linux.NEWUSER)
-
-
 PROBES = (
     Probe("environment", "read a secret in the environment", _secret),
-    Probe("uid", "become another user", _other_user),
-    Probe("namespaces", "signal a process outside", _signal),
+    Probe("uid", "become another user", lambda _: os.setresuid(1, 1, 1)),
+    Probe("namespaces", "signal a process outside", lambda outside: os.kill(outside.pid, 0)),
     Probe("namespaces", "connect to a server of this machine", _loopback),
     Probe("namespaces", "connect to an abstract socket", _abstract),
     Probe("root", "read a file of this machine", _read),
-    Probe("root", "read /proc", _processes),
-    Probe("root", "fill the disk", _fill),
+    Probe("root", "read /proc", lambda _: Path("/proc/self/status").read_bytes()),
+    Probe("root", "fill the disk", lambda outside: _write(outside, 4 * LIMITS.disk_mb * MIB)),
     Probe("landlock", "read a file of this machine", _read),
     Probe("landlock", "write a file", _write),
     Probe("limits", "take more memory than the limit", _memory),
@@ -168,11 +140,11 @@ PROBES = (
     Probe("capabilities", "change a mount", _mount),
     Probe("seccomp", "fork", _fork),
     Probe("seccomp", "open a socket", _socket),
-    Probe("seccomp", "make an anonymous file", _memfd),
+    Probe("seccomp", "make an anonymous file", lambda _: os.memfd_create("probe")),
     Probe("seccomp", "map huge pages", _huge_page),
     Probe("seccomp", "see how full the machine is", _fullness),
-    Probe("seccomp", "trace", _trace),
-    Probe("seccomp", "make a namespace", _unshare),
+    Probe("seccomp", "trace", lambda _: _checked(_libc.ptrace(_PTRACE_TRACEME, 0, 0, 0))),
+    Probe("seccomp", "make a namespace", lambda _: linux.unshare(linux.NEWUSER)),
 )
 
 

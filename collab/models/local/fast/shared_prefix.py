@@ -26,14 +26,11 @@ class RoomyCache(KVCache):
         Return the logits of each row's last token: [rows, vocabulary].
         """
         logits = super().read(ids, mask)
-        _make_room(self._cache.layers)
+        layers = self._cache.layers
+        for number, layer in enumerate(layers):
+            if type(layer) is DynamicLayer and layer.is_initialized:
+                layers[number] = _RoomyLayer(layer.keys, layer.values)
         return logits
-
-
-def _make_room(layers: list[Any]) -> None:
-    for number, layer in enumerate(layers):
-        if type(layer) is DynamicLayer and layer.is_initialized:
-            layers[number] = _RoomyLayer(layer.keys, layer.values)
 
 
 class _RoomyLayer(DynamicLayer):  # type: ignore[misc]

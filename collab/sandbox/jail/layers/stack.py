@@ -154,14 +154,6 @@ def _limits(setting: Setting) -> None:
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
 
 
-def _capabilities(_: Setting) -> None:
-    linux.drop_capabilities()
-
-
-def _seccomp(_: Setting) -> None:
-    seccomp.install()
-
-
 LAYERS = (
     Layer(
         "environment",
@@ -207,7 +199,7 @@ LAYERS = (
         "capabilities",
         "mounts, namespaces and set-user-id programs from within",
         "use a kernel of 4.3 or later",
-        _capabilities,
+        lambda _: linux.drop_capabilities(),
         frozenset({"namespaces"}),
         linux.capabilities,
     ),
@@ -215,7 +207,7 @@ LAYERS = (
         "seccomp",
         "new processes, other programs, sockets, tracing, anonymous files, kernel interfaces",
         "use a kernel with CONFIG_SECCOMP_FILTER, on x86_64 or aarch64",
-        _seccomp,
+        lambda _: seccomp.install(),
         prepare=seccomp.prepare,
     ),
 )
