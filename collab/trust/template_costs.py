@@ -154,10 +154,6 @@ def _by_product(*values: Any) -> int:
     return prod(1 + _size(value) for value in values)
 
 
-def _by_indent(*values: Any) -> int:
-    return 20 * _by_product(*values)
-
-
 def _by_characters(*values: Any) -> int:
     """Return the cost of making a value per character."""
     return 4 * sum(map(weight_of, values))
@@ -202,10 +198,6 @@ def _of_codec(text: Any, encoding: Any = "utf-8", *_: Any) -> int:
 _FAST_CODECS = ("utf-8", "utf8", "ascii", "latin-1")
 
 
-def _of_division(left: Any, right: Any) -> int:
-    return cost_of_operator("%", left, right)
-
-
 def cost_of_time(text: str) -> int:
     """Return the cost of formatting a time, for which C reserves 256 bytes per character."""
     return 256 * len(text) + numbers_in(text)
@@ -244,8 +236,8 @@ _COSTS: dict[str, Callable[..., int]] = {
     "urlize": partial(_by_words, 5),
     "wordwrap": partial(_by_words, 500),
     **dict.fromkeys(("encode", "decode"), _of_codec),
-    "divisibleby": _of_division,
-    "tojson": _by_indent,
+    "divisibleby": lambda left, right: cost_of_operator("%", left, right),
+    "tojson": lambda *values: 20 * _by_product(*values),
     "replace": _of_replace,
     "sum": _of_sum,
 }

@@ -132,7 +132,9 @@ def command(
         trust=consent(trust),
     )
     ks = choose_k(wanted, evaluated_teams[0].recipe.samples)
-    _check_tester(tester, evaluated_teams)
+    agents = [agent for team in evaluated_teams for agent in team.recipe.team.agents]
+    if tester is not None and tester not in agents:
+        raise UnknownName("agent", tester, agents)
     if dry_run:
         _plan(evaluated_teams, ks, consent(trust), json=json)
         return
@@ -169,12 +171,6 @@ def _selection(
     if unit != "tokens" or not number.isdecimal() or not int(number):
         raise RecipeError(f"--budget takes tokens:N, e.g. tokens:1000, got '{budget}'")
     return Selection(recombine, tester or "", int(number) if budget else None)
-
-
-def _check_tester(tester: str | None, teams: Sequence[EvaluatedTeam]) -> None:
-    agents = [agent for team in teams for agent in team.recipe.team.agents]
-    if tester is not None and tester not in agents:
-        raise UnknownName("agent", tester, agents)
 
 
 def _plan(

@@ -94,10 +94,6 @@ def _pairs(value: Any, depth: int) -> list[list[Any]]:
     return [[encode(key, depth), encode(item, depth)] for key, item in value.items()]
 
 
-def _encode_pairs(value: Any, depth: int) -> Any:
-    return {"dict": _pairs(value, depth)}
-
-
 def _encode_type(value: Any, _: int) -> Any:
     name: str = value.__name__
     if TYPES.get(name) is not value:
@@ -125,7 +121,7 @@ _ENCODERS: dict[type, Callable[[Any, int], Any]] = {
     time: lambda value, _: {"time": value.isoformat()},
     timedelta: lambda value, _: {"timedelta": [value.days, value.seconds, value.microseconds]},
     range: lambda value, depth: {"range": _items((value.start, value.stop, value.step), depth)},
-    **dict.fromkeys(DICTS, _encode_pairs),
+    **dict.fromkeys(DICTS, lambda value, depth: {"dict": _pairs(value, depth)}),
 }
 
 
