@@ -75,7 +75,8 @@ def todo(lines: Sequence[Line], place: str, *, tiny: bool) -> list[str]:
     """The rows that are missing on a machine, then those that have failed."""
     last = {line["row"]: line for line in lines if line["on"] == place}
     again = [name for name, line in last.items() if {"failed", "left_out"} & line.keys()]
-    names = [name for name in ROWS if not (tiny and set(name.split("/")) & set(OTHERS))]
+    repeated = {*OTHERS, "long"} if tiny else set()
+    names = [name for name in ROWS if not repeated & set(name.split("/"))]
     return [name for name in names if name not in last] + [n for n in names if n in again]
 
 

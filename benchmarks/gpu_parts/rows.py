@@ -160,7 +160,7 @@ STEPS = (("collab", 2, ""), ("comlrl", 2, "comlrl"), ("collab", 1, ""), ("trl", 
 """Libraries, with the number of agents and the package that they need."""
 
 FIRST, OTHERS = "3B", ("0.5B", "1.5B", "7B")
-"""Shapes; with `--tiny` those after the first would be measured again."""
+"""Shapes; `--tiny` leaves out those after the first, and long steps: it measures all alike."""
 
 ROWS: dict[str, Row] = {
     "versions": Row(versions, 60),
