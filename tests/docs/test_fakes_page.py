@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.blocks import DOCS, blocks, shell
+from support.blocks import DOCS, blocks, run_here, shell
 
 from collab.models.fakes import ScriptedAnswer
 
@@ -22,7 +22,7 @@ def test_pytest_example_of_the_page_passes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_commands_of_the_page_run(tmp_path: Path) -> None:
-    shell(blocks("fakes.md", "sh")[0], tmp_path)
+    run_here(blocks("fakes.md", "sh")[0], tmp_path)
 
 
 def test_page_lists_every_key_of_an_answer() -> None:

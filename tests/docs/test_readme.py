@@ -6,13 +6,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.blocks import shell
+from support.blocks import run_here
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text()
-SHORT = "humaneval/12 --set team.sampling.max_new_tokens=16"
+FEWER = {
+    "humaneval/12": "humaneval/12 --set team.sampling.max_new_tokens=16",
+    "steps=6": "steps=1 --set trainer.evaluation.samples=1 --set trainer.group_size=4",
+}
 
 
 def blocks(language: str) -> list[str]:
@@ -33,10 +36,10 @@ def test_make_targets_of_the_readme_exist() -> None:
 @pytest.mark.slow
 def test_every_command_runs(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    for block in blocks("sh"):
-        if not block.startswith("make "):
-            few = block.replace("steps=6", "steps=1").replace("humaneval/12", SHORT)
-            shell(few, tmp_path)
+    script = "\n".join(line for line in commands() if not line.startswith("make "))
+    for words, fewer in FEWER.items():
+        script = script.replace(words, fewer)
+    run_here(script, tmp_path)
     runs = [*tmp_path.glob("runs/*/run.json")]
     assert len(runs) >= 4
     assert {json.loads(run.read_text())["status"] for run in runs} == {"done"}

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.blocks import DOCS, blocks, shell
+from support.blocks import DOCS, blocks, run_here
+from support.studies import train_here
 from support.tiny_words import save_tiny
 
 from collab.study.spec import StudySpec, cells_of, load_study
@@ -46,14 +47,15 @@ def test_study_of_the_page_matches_the_example() -> None:
 
 
 @pytest.mark.slow
-def test_every_command_runs(tmp_path: Path) -> None:
+def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collab.study.study.train", train_here)
     shutil.copytree(DOCS.parent / "examples", tmp_path / "examples")
     replace(tmp_path / "examples" / "studies" / "game.yaml", SMALLER)
     (tmp_path / "tiny").mkdir()
     tiny = str(save_tiny(tmp_path / "tiny", ("yes", "no")))
     replace(tmp_path / "examples" / "recipes" / "game.yaml", {"smollm2-135m": tiny})
     for script in blocks("study.md", "sh"):
-        shell(script.replace(*FEWER), tmp_path)
+        run_here(script.replace(*FEWER), tmp_path)
     done = json.loads((tmp_path / "studies" / "game" / "study.json").read_text())
     assert (done["status"], len(done["cells"])) == ("done", 3)
     assert [found["trainer"] for found in done["differences"]] == ["marloo", "cross"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support.blocks import ENVIRONMENT, blocks, shell
+from support.blocks import ENVIRONMENT, blocks, run_here, shell
 
 import collab
 from collab.recipe import load_recipe
@@ -30,10 +30,6 @@ def write_project(folder: Path) -> None:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-
-
-def write_solution(folder: Path) -> None:
-    (folder / "solution.py").write_text(blocks("tutorial.md", "python")[2])
 
 
 def test_the_page_names_its_files() -> None:
@@ -63,12 +59,6 @@ def test_recipe_of_the_tutorial_loads(tmp_path: Path, monkeypatch: pytest.Monkey
     assert trainer.steps == 10
 
 
-@pytest.mark.slow
-def test_programs_are_scored(tmp_path: Path) -> None:
-    write_solution(tmp_path)
-    assert "reward 4.00 of 4.00" in shell(blocks("tutorial.md", "sh")[-1], tmp_path)
-
-
 def make_smaller(recipe: Path) -> None:
     """Reduce training to one short step."""
     data = yaml.safe_load(recipe.read_text())
@@ -78,21 +68,25 @@ def make_smaller(recipe: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_command_runs(tmp_path: Path) -> None:
+def test_every_command_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, *rest = blocks("tutorial.md", "sh")
     shell(first, tmp_path)
     folder = tmp_path / "painting"
     write_project(folder)
-    write_solution(folder)
+    (folder / "solution.py").write_text(blocks("tutorial.md", "python")[2])
     make_smaller(folder / "recipe.yaml")
     for block in rest:
         if "collab serve" not in block:
-            shell(block.replace("--samples 8", "--samples 2"), folder)
+            output = run_here(block.replace("--samples 8", "--samples 2"), folder)
+    assert "reward 4.00 of 4.00" in output
     assert (folder / "first.html").exists()
     assert "color" not in (answer := served(folder)), "the answer contains no hidden field"
     assert json.loads(answer)["choices"][0]["message"]["content"]
-    (folder / "use.py").write_text(blocks("tutorial.md", "python")[1])
-    assert shell("python use.py", folder).strip()
+    monkeypatch.chdir(folder)
+    exec(blocks("tutorial.md", "python")[1], {})
+    assert capsys.readouterr().out.strip()
 
 
 def served(folder: Path) -> str:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
+
+from support.command_line import Result
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -27,3 +31,17 @@ def shell(script: str, folder: Path) -> str:
     )
     assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def run_here(script: str, folder: Path) -> str:
+    """Like `shell`, but `collab` runs within this process, which has imported torch already."""
+    output = []
+    for line in script.splitlines():
+        if line.startswith("collab "):
+            with chdir(folder):
+                done = Result(*shlex.split(line)[1:])
+            assert done.status == 0, f"{line}\n{done.out}\n{done.err}"
+            output.append(done.out)
+        else:
+            output.append(shell(line, folder))
+    return "".join(output)
