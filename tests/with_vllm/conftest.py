@@ -14,7 +14,9 @@ from support.vllm_servers.processes import CONTEXT, MODEL, VLLMServerProcess
 
 from collab.models import store
 from collab.models.local.engine import TransformersEngine
+from collab.models.vllm.backend import Capacity
 from collab.models.vllm.engine import VLLMEngine
+from collab.models.vllm.own_server import OwnServer
 from collab.recipe.model import TransformersModel, VLLMModel
 
 
@@ -55,14 +57,16 @@ def engine() -> Iterator[VLLMEngine]:
 @pytest.fixture(scope="session")
 def servers(
     smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[list[VLLMServerProcess]]:
-    """Two servers with the default model, which may still be starting."""
+) -> Iterator[tuple[OwnServer, VLLMServerProcess]]:
+    """A server as a rank starts it, and one that tests can kill; both may still be starting."""
     folder = tmp_path_factory.mktemp("servers")
-    with (
-        VLLMServerProcess(smollm2_folder, folder) as one,
-        VLLMServerProcess(smollm2_folder, folder) as two,
-    ):
-        yield [one, two]
+    spec = VLLMModel(name=MODEL, dtype="float32", context=CONTEXT, kv_cache_gb=1.0)
+    own = OwnServer(spec, Capacity(adapters=3, rank=16), folder / "own.log")
+    try:
+        with VLLMServerProcess(smollm2_folder, folder) as other:
+            yield own, other
+    finally:
+        own.stop()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ from support.vllm_servers.processes import MODEL, VLLMServerProcess
 from support.vllm_servers.questions import ask, request
 
 from collab.models.conformance import conform
-from collab.models.vllm.backend import Capacity
 from collab.models.vllm.engine import VLLMEngine
 from collab.models.vllm.own_server import OwnServer
 from collab.recipe import Recipe
@@ -30,7 +29,11 @@ NOISE = 1e-3
 """Nats per token between two float32 implementations of one model."""
 
 
-def engine_at(servers: list[VLLMServerProcess]) -> VLLMEngine:
+Servers = tuple[OwnServer | VLLMServerProcess, ...]
+"""In the fixture, a server as a rank starts it, and one that tests can kill."""
+
+
+def engine_at(servers: Servers) -> VLLMEngine:
     urls = tuple(server.url for server in servers)
     return VLLMEngine(VLLMModel(name=MODEL, servers=urls, seeds=True))
 
@@ -41,14 +44,14 @@ def copy(source: Path, target: Path) -> None:
         (target / name).write_bytes((source / name).read_bytes())
 
 
-def loaded_adapters(server: VLLMServerProcess, adapter: str) -> list[str]:
+def loaded_adapters(server: OwnServer | VLLMServerProcess, adapter: str) -> list[str]:
     """The adapters on a server whose names start with `adapter`."""
     cards = httpx.get(f"{server.url}/v1/models").json()["data"]
     return [card["id"] for card in cards if card["parent"] and card["id"].startswith(adapter)]
 
 
 def test_two_servers_share_the_load_and_every_version(
-    servers: list[VLLMServerProcess], adapters: dict[str, Path]
+    servers: Servers, adapters: dict[str, Path]
 ) -> None:
     engine = engine_at(servers)
     try:
@@ -68,31 +71,21 @@ def test_two_servers_share_the_load_and_every_version(
     assert not any(loaded_adapters(server, "one@") for server in servers)
 
 
-def test_server_of_a_rank_answers_and_reports_its_load(
-    adapters: dict[str, Path], tmp_path: Path
-) -> None:
-    spec = VLLMModel(name=MODEL, dtype="float32", context=256, kv_cache_gb=0.2)
-    server = OwnServer(spec, Capacity(adapters=2, rank=16), tmp_path / "log")
-    try:
-        engine = VLLMEngine(VLLMModel(name=MODEL, servers=(server.wait(),)))
-        folder = str(next(iter(adapters.values())))
+def test_server_of_a_rank_reports_its_load(servers: Servers) -> None:
+    async def main() -> Any:
+        engine = engine_at(servers[:1])
+        try:
+            return await engine.generate([request("Name a colour.")]), await engine.report()
+        finally:
+            await engine.aclose()
 
-        async def main() -> Any:
-            requests = [request("Name a colour.", adapter=folder), request("Name a colour.")]
-            try:
-                return await engine.generate(requests), await engine.report()
-            finally:
-                await engine.aclose()
-
-        actions, report = asyncio.run(main())
-    finally:
-        server.stop()
-    assert [action.failure for action in actions] == [None, None]
+    [action], report = asyncio.run(main())
+    assert action.failure is None
     assert report.metrics["1/preempted"] == 0
     assert "1/waiting" in report.metrics
 
 
-def test_servers_conform(servers: list[VLLMServerProcess], adapters: dict[str, Path]) -> None:
+def test_servers_conform(servers: Servers, adapters: dict[str, Path]) -> None:
     async def sandbox() -> list[Any]:
         folders = [str(folder) for folder in adapters.values()]
         return [verdict async for verdict in conform(engine_at(servers), folders)]
@@ -100,7 +93,7 @@ def test_servers_conform(servers: list[VLLMServerProcess], adapters: dict[str, P
     assert {v.check: v.why for v in asyncio.run(sandbox()) if v.outcome != "ok"} == {}
 
 
-def recipe_on(servers: list[VLLMServerProcess], folder: Path, **trainer: Any) -> Recipe:
+def recipe_on(servers: Servers, folder: Path, **trainer: Any) -> Recipe:
     """The game with the default model; agents are paid for common words."""
     options = {"steps": STEPS, "group_size": GROUP, "tasks_per_step": 1, "learning_rate": 1e-3}
     data = make_game(Path(MODEL), folder, **options, **trainer).model_dump()
@@ -158,9 +151,7 @@ def versions_of(episodes: list[Episode]) -> set[int | None]:
 
 
 @pytest.fixture(scope="module")
-def run_on_one_server(
-    servers: list[VLLMServerProcess], tmp_path_factory: pytest.TempPathFactory
-) -> Seen:
+def run_on_one_server(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Seen:
     folder = tmp_path_factory.mktemp("one")
     return Seen(recipe_on(servers[:1], folder), folder / "run")
 
@@ -171,7 +162,7 @@ def test_a_recipe_trains_on_one_server(run_on_one_server: Seen) -> None:
 
 
 def test_two_servers_give_the_first_step_the_same_tokens(
-    run_on_one_server: Seen, servers: list[VLLMServerProcess], tmp_path: Path
+    run_on_one_server: Seen, servers: Servers, tmp_path: Path
 ) -> None:
     """Each response has its own seed, so on a CPU both servers give the same tokens.
 
@@ -186,9 +177,7 @@ def test_two_servers_give_the_first_step_the_same_tokens(
         assert min(step.metrics[f"server/{n}/in_flight"] for n in (1, 2)) > 0
 
 
-def test_step_is_sampled_ahead_on_a_real_server(
-    servers: list[VLLMServerProcess], tmp_path: Path
-) -> None:
+def test_step_is_sampled_ahead_on_a_real_server(servers: Servers, tmp_path: Path) -> None:
     found = Seen(recipe_on(servers[:1], tmp_path, max_staleness=1), tmp_path / "run")
     found.check_whole()
     for step, episodes in enumerate(found.by_step()):
@@ -197,11 +186,27 @@ def test_step_is_sampled_ahead_on_a_real_server(
     assert 0 < max(step.metrics["staleness"] for step in found.steps) <= 1
 
 
+def test_server_may_restart_between_steps(servers: Servers, tmp_path: Path) -> None:
+    """The trainer gives the new process all adapters again."""
+    server = servers[1]
+    assert isinstance(server, VLLMServerProcess)
+
+    def restart(event: Any) -> None:
+        if isinstance(event, StepFinished) and event.step == 1:
+            server.kill()
+            server.start()
+
+    found = Seen(recipe_on(servers[1:], tmp_path), tmp_path / "run", restart)
+    found.check_whole()
+    found.check_sampled_by_the_trainers_policies()
+
+
 def test_training_survives_a_server_killed_in_the_second_step(
-    servers: list[VLLMServerProcess], tmp_path: Path
+    servers: Servers, tmp_path: Path
 ) -> None:
     """Must be the last test, because it kills a server of all tests."""
     survivor, dying = servers
+    assert isinstance(dying, VLLMServerProcess)
     before = {*loaded_adapters(survivor, "")}  # left by earlier tests on a busy machine
     killer = Timer(1.0, dying.kill)
 
