@@ -5,6 +5,7 @@ They start, stop and die like any process, but without the time for imports.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -12,9 +13,26 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
+
+WARM = (
+    "collab.cli.commands.train",
+    "collab.cli.live.playing",
+    "collab.cli.screen.results",
+    "collab.models.local.fast.prepacked_weights",
+    "collab.models.local.generation",
+    "collab.rewards.generic",
+    "collab.runtime.protocols.parallel",
+    "collab.sandbox.jail.layers.linux",
+    "collab.trainers.credit.magrpo",
+    "collab.trainers.training.run",
+    "peft.utils.transformers_weight_conversion",
+    "transformers.models.llama.modeling_llama",
+)
+"""Modules that a training imports, so that its process need not."""
 
 
 @dataclass
@@ -69,11 +87,9 @@ class WarmCollab:
 
 def serve() -> None:
     """Fork per line of stdin; print the process id, and later its exit status."""
-    from peft import LoraConfig  # noqa: F401
-    from transformers import AutoTokenizer, LlamaForCausalLM  # noqa: F401
-
-    import collab.cli.app
-    import collab.trainers.training.run  # noqa: F401
+    for module in WARM:
+        import_module(module)
+    gc.freeze()  # forked processes do not copy these objects when they collect garbage
 
     for line in sys.stdin:
         folder, *arguments = json.loads(line)

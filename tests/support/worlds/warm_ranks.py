@@ -7,6 +7,7 @@ others. A fault can be planted in one rank.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import json
 import os
 import signal
@@ -15,9 +16,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from support.warm_collab import WARM
 
 SECONDS = 150
 """Time limit of a world; then its ranks write their stacks to `stderr-RANK` and abort."""
@@ -65,13 +70,9 @@ class WarmRanks:
 
 def serve() -> None:
     """Fork a world per line of stdin, and print its ranks' statuses."""
-    import torch.distributed  # noqa: F401
-    from peft import LoraConfig  # noqa: F401
-    from transformers import AutoTokenizer, LlamaForCausalLM  # noqa: F401
-
-    import collab.cli.app
-    import collab.trainers.ranks.orders
-    import collab.trainers.training.run  # noqa: F401
+    for module in (*WARM, "collab.trainers.ranks.orders", "torch.distributed"):
+        import_module(module)
+    gc.freeze()  # forked processes do not copy these objects when they collect garbage
 
     for line in sys.stdin:
         folder, world, fault, *arguments = json.loads(line)
