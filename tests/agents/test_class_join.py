@@ -1,7 +1,5 @@
 """Methods of several agents in one class."""
 
-from __future__ import annotations
-
 import pytest
 from support.classes.shelf import ADD, HEAD, MOVE, SKELETON, SORT, TOTAL
 

@@ -1,7 +1,5 @@
 """A join that takes a helper's function only from that helper."""
 
-from __future__ import annotations
-
 import pytest
 
 from collab.agents import join_for

@@ -1,7 +1,5 @@
 """The analysis takes time proportional to the program's size, for every construct."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A tiny model, and a team that can be trained on it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

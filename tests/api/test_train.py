@@ -1,7 +1,5 @@
 """Training from Python: rows, functions, callbacks, and the results."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`collab run --best-of`: all combinations of the answers, and the report of the best one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

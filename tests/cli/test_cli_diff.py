@@ -1,7 +1,5 @@
 """`collab diff`: settings and results of two recorded runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Records with invalid content are reported and shown as far as possible."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`collab show` without a run: the list of runs, and folders with several."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

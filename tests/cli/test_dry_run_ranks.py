@@ -1,7 +1,5 @@
 """`collab train --dry-run` with GPUs and ranks, on machines with and without GPUs."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from pathlib import Path

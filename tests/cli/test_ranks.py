@@ -1,7 +1,5 @@
 """Ranks in `collab train`: their number, the call of torchrun, and its exit."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

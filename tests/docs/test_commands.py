@@ -1,7 +1,5 @@
 """Every command on a page exists in collab and has the options shown."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The hook that checks commit subjects."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page on engines."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

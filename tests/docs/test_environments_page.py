@@ -1,7 +1,5 @@
 """The examples of docs/environments.md work."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page about fakes: its script, test and commands run unchanged."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

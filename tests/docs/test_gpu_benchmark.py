@@ -1,7 +1,5 @@
 """`benchmarks/gpu_first.py` works on a CPU with a tiny model."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The table of docs/gpu.md matches the current plan."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

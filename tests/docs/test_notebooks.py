@@ -1,7 +1,5 @@
 """Every notebook runs from start to end in its own kernel."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Each extension can be added with the number of files in the table of docs/architecture.md."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

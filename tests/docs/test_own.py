@@ -1,7 +1,5 @@
 """The programs in docs/protocols.md, docs/own_algorithm.md and docs/suites.md run."""
 
-from __future__ import annotations
-
 import doctest
 import json
 from pathlib import Path

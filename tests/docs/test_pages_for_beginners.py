@@ -1,7 +1,5 @@
 """The index links every page; the pages on evaluation and protocols are complete."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The code in docs/python.md, docs/from_trl.md and docs/from_comlrl.md runs unchanged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

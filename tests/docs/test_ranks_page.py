@@ -1,7 +1,5 @@
 """docs/ranks.md: its commands run, and its settings exist in recipes."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The documentation as a whole: pages, links, names, and the files for contributors."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from functools import cache

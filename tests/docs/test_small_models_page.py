@@ -1,7 +1,5 @@
 """The page about small models: its settings are valid and have their effect."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

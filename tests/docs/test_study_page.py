@@ -1,7 +1,5 @@
 """Every command of docs/study.md runs in order, on a tiny model with fewer tokens and seeds."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

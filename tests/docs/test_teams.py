@@ -1,7 +1,5 @@
 """The team, parser and joins of docs/teams.md, and the sources of docs/feedback.md."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tool and team of docs/tools.md, and the shipped team with a tool."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tutorial's files and commands."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

@@ -1,7 +1,5 @@
 """Programs on the pages pass basedpyright, like in a user's editor, if it is installed."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every game passes the conformance suite, and no constant text earns a reward."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Nim: the player that takes the last stick wins."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """Known solutions of the games agree with played games."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Mapping, Sequence

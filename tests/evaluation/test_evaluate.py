@@ -1,7 +1,5 @@
 """`collab.evaluate`: untrained and trained teams on one model in memory; the default model."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Evaluations of teams, rows and functions defined in Python."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Selection of one program from several samples, using only the prompt's examples."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

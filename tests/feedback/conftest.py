@@ -1,7 +1,5 @@
 """Outcomes of a coding team."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

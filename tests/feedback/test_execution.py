@@ -1,7 +1,5 @@
 """The prompt's examples are found, run in the real sandbox, and never show hidden tests."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The expert: its prompt, the parsing of its advice, and Claude behind a local server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

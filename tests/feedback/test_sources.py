@@ -1,7 +1,5 @@
 """Several sources together: order, time limits, required sources, and custom functions."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Static analysis, with the real ruff and mypy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The linters and type checkers behind static feedback: their findings and their processes."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

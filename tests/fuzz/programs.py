@@ -1,7 +1,5 @@
 """Random and mutated programs, reproducible by seed."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -3,8 +3,6 @@
 By default only a few run; `pytest -m slow tests/fuzz` runs COLLAB_FUZZ programs, or 150.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import os

@@ -1,7 +1,5 @@
 """The package as a graph of files, folders and imports."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """Attributes are defined in `__init__`, which lists everything that an object holds."""
 
-from __future__ import annotations
-
 import ast
 from collections import ChainMap
 from collections.abc import Iterator, Mapping

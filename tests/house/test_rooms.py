@@ -1,7 +1,5 @@
 """No import cycles, and limits on the size of folders and files."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A tiny random Llama with a byte tokenizer, its adapters, and the real default model."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

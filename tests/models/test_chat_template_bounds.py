@@ -1,7 +1,5 @@
 """Chat templates from a model's author render within limits and otherwise unchanged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The conformance suite on all our engines, and on one that breaks every rule."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Messages are plain text: only the chat template adds control tokens."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 from typing import Any

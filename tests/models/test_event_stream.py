@@ -1,7 +1,5 @@
 """Server-sent events, as chunks of bytes from httpx."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """The HTTP client of model servers."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 from collections.abc import Callable, Coroutine

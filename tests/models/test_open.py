@@ -1,7 +1,5 @@
 """Open an engine from a model's name in a recipe."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

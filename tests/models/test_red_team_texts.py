@@ -1,7 +1,5 @@
 """Texts of an outside red team add no control token in any message."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Models without weights: scripted, echo and replay."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The model store: names, aliases, and models of the hub."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Conversion gives exactly the numbers that transformers reads from a GGUF file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

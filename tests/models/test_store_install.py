@@ -1,7 +1,5 @@
 """Models with an alias: downloads, checks, one conversion, and recovery after a kill."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

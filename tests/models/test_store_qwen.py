@@ -1,7 +1,5 @@
 """The real Qwen2.5-Coder-0.5B from the user's cache; downloaded if missing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tools in chat templates that support them, and as text in others."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

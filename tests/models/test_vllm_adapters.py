@@ -1,7 +1,5 @@
 """Adapters for vLLM: unsupported kinds, and versions that never change."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

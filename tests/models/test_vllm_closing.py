@@ -1,7 +1,5 @@
 """Running requests that are canceled or whose engine is closed."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

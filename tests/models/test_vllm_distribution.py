@@ -1,7 +1,5 @@
 """vLLM's log-probs refer to the distribution that the tokens were sampled from."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

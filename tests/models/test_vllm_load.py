@@ -1,7 +1,5 @@
 """Distribution of requests over vLLM servers, and reports of the servers' load."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

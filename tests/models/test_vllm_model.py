@@ -1,7 +1,5 @@
 """vLLM options in a recipe."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

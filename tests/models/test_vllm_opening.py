@@ -1,7 +1,5 @@
 """Connecting to vLLM servers: before the first request, to absent ones, and past a proxy."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from pathlib import Path

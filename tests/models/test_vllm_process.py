@@ -1,7 +1,5 @@
 """vLLM's engine processes, with a fake package in place of vLLM."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """Errors of vLLM servers: temporary ones are waited for, others reported."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """The vLLM engine over HTTP, against a local server with vLLM's endpoints."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

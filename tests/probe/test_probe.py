@@ -1,7 +1,5 @@
 """`collab probe`: its measurements and advice for teams with known answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`collab probe` of games: returns per seat, endings, and unsupported crossing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

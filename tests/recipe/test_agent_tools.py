@@ -1,7 +1,5 @@
 """Settings of an agent's tools in a recipe."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

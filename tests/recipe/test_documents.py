@@ -1,7 +1,5 @@
 """Invalid documents give a typed error quickly, whatever they contain."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

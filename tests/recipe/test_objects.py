@@ -1,7 +1,5 @@
 """Python functions and problems in place of names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path

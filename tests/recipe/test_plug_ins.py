@@ -1,7 +1,5 @@
 """Functions registered by an installed package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Roles in a team: contributors, the entry agent, and helpers of code problems."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Made-up runs for reports."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page in a headless Chromium, opened from a file without network."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

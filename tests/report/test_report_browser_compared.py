@@ -1,7 +1,5 @@
 """An episode on the page, turn by turn, and next to another one."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Metrics as curves by recipe and seed, with spread; constant metrics are not drawn."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev

@@ -1,7 +1,5 @@
 """Held-out episodes: selection for display and comparison."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

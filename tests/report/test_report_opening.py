@@ -1,7 +1,5 @@
 """A report opens with its results and their intervals."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from statistics import fmean

@@ -1,7 +1,5 @@
 """The page is one small file that loads nothing and escapes all text of runs."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

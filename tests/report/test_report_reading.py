@@ -1,7 +1,5 @@
 """Complete, truncated, broken and missing runs."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Comparisons: means, intervals, and comparable episodes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A problem with a useful helper, and scores in a real sandbox."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

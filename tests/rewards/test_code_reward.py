@@ -1,7 +1,5 @@
 """The shipped rewards for programs, with the real sandbox."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 

@@ -1,7 +1,5 @@
 """With the reward code-correct-first, every correct program outranks every wrong one."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

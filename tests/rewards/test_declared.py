@@ -1,7 +1,5 @@
 """A reward's declared metrics appear for any task in lists, reports and evaluations."""
 
-from __future__ import annotations
-
 import pytest
 from support.episodes import make_episode, make_part, make_score
 

@@ -1,7 +1,5 @@
 """Reward parts for any team."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

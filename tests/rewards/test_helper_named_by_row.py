@@ -1,7 +1,5 @@
 """A row can name the helper's function, for rewards, feedback and the join."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

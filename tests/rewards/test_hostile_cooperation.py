@@ -1,7 +1,5 @@
 """Programs that fake cooperation to earn its reward."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import cycle
 

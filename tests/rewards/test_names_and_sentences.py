@@ -1,7 +1,5 @@
 """Reward parts for names, single sentences, words of a list, and agreement."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

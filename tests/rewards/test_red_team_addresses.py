@@ -1,7 +1,5 @@
 """The address or identity of an object is no evidence of cooperation."""
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Text that only inflates a measure earns nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

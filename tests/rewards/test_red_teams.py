@@ -1,7 +1,5 @@
 """An outside red team's right programs with useless helpers earn no cooperation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The number of program runs needed to learn whether its helper contributes."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import re

@@ -1,7 +1,5 @@
 """From parts to a reward: gates, requirements, teams, limits, and faulty parts."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """A scorer's reaction to parts that fail, are wrong, or take too long."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from pathlib import Path

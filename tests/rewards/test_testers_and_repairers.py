@@ -1,7 +1,5 @@
 """Rewards of agents that write tests, and of agents that repair a program."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

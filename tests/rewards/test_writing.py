@@ -1,7 +1,5 @@
 """The parts of the writing rewards, checked by hand at every knee of every ramp."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The writing rewards as a whole: totals, teams, faithfulness, and arbitrary text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Only one process writes to a folder at a time, and duplicate records count once."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

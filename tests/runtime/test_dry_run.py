@@ -1,7 +1,5 @@
 """Rehearsals of a team without its models, before any request."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Agents that act more than once per turn."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

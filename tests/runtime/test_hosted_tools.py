@@ -1,7 +1,5 @@
 """Agents with tools on hosted models, in the service's own format."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

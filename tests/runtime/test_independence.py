@@ -1,7 +1,5 @@
 """Dependencies between the responses of a turn."""
 
-from __future__ import annotations
-
 import pytest
 
 from collab.runtime.independence import Act, dependence

@@ -1,7 +1,5 @@
 """The scored text is the recorded one, even if a join differs on every call."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The number of episodes that run at the same time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Agents that call tools of an MCP server at a URL that needs a key."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

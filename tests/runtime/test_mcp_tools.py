@@ -1,7 +1,5 @@
 """Agents that call tools of an MCP server in a process."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Teams play games: joint actions change a state, in the runtime and in the record."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Protocols as functions: built-in and custom ones, and their records."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

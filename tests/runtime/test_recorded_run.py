@@ -1,7 +1,5 @@
 """A run folder of an earlier version can be read, shown and replayed."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The protocol `repair`: the prompt's examples decide whether an answer is repaired."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Spans of runs and evaluations, read by OpenTelemetry's in-memory exporter."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import random

@@ -1,7 +1,5 @@
 """Half of a surrogate pair, which no file can hold, fails its episode and not the run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Teams in scripts and notebooks: built from objects, kept open, used inside a running loop."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json

@@ -1,7 +1,5 @@
 """A text task whose reward decides when it is solved: early end, feedback, pass@k, training."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Agents that call tools until they answer."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """Runs state how agents get their tools: chat template, text, or the service."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Errors in user functions are reported with file and line, for every kind of function."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Turns after the one that solves the task."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Digests of program answers: equal values have equal digests at any depth or order."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Sequence

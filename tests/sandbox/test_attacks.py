@@ -1,7 +1,5 @@
 """Every attack of the corpus is scored as failed, in time, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Every program of `counts` earns no more than an honest failure and leaves nothing behind."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

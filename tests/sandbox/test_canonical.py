@@ -1,7 +1,5 @@
 """All of HumanEval: right solutions pass fully; wrong variants do not."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import gzip

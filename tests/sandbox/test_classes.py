@@ -1,7 +1,5 @@
 """Tests of a class: transferable values, and cheats."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Counting of tests, as seen through the sandbox."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Programs that stop, hang or answer oddly count no better than wrong ones."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import cycle
 

@@ -1,7 +1,5 @@
 """Equal jobs give equal results, for any number of workers and in any process."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import pickle

@@ -1,7 +1,5 @@
 """State that a forked trial process inherits."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 

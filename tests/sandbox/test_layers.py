@@ -1,7 +1,5 @@
 """Each layer by itself: its probes succeed without it and fail with it."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

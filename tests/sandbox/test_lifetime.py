@@ -1,7 +1,5 @@
 """Starting, canceling, losing and closing: no process remains, and the next trial works."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """An outside red team's programs earn no more than an honest failure and leave nothing behind."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Asserts that can depend on the candidate; the others give no points."""
 
-from __future__ import annotations
-
 import textwrap
 
 from collab.sandbox.jail.asserts import instrument

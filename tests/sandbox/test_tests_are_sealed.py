@@ -1,7 +1,5 @@
 """Tests may come from anywhere, so they also run sealed, and their output is dropped."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import os

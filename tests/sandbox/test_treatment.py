@@ -1,7 +1,5 @@
 """Treatments: one function of a program returns other values; nothing else changes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Skip these tests without the extra for serving."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 NEEDED = ("starlette", "uvicorn", "prometheus_client", "openai")

@@ -1,7 +1,5 @@
 """A model that answers batches gets the requests of all clients at once."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Every refusal states its real cause."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator

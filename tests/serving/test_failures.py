@@ -1,7 +1,5 @@
 """Failures in an episode are reported to the client with their real cause."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

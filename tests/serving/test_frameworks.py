@@ -1,7 +1,5 @@
 """A served team used by the Agents SDK and LangChain, if installed."""
 
-from __future__ import annotations
-
 import asyncio
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """Limits on running and waiting requests, shutdown, and clients that leave."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """Requests that are too long or too slow are limited."""
 
-from __future__ import annotations
-
 import socket
 import time
 import urllib.error

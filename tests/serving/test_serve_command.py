@@ -1,7 +1,5 @@
 """`collab serve`, and every command and example of its page."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Served recipes: fields, names, feedback, records, restarts."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

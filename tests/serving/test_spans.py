@@ -1,7 +1,5 @@
 """Spans of episodes, read by OpenTelemetry's in-memory exporter."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

@@ -1,7 +1,5 @@
 """Sharing a trained team: adapters, merged weights, the folder for the hub, and loading."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """A folder with a study whose cells are trained in this process."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A study can only be resumed with its original recipe, functions and rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Curves, tokens to a level, and paired differences of cells with known returns."""
 
-from __future__ import annotations
-
 import pytest
 
 from collab.study.results import (

@@ -1,7 +1,5 @@
 """The studies in examples/ can run: each of their cells is a valid training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

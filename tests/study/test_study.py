@@ -1,7 +1,5 @@
 """`collab study`: cells, folders, resuming, failures; training runs in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Killed or interrupted studies: no training continues, and all cells can be resumed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Code examples on a page of the documentation."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Small tokenizers of several kinds, and chat templates of several families."""
 
-from __future__ import annotations
-
 from typing import Any
 
 CHATML = (

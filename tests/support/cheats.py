@@ -1,7 +1,5 @@
 """Answers per suite that try to earn a reward without doing the task, and honest answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

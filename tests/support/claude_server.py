@@ -1,7 +1,5 @@
 """A local server with Anthropic's Messages API."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from support.local_server import Handler

@@ -1,7 +1,5 @@
 """Runs `collab` commands within this process."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Comparable numbers of a training run: its samples, rewards and updates."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

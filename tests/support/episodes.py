@@ -1,7 +1,5 @@
 """Hand-made episodes for readers of records."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from collab.records import (

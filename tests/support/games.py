@@ -1,7 +1,5 @@
 """A custom game in one file, and a project with it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 MATCH = '''\

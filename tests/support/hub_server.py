@@ -1,7 +1,5 @@
 """A local server that serves one model or dataset like the Hugging Face hub."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

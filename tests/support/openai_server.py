@@ -1,7 +1,5 @@
 """A local server with OpenAI's chat completions, and vLLM's token ids on request."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Starts `collab` in separate processes and waits for them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

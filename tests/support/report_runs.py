@@ -1,7 +1,5 @@
 """Folders of made-up runs for reports: two agents write a program over two turns."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

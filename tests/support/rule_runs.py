@@ -1,7 +1,5 @@
 """Trains with a credit rule for a few steps, with a stop and a resume."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

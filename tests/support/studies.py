@@ -1,7 +1,5 @@
 """A small study of the game, and a replacement for its training command."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A tiny Llama as a GGUF file, and wheels that contain it, like those of an alias."""
 
-from __future__ import annotations
-
 import hashlib
 import zipfile
 from pathlib import Path

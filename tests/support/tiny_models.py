@@ -1,7 +1,5 @@
 """Tiny random models of any type in transformers, in float32 and without a tokenizer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """A tiny random Llama whose tokens are words, small enough to train in a test."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

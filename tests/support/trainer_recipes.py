@@ -1,7 +1,5 @@
 """Small teams that can train a tiny model, and the metrics of their training."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

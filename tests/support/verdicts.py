@@ -1,7 +1,5 @@
 """Trials of every kind and their full verdicts, to compare executors."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

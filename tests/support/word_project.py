@@ -1,7 +1,5 @@
 """A small project: a team of two agents that say words, and a reward that compares them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Texts of given sizes, and the shipped writing rewards that score them."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from collab.recipe import RewardSpec

@@ -1,7 +1,5 @@
 """Malicious problem files are refused quickly and without using much memory."""
 
-from __future__ import annotations
-
 import gzip
 import tracemalloc
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ClassEval's format, with a class of our own; problems that cannot run are reported."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Contest rows in the published formats, and cheats against them."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """Rows of HumanEval+ and MBPP+ in the published format."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A class cannot change a test's expected values by changing its arguments."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 from collections.abc import Iterator

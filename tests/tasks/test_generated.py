@@ -1,7 +1,5 @@
 """Suites that are generated from a seed."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

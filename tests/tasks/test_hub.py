@@ -1,7 +1,5 @@
 """A suite on the hub is read at a commit, which is recorded and used again later."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

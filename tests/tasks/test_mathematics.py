@@ -1,7 +1,5 @@
 """GSM8K and MATH: rows in the published formats; right, wrong and hostile answers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

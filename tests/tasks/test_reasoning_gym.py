@@ -3,8 +3,6 @@
 Tests that need the package are skipped if it is not installed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 from typing import Any

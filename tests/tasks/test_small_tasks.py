@@ -1,7 +1,5 @@
 """The suites for small models: generated from a seed; only honest answers earn everything."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Sequence

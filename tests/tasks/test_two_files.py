@@ -1,7 +1,5 @@
 """The suite with programs of two files: rewarded and unrewarded answers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

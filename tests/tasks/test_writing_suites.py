@@ -1,7 +1,5 @@
 """The shipped writing suites and their teams."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

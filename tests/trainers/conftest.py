@@ -1,7 +1,5 @@
 """Small teams for training."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

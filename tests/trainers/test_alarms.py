@@ -1,7 +1,5 @@
 """Each alarm is raised once, in plain words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

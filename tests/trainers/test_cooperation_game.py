@@ -5,8 +5,6 @@ gets 5 if both cooperate; if only the second cooperates, they get 6 and 1. So th
 does better if it leaves the work to the second.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training that cannot be right stops and says why."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import resource

@@ -1,7 +1,5 @@
 """Held-out evaluation: every episode is recorded next to the results."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """On a GPU, a step samples the responses of all its episodes at once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from types import SimpleNamespace

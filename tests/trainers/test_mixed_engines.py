@@ -1,7 +1,5 @@
 """One team with three engines: a trained local model, a server's model, and Claude."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every trainer option has an effect; this list covers all of them."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Sample the next step during an update, on servers that answer like vLLM."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

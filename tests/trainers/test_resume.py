@@ -1,7 +1,5 @@
 """A killed run resumes bit by bit as if it had not stopped."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,7 +1,5 @@
 """Changed settings of a resumed run: allowed changes are recorded, others refused."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Runs that cannot be resumed are refused and stay unchanged."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

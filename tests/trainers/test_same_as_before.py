@@ -1,7 +1,5 @@
 """Recorded runs can be reproduced: the same samples, rewards and updates."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Teams, protocols and policies that can be trained."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

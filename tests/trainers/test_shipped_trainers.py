@@ -1,7 +1,5 @@
 """Shipped trainers and recipes are valid, and reading recipes needs no torch."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

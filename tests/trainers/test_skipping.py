@@ -1,7 +1,5 @@
 """Training skips a bad task or gradient and stops if the problem persists."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ answers (3.0) beat one right answer. If a solved task is an absorbing state, the
 more (5.0).
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

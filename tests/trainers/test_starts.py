@@ -1,7 +1,5 @@
 """Training that starts from adapters: the KL reference, and full models merged from adapters."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

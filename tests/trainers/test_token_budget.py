@@ -1,7 +1,5 @@
 """Training that ends at a number of generated tokens and evaluates at fixed token counts."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

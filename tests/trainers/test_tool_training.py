@@ -1,7 +1,5 @@
 """A team with a tool learns only from tokens that its model sampled."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import pairwise
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each tracker is tested if it is installed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`collab train`: output, exit status, dry run, and existing runs."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Training in games: credit per agent, trees by replay, and unsupported crossing."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Training with samplers on servers that answer like vLLM."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack

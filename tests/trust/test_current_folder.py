@@ -1,7 +1,5 @@
 """Processes that collab starts import nothing from the current folder, unless collab does."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Links in a foreign run folder never lead to writes outside it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

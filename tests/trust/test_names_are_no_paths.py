@@ -1,7 +1,5 @@
 """Names are not paths: no name makes collab write outside its folder."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

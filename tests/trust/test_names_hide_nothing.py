@@ -1,7 +1,5 @@
 """Agents and reward parts may have names that are keys of a recipe."""
 
-from __future__ import annotations
-
 import keyword
 from collections.abc import Iterator
 from functools import cache

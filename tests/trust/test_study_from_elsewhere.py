@@ -1,7 +1,5 @@
 """A foreign study needs approval like a recipe; nothing in it runs before."""
 
-from __future__ import annotations
-
 import sys
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A folder of made-up runs, and a running `collab view` of it."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`collab view`: a local server that shows only the runs of a folder."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """The list of runs in a headless Chromium: open, compare and follow, by keyboard only."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

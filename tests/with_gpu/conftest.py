@@ -1,7 +1,5 @@
 """Skips each test with the reason if there is no GPU."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Learning on a GPU: attention, no waiting for the device, and the planned memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sampling on a GPU: a CUDA graph gives the same logits as separate kernel launches."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

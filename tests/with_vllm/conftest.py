@@ -1,7 +1,5 @@
 """Real vLLM with the default model: adapters, an engine, servers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

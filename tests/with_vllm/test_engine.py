@@ -1,7 +1,5 @@
 """vLLM in separate processes, compared with the trainer's weights."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

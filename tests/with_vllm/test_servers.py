@@ -1,7 +1,5 @@
 """Real vLLM servers: two at once, and trainings with a server that dies or is ahead."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from pathlib import Path

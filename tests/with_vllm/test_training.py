@@ -1,7 +1,5 @@
 """Training with vLLM as the sampler, in process."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`collab --debug`, and shell completion."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Live views of a run, training, evaluation and study."""
 
-from __future__ import annotations
-
 import io
 import time
 from collections.abc import Iterator

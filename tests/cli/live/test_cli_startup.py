@@ -1,7 +1,5 @@
 """Commands import only what they need at startup."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

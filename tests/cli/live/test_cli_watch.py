@@ -1,7 +1,5 @@
 """`collab watch`: follows a run, training or evaluation of another process by its files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

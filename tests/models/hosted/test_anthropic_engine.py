@@ -1,7 +1,5 @@
 """Claude as an engine, against a local server."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

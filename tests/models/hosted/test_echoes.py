@@ -1,7 +1,5 @@
 """Servers that send anything: the key stays hidden, and odd responses become failures."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

@@ -1,7 +1,5 @@
 """Common behavior of hosted models, against local servers of each protocol."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Servers with chat completions as engines, against a local server."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Several LoRA adapters and the base model answer in one batch."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

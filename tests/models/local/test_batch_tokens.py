@@ -1,7 +1,5 @@
 """The size of a sampling batch depends on the device, free memory and size of a token."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

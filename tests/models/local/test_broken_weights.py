@@ -1,7 +1,5 @@
 """Models with missing or damaged files: one line names the file and the problem."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """Requests to a closed local engine, and canceled requests."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from threading import Event

@@ -3,8 +3,6 @@
 Loading one needs bitsandbytes, which is not in the development environment.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

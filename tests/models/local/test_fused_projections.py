@@ -1,7 +1,5 @@
 """Layers with the same input are found, whatever their names."""
 
-from __future__ import annotations
-
 import weakref
 
 import pytest

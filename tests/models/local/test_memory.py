@@ -1,7 +1,5 @@
 """Memory of a process that runs a local model."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sampling of tokens: the distribution follows the settings, and log-probs match it."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

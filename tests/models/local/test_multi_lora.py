@@ -1,7 +1,5 @@
 """A batch with several adapters gives, row by row, PEFT's result for each adapter."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

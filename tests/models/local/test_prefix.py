@@ -1,7 +1,5 @@
 """Answers with a given prefix, and plain-text prompts to complete."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

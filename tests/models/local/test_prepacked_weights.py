@@ -1,7 +1,5 @@
 """Products of few rows with packed weights give the same results."""
 
-from __future__ import annotations
-
 import platform
 import weakref
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows that share a prompt's attention get the same results as alone."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from contextlib import nullcontext

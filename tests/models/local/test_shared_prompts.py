@@ -1,7 +1,5 @@
 """A prompt with several samples is read once; the answers match separate reads."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

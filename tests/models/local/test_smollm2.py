@@ -1,7 +1,5 @@
 """The real default model: it answers sensibly, in one batch, and stops quickly."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """The text streamed during generation equals the answer."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

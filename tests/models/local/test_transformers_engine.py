@@ -1,7 +1,5 @@
 """The transformers engine on a tiny random Llama: its answers and records."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import time

@@ -1,7 +1,5 @@
 """A GPU that torch cannot use is reported once, with a remedy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Attacks on the verdict: exiting, patching, peeking, and writing to the test runner."""
 
-from __future__ import annotations
-
 from support.attacks.mark import MARK
 
 EXITS = {

@@ -5,8 +5,6 @@ function `attack` that the harness places in main, in aux, in a default argument
 at module level. Some are complete programs.
 """
 
-from __future__ import annotations
-
 import textwrap
 
 from support.attacks.answers import CHANNELS, EXITS, PATCHES, PEEKS

@@ -4,8 +4,6 @@ Each gives n + 1 for n up to 1, like the honest failing program. None may earn a
 tests than that one. Programs in MARKS leave a mark for their next run.
 """
 
-from __future__ import annotations
-
 import textwrap
 
 TEST = """

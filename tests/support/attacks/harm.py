@@ -1,7 +1,5 @@
 """Attacks on the machine: its time, its resources, and the isolation of the jail."""
 
-from __future__ import annotations
-
 from support.attacks.mark import MARK
 
 TIMES = {

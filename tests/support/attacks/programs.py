@@ -1,7 +1,5 @@
 """Attacks that are complete programs."""
 
-from __future__ import annotations
-
 WHOLE = {
     "equal/always": """
         class Yes:

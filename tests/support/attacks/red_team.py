@@ -4,8 +4,6 @@ Every program is right for n up to 1. None may earn a larger share of the tests 
 failure, which answers -1 for larger n. Programs in MARKS leave something for their next run.
 """
 
-from __future__ import annotations
-
 import textwrap
 
 HONEST_FAILURE = "def f(n):\n    return n + 1 if n < 2 else -1\n"

@@ -1,7 +1,5 @@
 """Runs a corpus in two lanes; as a script, runs every n-th program for other users."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

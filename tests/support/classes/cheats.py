@@ -1,7 +1,5 @@
 """Classes that try to earn a reward without doing the task, each in a different way."""
 
-from __future__ import annotations
-
 YES = """
 class Yes{base}:
     def __eq__(self, other): return True

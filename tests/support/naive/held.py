@@ -1,7 +1,5 @@
 """Counts the memory of tensors, like a GPU's allocator."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterable
 from typing import Any

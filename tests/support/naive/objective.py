@@ -1,7 +1,5 @@
 """Every objective, written token by token in float64, as plainly as possible."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from math import sqrt

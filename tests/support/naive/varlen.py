@@ -1,7 +1,5 @@
 """Attention over variable lengths by the formula, as a reference for kernels."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Counts the tests that a program passes."""
 
-from __future__ import annotations
-
 import asyncio
 
 from collab.sandbox import Sandbox, Trial, Verdict

@@ -1,7 +1,5 @@
 """Right and wrong reward parts in a user's file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

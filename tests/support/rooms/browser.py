@@ -1,7 +1,5 @@
 """Pages in a headless Chromium, and checks of them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Our gradients and those of a naive reference, for the same episodes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from threading import Event

@@ -1,7 +1,5 @@
 """Requests to hosted models."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Findings of static feedback on a team's program."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

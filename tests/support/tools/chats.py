@@ -1,7 +1,5 @@
 """Chat templates with tools of several families, reduced to the relevant parts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from support.chats import tokenizer_of

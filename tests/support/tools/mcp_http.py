@@ -1,7 +1,5 @@
 """An MCP server over streamable HTTP, in a thread; it requires a key."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

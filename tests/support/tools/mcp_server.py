@@ -1,7 +1,5 @@
 """An MCP server on stdio, made with the SDK; it records each start in `starts`."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """An engine for vLLM servers, and its requests."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Real vLLM servers on this machine."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Asks an engine, and fails without an answer."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -3,8 +3,6 @@
 Its tokens are those of the tiny model's tokenizer: one per ASCII character.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A fake vLLM that a rank starts: `python stand_in.py --model FOLDER --port PORT ...`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A local server with vLLM's endpoints that answers with a real model in transformers."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from itertools import count

@@ -1,7 +1,5 @@
 """The final state of a training run, for comparison bit by bit."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

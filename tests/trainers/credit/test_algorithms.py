@@ -1,7 +1,5 @@
 """Credit rules against numbers worked out by hand."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Sequence

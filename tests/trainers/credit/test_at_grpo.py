@@ -1,7 +1,5 @@
 """AT-GRPO and its greedy tree: siblings share a state, and the best one continues."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Critics: their inputs, the use of their values, and their training."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

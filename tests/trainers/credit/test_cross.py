@@ -1,7 +1,5 @@
 """Rules that score more joint actions (CROSS, COMA, Shapley, removal): means and variances."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

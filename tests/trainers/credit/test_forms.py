@@ -1,7 +1,5 @@
 """Checks of whether responses can be recombined, before anything runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Frozen teammates keep their weights, and their actions still count."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

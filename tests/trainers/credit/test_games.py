@@ -1,7 +1,5 @@
 """Games for checking credit rules, and the simple rules on them."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

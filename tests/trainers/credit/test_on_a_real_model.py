@@ -1,7 +1,5 @@
 """Every shipped trainer takes two steps with a real model and trains only adapters."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from math import isfinite

@@ -1,7 +1,5 @@
 """Custom algorithms: options, state, weights per token, and requests for more scores."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

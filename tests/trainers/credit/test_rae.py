@@ -1,7 +1,5 @@
 """RAE: a moving average of each agent's returns as its baseline."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

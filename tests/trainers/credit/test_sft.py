@@ -1,7 +1,5 @@
 """The warm start: maximize the likelihood of the team's own correct answers."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rules that score more joint actions train a team and report their measures."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

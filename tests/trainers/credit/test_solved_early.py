@@ -1,7 +1,5 @@
 """Credit of episodes whose task is solved before their last turn."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise, product
 from math import prod

@@ -1,7 +1,5 @@
 """Credit per step: computed while others play, measured, and checked before any work."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path

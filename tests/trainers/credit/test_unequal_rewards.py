@@ -1,7 +1,5 @@
 """Rules that learn from one team reward name agents with different rewards."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

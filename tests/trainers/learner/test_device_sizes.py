@@ -1,7 +1,5 @@
 """Sizes of learner batches, by device, free memory and recipe."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

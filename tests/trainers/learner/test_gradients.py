@@ -1,7 +1,5 @@
 """Every adapter's gradient matches the objective computed naively, token by token."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """With early solves, the gradient matches the objective with absorbing states."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from itertools import cycle
 from typing import Any

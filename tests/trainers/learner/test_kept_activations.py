@@ -1,7 +1,5 @@
 """The plan counts the activations that layers keep for the backward pass on a GPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

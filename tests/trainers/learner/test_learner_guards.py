@@ -1,7 +1,5 @@
 """A learner changes only its parameters and stops when its numbers cannot be right."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Log-probabilities of response tokens, chunk by chunk."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

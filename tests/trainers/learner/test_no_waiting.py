@@ -4,8 +4,6 @@ Tensors on `meta` have no values: torch raises an error on `float()`, `nonzero`,
 in an `if`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

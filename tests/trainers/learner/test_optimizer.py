@@ -1,7 +1,5 @@
 """AdamW on float32 masters, gradient clipping, and the learning-rate schedule."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Responses with shared prefixes learn the same as in separate rows."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

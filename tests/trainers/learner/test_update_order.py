@@ -1,7 +1,5 @@
 """Agents that learn one after another."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace

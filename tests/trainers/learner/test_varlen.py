@@ -3,8 +3,6 @@
 The GPU kernel is not available here; a formula replaces it behind the same plan.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Fine-tune a team on recorded episodes, its own or another model's."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

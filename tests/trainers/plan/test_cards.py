@@ -1,7 +1,5 @@
 """`--dry-run --card` for a GPU that is not in this machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The plan's parameter counts from file headers match torch's for the built model."""
 
-from __future__ import annotations
-
 import json
 import platform
 from pathlib import Path

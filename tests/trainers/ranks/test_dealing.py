@@ -1,7 +1,5 @@
 """Distribute micro-batches over ranks and sum their gradients exactly."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ranks started by `collab train --ranks`: a killed rank, and an interrupt."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

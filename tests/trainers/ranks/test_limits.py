@@ -1,7 +1,5 @@
 """Timeouts of ranks name the setting that limits the wait."""
 
-from __future__ import annotations
-
 import pytest
 
 from collab.trainers.ranks.group import RankLost, _losing

@@ -1,7 +1,5 @@
 """A failure on one rank ends all ranks, names it, and the run resumes from its checkpoint."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

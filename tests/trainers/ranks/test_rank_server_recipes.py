@@ -1,7 +1,5 @@
 """Recipes that are refused before a vLLM server starts on each rank."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast

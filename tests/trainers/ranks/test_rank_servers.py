@@ -1,7 +1,5 @@
 """A vLLM server on each rank: it starts, rank 0 uses it, and it ends with the run."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

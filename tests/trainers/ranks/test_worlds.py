@@ -1,7 +1,5 @@
 """Any number of ranks learns the same, bit by bit, however the work is divided."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path
