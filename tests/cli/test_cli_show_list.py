@@ -85,8 +85,8 @@ def test_training_run_is_listed_with_its_last_evaluation(collab: Collab) -> None
     (folder / "training.yaml").write_text("")
     task = {"joint_return": 1.5, "solved": 0.25, "maximum": 4.0}
     rows = [
-        {"type": "evaluation.finished", "sampled": {"words/0": task}},
-        {"type": "step.finished", "return/mean": 3.0},
+        {"type": "evaluation.finished", "step": 0, "sampled": {"words/0": task}},
+        {"type": "step.finished", "step": 1, "return/mean": 3.0},
     ]
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows[:1]))
     assert "training  pair  words (2)  done    1.50 of 4.00     25%" in collab("show").out

@@ -182,14 +182,14 @@ def test_nan_loss_leaves_no_trace(learner: TorchLearner) -> None:
 def test_persistent_nan_gradients_end_the_training(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from collab.trainers.ranks import orders
+    from collab.trainers.training import run
 
     def poisoned(*arguments: Any) -> TorchLearner:
         learner = TorchLearner(*arguments)
         poison(learner, "a")
         return learner
 
-    monkeypatch.setattr(orders, "TorchLearner", poisoned)
+    monkeypatch.setattr(run, "TorchLearner", poisoned)
     recipe = make_game(tiny_words, tmp_path, steps=20)
     with pytest.raises(TrainingError, match="the gradient norm of policy 'a' is nan"):
         train(recipe, tmp_path / "run")

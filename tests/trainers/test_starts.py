@@ -131,15 +131,15 @@ def test_row_sharing_is_probed_once_per_base(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policies: str
 ) -> None:
     calls: list[object] = []
-    from collab.trainers.learner import chosen as update
+    from collab.trainers.learner import batch_sizes
 
-    real = update.supports_prefix_tree
+    real = batch_sizes.supports_prefix_tree
 
     def watched(*arguments: Any) -> bool:
         calls.append(1)
         return real(*arguments)
 
-    monkeypatch.setattr(update, "supports_prefix_tree", watched)
+    monkeypatch.setattr(batch_sizes, "supports_prefix_tree", watched)
     recipe = make_game(tiny_words, tmp_path, policies=policies)
     opened = open_policies(recipe, check_recipe(recipe))
     learner = TorchLearner(opened, check_recipe(recipe), total_steps=1)
