@@ -132,13 +132,24 @@ def test_a_tool_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
         asyncio.run(go())
 
 
+GREEDY = """\
+import resource, sys, time
+
+while resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY:
+    time.sleep(0.01)
+try:
+    bytes(10**9)
+except MemoryError:
+    print("MemoryError", file=sys.stderr)
+    sys.exit(2)
+"""
+
+
 def test_tool_has_a_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collab.feedback.tools.TOOL_BYTES", 50_000_000)
-    program = f"{sys.executable} -c 'import time; time.sleep(0.5); bytes(10**9)' || exit 2"
-    command = ("sh", "-c", program)
 
     async def check() -> None:
-        await Batcher(Analyser("ruff", command)).check("x = 1")
+        await Batcher(Analyser("ruff", (sys.executable, "-c", GREEDY))).check("x = 1")
 
     with pytest.raises(FeedbackError, match="MemoryError"):
         asyncio.run(check())
