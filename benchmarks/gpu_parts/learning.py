@@ -124,7 +124,7 @@ def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, An
         policy = learner.policies.by_name["a"]
         sizes = learner._sizes.of(policy)
         held = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
-        unallocated_bytes = learner._unallocated_bytes()
+        unallocated_bytes = sum(o.unallocated_bytes for o in learner.optimizers.values())
         started = time.perf_counter()
         learner.learn(samples, 0, Event())
         wait(device)
