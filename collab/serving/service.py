@@ -297,7 +297,8 @@ class Service:
         for name, team in self.teams.items():
             several = len(self.teams) > 1
             folder = self.settings.record / name if several else self.settings.record
-            about = {"run": new_run_id(name), "team": team.recipe.team.name, "command": ["serve"]}
+            command = ["collab", "serve"]
+            about = {"run": new_run_id(name), "team": team.recipe.team.name, "command": command}
             self._folders[name] = opened = RunFolder.create(folder, team.recipe, about)
             self._ending.callback(opened.finish, {**about, "status": "done"})
 

@@ -42,7 +42,7 @@ def follow(folder: Path, pause: Pause = wait) -> Iterator[Record]:
     """
     if is_evaluation(folder):
         return follow_evaluation(folder, pause)
-    if read_about(folder).get("command") == ["serve"]:
+    if read_about(folder).get("command", [])[-1:] == ["serve"]:
         raise RecordError(
             f"{folder}: the record of a server cannot be followed; use collab show {folder}"
         )

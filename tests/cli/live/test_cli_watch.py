@@ -145,7 +145,7 @@ def test_tail_reads_lines_rewritten_after_truncation(tmp_path: Path) -> None:
 
 def test_record_of_a_server_is_refused(collab: Collab) -> None:
     folder = played(collab)
-    write_about(folder, {**read_about(folder), "command": ["serve"]})
+    write_about(folder, {**read_about(folder), "command": ["collab", "serve"]})
     result = collab("watch", str(folder))
     assert result.status == 2
     assert f"use collab show {folder}" in result.err
