@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if a host's name or address means this machine itself."""
+    """Return True if a host is `localhost` or a loopback address."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -15,5 +15,5 @@ def is_loopback(host: str) -> bool:
 
 
 def leads_to_loopback(url: str) -> bool:
-    """Return True if the host of an address is this machine itself."""
+    """Return True if the host of an address is `localhost` or a loopback address."""
     return is_loopback(urlsplit(url).hostname or "")

@@ -1,4 +1,4 @@
-"""Names of teams, suites, agents and runs: none of them is a path."""
+"""Names of teams, suites, agents and runs. Only a suite's may contain a slash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ JOINED = 3
 
 
 def is_name(text: str) -> bool:
-    """Return True if a string can be the name of a file or folder in its parent."""
+    """Return True if a string is a valid name, and so a safe name of a file or folder.
+
+    A name has letters, digits, `.`, `_`, `+` and `-`, and at most `LONGEST` bytes. It begins with
+    none of `.`, `+` and `-`, and does not end with `.`.
+    """
     return (
         bool(text)
         and all(map(_fits, text))

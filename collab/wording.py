@@ -97,6 +97,8 @@ STEERING = re.compile(
 def clean(text: str) -> str:
     """Return a string with control characters, which could change a terminal, escaped.
 
+    Tabs and line feeds stay.
+
     Output of models, servers and files may contain such characters.
     """
     return STEERING.sub(lambda match: _name(ord(match.group())), text.replace("\r\n", "\n"))

@@ -20,7 +20,7 @@ class GridPlan(Environment):
     """The scout sees the map with the walker, and the walker only adjacent walls. Both are paid.
 
     The walker's action consists of the letters U, D, L and R, joined or separated. The first
-    `stride` count. Any other answer is a blocked move. The scout's answer changes nothing in the
+    `stride` count. Any other answer costs 0.1. The scout's answer changes nothing in the
     grid, and reaches the walker if the protocol shows it, such as `sequential`. Each move costs
     0.01, and 0.1 more if it is blocked. Each cell closer to the goal pays its share of the whole
     way. Reaching the goal pays 1, and 0.5 more by a shortest way. Otherwise the end of the game

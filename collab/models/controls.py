@@ -156,6 +156,7 @@ def _ids(tokenizer: Any, chat: Chat) -> list[int]:
 
 
 def _controls_of(tokenizer: Any) -> Controls:
+    """Return the tokenizer's control tokens, found once per tokenizer."""
     if tokenizer not in _KNOWN:
         spellings = {
             i: str(token)

@@ -38,7 +38,10 @@ def redact_line(text: str, key: str) -> str:
 
 
 def redact(value: Any, key: str) -> Any:
-    """Return a response, a string or parsed JSON, with the key replaced everywhere."""
+    """Return a response, a string or parsed JSON, with the key replaced everywhere.
+
+    A key of fewer than `SECRET` characters stays, because ordinary text could contain it.
+    """
     if len(key) < SECRET:
         return value
     if isinstance(value, str):

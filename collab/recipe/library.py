@@ -110,7 +110,9 @@ def member(name: str) -> dict[str, Any] | None:
 
 
 def split_member(address: str) -> tuple[str, str] | None:
-    """Return the suite of a family's member and the selection within it, or None for any other
-    address."""
+    """Return the name of the suite of a family's member, and the selection within it.
+
+    The selection is "" for the whole suite. The result is None for any other address.
+    """
     matched = _MEMBER.fullmatch(address)
     return (matched[1], matched[2] or "") if matched else None

@@ -287,6 +287,7 @@ def _registered() -> list[str]:
 
 
 def _dispatch(value: Any) -> Any:
+    """Make a model's spec from a string or mapping, by its engine."""
     if isinstance(value, str):
         value = parse_model(value)
     if isinstance(value, dict):

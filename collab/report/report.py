@@ -183,7 +183,9 @@ def _times(run: Run) -> dict[str, str]:
 
 
 def _agents(run: Run) -> list[dict[str, Any]]:
-    """Return name, model, responses, tokens and cost of each agent. Unknown values are None."""
+    """Return name, model, responses, tokens and cost of each agent. An unknown model is "", and
+    other unknown values are None.
+    """
     used = by_agent(run.episodes)
     models = run.about.get("models", {})
     unknown = dict.fromkeys(("responses", "prompt_tokens", "new_tokens", "cost"))

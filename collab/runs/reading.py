@@ -53,7 +53,7 @@ def files_only(name: str, flags: int) -> int:
     """Open a file for `open`, as its `opener`. Devices and pipes are refused.
 
     Raises:
-        OSError: the file cannot be opened, or `path` is not a regular file.
+        OSError: the file cannot be opened, or `name` is not a regular file.
     """
     handle = os.open(name, flags | os.O_NONBLOCK, 0o666)  # a pipe has nobody at its other end
     if S_ISREG(os.fstat(handle).st_mode):

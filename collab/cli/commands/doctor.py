@@ -83,6 +83,7 @@ def command(
 
 
 def _entry(finding: Finding) -> tuple[Piece, ...]:
+    """Return the line of a finding, which begins with ok, - or no."""
     mark, style = ("no", "bold red") if finding.needed else ("- ", "yellow")
     if finding.fine:
         mark, style = "ok", "green"

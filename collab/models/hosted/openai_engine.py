@@ -55,8 +55,8 @@ the distribution.
 class Dialect:
     """The request fields that one server accepts.
 
-    Temperature and top_p are always sent, since servers' defaults differ. If a server refuses a
-    field that is not essential, later requests omit it.
+    Temperature and top_p are sent, since servers' defaults differ. If a server refuses a field
+    that is not essential, later requests omit it.
     """
 
     def __init__(self, spec: OpenAIModel) -> None:
@@ -329,9 +329,7 @@ class OpenAIEngine(HostedEngine):
             )
 
     async def _served(self) -> str:
-        """List the server's models for an error message, or ask the user to check them if it lists
-        none.
-        """
+        """Return a hint for a 404: the server's models, or a question if they cannot be listed."""
         try:
             async with asyncio.timeout(LISTING_SECONDS):
                 response = await self._client.get("models")

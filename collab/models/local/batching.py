@@ -53,7 +53,10 @@ DRAW_BYTES = 24
 
 
 def batch_tokens(module: Any, device: torch.device, width: int) -> int:
-    """Return the largest number of tokens per batch on `device`, for rows of at least `width`."""
+    """Return the largest number of tokens per batch on `device`, for rows of at least `width`.
+
+    On a GPU, it depends on the memory that is free now; on a CPU, it is `CPU_TOKENS`.
+    """
     if device.type != "cuda":
         return CPU_TOKENS
     dimensions = dimensions_of(module.config.get_text_config(), module.dtype)
@@ -61,7 +64,9 @@ def batch_tokens(module: Any, device: torch.device, width: int) -> int:
 
 
 def fitting_tokens(dimensions: Dimensions, free: int, width: int) -> int:
-    """Return the largest number of tokens per batch that fits into `free` bytes of a GPU."""
+    """Return the largest number of tokens per batch that fits into `free` bytes of a GPU, but at
+    least `LEAST_TOKENS`.
+    """
     reading = (8 * dimensions.hidden + 4 * dimensions.intermediate) * dimensions.bytes
     token = batch_bytes(dimensions, 1, width) / width + reading
     return min(max(int(USABLE * free / token), LEAST_TOKENS), MOST_TOKENS)

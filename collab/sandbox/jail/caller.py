@@ -63,6 +63,7 @@ class Events:
         return self._report in ready
 
     def _read_off(self, fd: int) -> None:
+        """Discard the content of a pipe, and close the pipe at its end."""
         if not os.read(fd, _DRAINED_BYTES):
             self._poll.unregister(fd)
             self._printed.remove(fd)

@@ -216,7 +216,7 @@ class _Trial:
         self._running.append(zygote)
 
     def end_worker(self) -> Zygote:
-        """Kill the worker. The returned function gives its status."""
+        """Kill the worker. Return its zygote, which gives its status."""
         assert self._workers is not None
         return self._end(self._workers)
 

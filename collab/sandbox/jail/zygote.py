@@ -2,8 +2,8 @@
 
 It is forked from the supervisor before the first trial, so no test and no program was ever in its
 memory. The supervisor has two: one for workers, one for test runners. It controls each over a
-socket pair: `admit` (with descriptors) forks a process, `dismiss` kills it and returns its exit
-status.
+socket pair: `admit` (with descriptors) forks a process, `dismiss` kills it, and
+`status` returns its exit status.
 """
 
 from __future__ import annotations

@@ -59,7 +59,10 @@ def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
 
 
 def fingerprint(policy: Policy) -> Fingerprint:
-    """Return a value that differs if any parameter of the acting model differs."""
+    """Return the sum and the absolute sum of each parameter of the acting model.
+
+    They differ after an update, except if its changes cancel out exactly.
+    """
     return [
         (float(p.detach().double().sum()), float(p.detach().double().abs().sum()))
         for p in policy.acting_parameters()

@@ -144,7 +144,7 @@ class FlatSum(GradientSum):
             parameter.grad = values.to(parameter.dtype).view_as(parameter) if mark else None
 
     def _flat(self) -> Tensor:
-        """Concatenate all gradients, each with a number after it: 1 if a rank has the gradient."""
+        """Return zeros with room for all gradients, and for a mark after each of them."""
         size = sum(parameter.numel() + 1 for parameter in self._parameters)
         return torch.zeros(size, dtype=self.dtype, device=self._parameters[0].device)
 

@@ -152,7 +152,7 @@ def _fail(error: Exception) -> None:
 
 
 def checksum(policies: Policies) -> str:
-    """Return a number that differs if any bit of a parameter differs."""
+    """Return a digest that differs if any bit of a parameter differs."""
     digest = sha256()
     for policy in policies:
         for parameter in policy.parameters.values():
@@ -198,6 +198,7 @@ def follow() -> None:
 
 
 def _open(begin: Begin, ranks: TorchRanks) -> TorchLearner:
+    """Open this rank's learner, with the same collective calls as rank 0 (`open_learner`)."""
     recipe = with_servers(begin.recipe, begin.spec, begin.folder, ranks)
     policies = ranks.each(lambda: open_policies(recipe, begin.spec))
     ranks.announce_device(device_of(policies))
