@@ -187,6 +187,8 @@ def test_cuda_graph_is_recaptured_after_each_change_and_replayed(
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Replayed)
     monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
+    released: list[int] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: released.append(len(graphs)))
     module = tiny("qwen3")
     together, apart = logits_of(module, Graphed), logits_of(module, KVCache)
     for ours, theirs in zip(together, apart, strict=True):
@@ -194,3 +196,4 @@ def test_cuda_graph_is_recaptured_after_each_change_and_replayed(
     # The first token after a change is read alone: at the start, after rows ended twice, and when
     # the buffers of 64 tokens grow. One token is left after the last change.
     assert [graph.replays for graph in graphs] == [2, 60, 4]
+    assert released == [0, 1, 2], "before each capture, which cannot release memory itself"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -25,6 +26,9 @@ LOG = logging.getLogger("collab.models")
 
 _REFUSED: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 """Models that could not be captured."""
+
+_CAPTURING = Lock()
+"""Held during a capture, because torch cannot release cached memory while any thread captures."""
 
 
 class Place:
@@ -169,7 +173,8 @@ class GraphedCache(FixedCache):
         """Capture the reading of one token per row, or warn that the model does not allow it."""
         graph, held = torch.cuda.CUDAGraph(), tokens.clone()
         try:
-            with torch.cuda.device(tokens.device):  # else that of this thread, the first GPU
+            with _CAPTURING, torch.cuda.device(tokens.device):  # else this thread's, the first GPU
+                torch.cuda.empty_cache()  # makes room: the graphs of earlier batches, above all
                 logits = self._captured(graph, held)
         except RuntimeError as error:
             if is_out_of_memory(error):
