@@ -14,7 +14,7 @@ RESULTS = Path(__file__).with_name("results.md")
 POINT = re.compile(r"([\d,]+), ([\d.]+) \[([\d.]+), ([\d.]+)\]")
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 820, 400, 50, 20, 350
-MOST_TOKENS, MOST_SOLVED, LABELS = 1300, 60, 580
+MOST_TOKENS, MOST_SOLVED, LABELS = 1650, 70, 600
 STYLE = """\
 text { fill: #57606a } .team { color: #1a7f37 } .agent { color: #0969da }
 .team text, .agent text { fill: currentColor } .untrained { stroke-dasharray: 5 4 }
@@ -26,17 +26,16 @@ Line = list[tuple[float, ...]]
 
 
 def lines(text: str) -> dict[str, Line]:
-    """Return the rows of the table by their first cell, without those of `pro-parallel`."""
+    """Return the rows of the first table by their first cell, with a point per number of samples."""
     table = text[text.index("| | 1 sample") :].split("\n\n", maxsplit=1)[0]
     rows = [line.strip("|").split(" | ") for line in table.splitlines()[2:]]
     return {
-        name.strip(" |").replace("`", ""): [
+        name.strip(" |"): [
             tuple(float(n.replace(",", "")) for n in POINT.findall(cell)[0])
-            for cell in cells
+            for cell in cells[:4]
             if POINT.search(cell)
         ]
         for name, *cells in rows
-        if "pro-parallel" not in name
     }
 
 
@@ -54,7 +53,7 @@ def draw(text: str) -> str:
         drawn.append(
             f'<text x="{LEFT - 8}" y="{_y(solved) + 4:.0f}" text-anchor="end">{solved}</text>'
         )
-    for tokens in range(0, MOST_TOKENS, 200):
+    for tokens in range(0, MOST_TOKENS, 400):
         drawn.append(
             f'<text x="{_x(tokens):.0f}" y="{BOTTOM + 20}" text-anchor="middle">{tokens}</text>'
         )
