@@ -17,7 +17,7 @@ from collab.recipe import documents, library
 from collab.recipe.base import Component, Spec, specs_in
 from collab.recipe.recipe import Recipe
 from collab.runs.layout import ADAPTER_CONFIG, DATA, EPISODES, FUNCTIONS
-from collab.runs.reading import data_read
+from collab.runs.reading import data_as_last_read
 from collab.trust.blocking import check_unchanged_since_approval, is_own, mark_foreign
 from collab.trust.sources import digest_of, sources_loaded, sources_of
 
@@ -257,7 +257,7 @@ class Packing:
         raise AssertionError("there is no end of names")
 
     def _copy_data(self, path: Path) -> str:
-        content = (self._as_read and data_read(path)) or path.read_bytes()
+        content = (self._as_read and data_as_last_read(path)) or path.read_bytes()
         stem, dot, suffixes = path.name.partition(".")
         place = next(self._free(f"{DATA}/{stem}", dot + suffixes, {Path(): content}))
         target = self.folder / place
