@@ -103,7 +103,7 @@ def is_member(name: str) -> bool:
     return _MEMBER.fullmatch(name) is not None
 
 
-def member(name: str) -> dict[str, Any] | None:
+def suite_data_of_member(name: str) -> dict[str, Any] | None:
     """Return the suite of a family's member as data, or None for any other name."""
     if not is_member(name):
         return None

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
-from collab.passed_functions import is_in_file, is_in_module, is_of_python
+from collab.passed_functions import is_in_file, is_in_module, is_passed_in_python
 from collab.recipe import documents, library
 from collab.recipe.base import Component, Spec, specs_in
 from collab.recipe.recipe import Recipe
@@ -86,7 +86,7 @@ def of_python_in(spec: Spec) -> tuple[str, ...]:
 
     Only this process can call them.
     """
-    return tuple(dict.fromkeys(text for _, _, text in named_in(spec) if is_of_python(text)))
+    return tuple(dict.fromkeys(text for _, _, text in named_in(spec) if is_passed_in_python(text)))
 
 
 def changed(data: Any, change: Change) -> Any:
