@@ -127,7 +127,7 @@ def _show_run(
     from collab.cli.screen.streams import json_text
     from collab.recipe.schema import reward_in
     from collab.records.run import open_run
-    from collab.rewards.declared import shown
+    from collab.rewards.declared import score_columns
 
     record = open_run(run)
     chosen = record.episodes if episode is None else _select(record.episodes, episode)
@@ -137,7 +137,7 @@ def _show_run(
             print(json_text(item))
     elif episode is None and turn is None and agent is None:
         page = open_page()
-        _show_list(page, record.about, chosen, shown(reward_in(run)))
+        _show_list(page, record.about, chosen, score_columns(reward_in(run)))
         if gains := record.about.get("summary", {}).get("gains"):
             show_gains(page, gains)
     else:
