@@ -55,7 +55,7 @@ def _whole(name: str) -> str:
     return f"{Path(origin).resolve()}:{function}" if origin.endswith(".py") else name
 
 
-def is_of_python(name: str) -> bool:
+def is_passed_in_python(name: str) -> bool:
     """Return True if only the process that passed the function can resolve its name."""
     return _NAME.fullmatch(name) is not None
 

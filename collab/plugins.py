@@ -20,7 +20,7 @@ from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attr
 from collab.passed_functions import (
     is_in_file,
     is_in_module,
-    is_of_python,
+    is_passed_in_python,
     passed_function,
     plain_name,
 )
@@ -126,7 +126,7 @@ def check_module(kind: str, reference: str) -> None:
             f"{kind} '{reference}' does not name a function; write file.py:NAME or module:NAME"
         )
     origin, _, name = reference.rpartition(":")
-    if is_of_python(reference) and passed_function(reference) is None:
+    if is_passed_in_python(reference) and passed_function(reference) is None:
         raise RecipeError(
             f"{kind} '{reference}': the function {name} was passed in Python, by a script or a"
             " notebook that has ended, so the record cannot run it; pass it again, e.g."

@@ -24,7 +24,7 @@ from collab.records import Episode
 from collab.runs.about import KILLED, RUNNING, is_at_work, read_about
 from collab.runs.atomic import Lock, check_no_other_files, explain_disk_errors, write_atomically
 from collab.runs.layout import EPISODES, EVAL, LOCK, REPORT, RUN
-from collab.runs.log import read_whole_lines
+from collab.runs.log import read_episode_lines
 from collab.runs.reading import read_bytes
 from collab.wording import faults
 
@@ -78,7 +78,7 @@ def keep_finished(path: Path) -> dict[Key, Episode]:
     """Return the finished episodes in a file by key, and remove all other lines from the file."""
     if not path.exists():
         return {}
-    episodes, complaints = read_whole_lines(path, Episode)
+    episodes, complaints = read_episode_lines(path, Episode)
     kept = {(e.task, e.sample): e for e in episodes if e.failure is None}
     if complaints or len(kept) < len(episodes):
         write_atomically(path, "".join(f"{e.model_dump_json()}\n" for e in kept.values()))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import model_validator
 
-from collab.evaluation.table import NONE, ResultTable, TableCell, TableRow, with_whisker, words
+from collab.evaluation.table import NONE, ResultTable, TableCell, TableRow, text_cell, with_whisker
 from collab.naming import FolderName
 from collab.records import Failure, Record
 from collab.runs import metric_names as names
@@ -232,7 +232,7 @@ def sections(results: Results) -> list[ResultTable]:
     metrics = [difference.metrics for difference in results.differences]
     changes: list[TableRow] = [
         [
-            words(metric_title(name)),
+            text_cell(metric_title(name)),
             *(estimate_cell(name, each.get(name), change=True) for each in metrics),
         ]
         for name in shown
@@ -257,7 +257,7 @@ def metric_rows(
     for name in shown:
         cells = [estimate_cell(name, metrics.get(name), most) for metrics, most in columns]
         if any(name in metrics for metrics, _ in columns):
-            yield [words(metric_title(name)), *cells]
+            yield [text_cell(metric_title(name)), *cells]
             if name == names.JOINT_RETURN:
                 largest = [None if most is None else f"{most:.2f}" for _, most in columns]
                 yield _row("return at most", largest)
@@ -337,7 +337,7 @@ def _cost_rows(teams: Sequence[TeamResult]) -> Iterator[TableRow]:
 
 
 def _row(title: str, texts: Sequence[str | None]) -> TableRow:
-    return [words(title), *(words(text or NONE) for text in texts)]
+    return [text_cell(title), *(text_cell(text or NONE) for text in texts)]
 
 
 def _tokens(team: TeamResult, name: str) -> str | None:

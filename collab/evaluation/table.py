@@ -75,7 +75,7 @@ def make_table(
     return ResultTable(title, [name for name, _ in filled], [*cells], note)
 
 
-def words(text: object, pair: str = "") -> TableCell:
+def text_cell(text: object, pair: str = "") -> TableCell:
     """Return a table cell with plain text."""
     return TableCell(str(text), pair=pair)
 

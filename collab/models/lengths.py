@@ -14,8 +14,8 @@ from collab.models.local.adapters import check_base, check_harmless
 from collab.models.tool_template import tool_template
 from collab.recipe.model import ModelSpec, VLLMModel, local_weights
 
-TEMPLATE_BYTES = 1024
-"""Upper estimate of the bytes that a chat template adds to the messages."""
+TEMPLATE_BYTES, MESSAGE_BYTES = 1024, 128
+"""Upper estimates of the bytes that a chat template adds to a prompt, and to each message."""
 
 
 def context_of(spec: ModelSpec) -> int | None:
@@ -63,11 +63,21 @@ def check_fits(request: Request, spec: ModelSpec) -> None:
     if context is None or weights is None:
         return
     new = request.sampling.max_new_tokens
-    most = sum(len(message.content.encode()) for message in request.messages) + TEMPLATE_BYTES
-    if most + new <= context and not request.tools:  # a token has at least one byte
-        return
-    tokenizer = _tokenizer(weights.name, weights.revision)
-    check_context(len(prompt_ids(request, tokenizer, weights.name)), new, context, weights.name)
+    tokens = len(request.prompt_ids)
+    if not tokens:
+        # A token has at least one byte.
+        if _most_bytes(request) + new <= context and not request.tools:
+            return
+        tokenizer = _tokenizer(weights.name, weights.revision)
+        tokens = len(prompt_ids(request, tokenizer, weights.name))
+    check_context(tokens, new, context, weights.name)
+
+
+def _most_bytes(request: Request) -> int:
+    """Return an upper estimate of the bytes of a prompt without tools."""
+    texts = [*(message.content for message in request.messages), request.prefix]
+    added = TEMPLATE_BYTES + MESSAGE_BYTES * len(request.messages)
+    return sum(len(text.encode()) for text in texts) + added
 
 
 def knows_tools(spec: ModelSpec) -> bool | None:

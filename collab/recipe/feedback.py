@@ -91,7 +91,7 @@ SOURCES: dict[str, type[FeedbackBase]] = {
 }
 
 
-def _dispatch(value: Any) -> Any:
+def _to_spec(value: Any) -> Any:
     if isinstance(value, str):
         value = {"source": value}
     if not isinstance(value, dict):
@@ -111,5 +111,5 @@ FeedbackSpec = Annotated[
     | SolvedFeedback
     | ExpertFeedback
     | PluginFeedback,
-    BeforeValidator(_dispatch),
+    BeforeValidator(_to_spec),
 ]

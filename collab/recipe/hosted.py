@@ -136,12 +136,12 @@ class MCPServer(Spec):
     """Seconds that the server may take to start and list its tools."""
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def command_words(self) -> tuple[str, ...]:
         """The command, or the address alone."""
         return (self.mcp,) if isinstance(self.mcp, str) else self.mcp
 
     @property
-    def lock(self) -> str:
+    def approval_key(self) -> str:
         """The server's key in `collab.trust.blocking`."""
         return server_key(self.mcp, (self.key,) if self.key else self.environment)
 

@@ -25,7 +25,7 @@ FOLDERS: dict[Kind, str] = {
 
 FAMILIES = {"reasoning_gym": "name", "verifiers": "environment"}
 """Families of suites, with the option of the generator of that name that selects a member."""
-_MEMBER = re.compile(rf"((?:{'|'.join(FAMILIES)})/[a-z][\w-]*)(?:/(.*))?", re.ASCII | re.DOTALL)
+_MEMBER = re.compile(rf"(?:{'|'.join(FAMILIES)})/[a-z][\w-]*", re.ASCII)
 
 
 def roots(project: Path | None = None) -> list[Path]:
@@ -98,21 +98,15 @@ def components(kind: Kind, project: Path | None = None) -> Iterator[tuple[str, P
                 yield path.stem, path
 
 
-def member(name: str) -> dict[str, Any] | None:
-    """Return the suite of a family's member, e.g. `reasoning_gym/word_sorting`, or None for any
-    other name."""
-    matched = _MEMBER.fullmatch(name)
-    if matched is None or matched[2] is not None:
+def is_member(name: str) -> bool:
+    """Return True for the name of a family's member, e.g. `reasoning_gym/word_sorting`."""
+    return _MEMBER.fullmatch(name) is not None
+
+
+def suite_data_of_member(name: str) -> dict[str, Any] | None:
+    """Return the suite of a family's member as data, or None for any other name."""
+    if not is_member(name):
         return None
     family, _, chosen = name.partition("/")
     source = {"generate": {"use": family, "options": {FAMILIES[family]: chosen}}}
     return {"extends": family, "name": name, "source": source}
-
-
-def split_member(address: str) -> tuple[str, str] | None:
-    """Return the name of the suite of a family's member, and the selection within it.
-
-    The selection is "" for the whole suite. The result is None for any other address.
-    """
-    matched = _MEMBER.fullmatch(address)
-    return (matched[1], matched[2] or "") if matched else None

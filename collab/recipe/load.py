@@ -16,7 +16,7 @@ from collab.recipe import library, overrides
 from collab.recipe.base import Spec, path_of
 from collab.recipe.feedback import SOURCES
 from collab.recipe.in_python import GivenObjects, Named, Rewards, Task, given_task, with_rewards
-from collab.recipe.library import Kind, member
+from collab.recipe.library import Kind, is_member, suite_data_of_member
 from collab.recipe.model import parse_model
 from collab.recipe.packing import Files
 from collab.recipe.question import allow, own_functions, question_of, settled_in
@@ -283,13 +283,13 @@ def _is_address(task: Any, files: Files) -> bool:
     if not suite or Path(task).exists():
         return False
     known = dict(library.components("task", files.project))
-    return suite in known or member(suite) is not None or Path(suite).is_file()
+    return suite in known or is_member(suite) or Path(suite).is_file()
 
 
 def _as_suite(task: Any, like: str) -> Any:
     """Return a suite that is a data file in its YAML form, extending `like`."""
-    if isinstance(task, str) and (path_of_member := member(task)) and not Path(task).exists():
-        return path_of_member
+    if isinstance(task, str) and (suite := suite_data_of_member(task)) and not Path(task).exists():
+        return suite
     data = (".jsonl", ".json", ".gz", *TABLES)  # tables are refused where they are read
     if not isinstance(task, str) or Path(task).suffix not in data:
         return task

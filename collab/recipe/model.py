@@ -129,12 +129,12 @@ class VLLMModel(Spec):
     """Seconds that the engine may take to start, or a server to be ready, including restarts."""
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def command_words(self) -> tuple[str, ...]:
         """The command that starts a server; empty for the one of this environment."""
         return self.server_command
 
     @property
-    def lock(self) -> str:
+    def approval_key(self) -> str:
         """The command's key in `collab.trust.blocking`."""
         return server_key(self.server_command, ())
 
@@ -286,7 +286,7 @@ def _registered() -> list[str]:
     return [point.name for point in entry_points(group="collab.models")]
 
 
-def _dispatch(value: Any) -> Any:
+def _to_spec(value: Any) -> Any:
     """Make a model's spec from a string or mapping, by its engine."""
     if isinstance(value, str):
         value = parse_model(value)
@@ -307,7 +307,7 @@ ModelSpec = Annotated[
     | AnthropicModel
     | OpenAIModel
     | PluginModel,
-    BeforeValidator(_dispatch),
+    BeforeValidator(_to_spec),
 ]
 
 

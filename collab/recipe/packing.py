@@ -12,12 +12,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
-from collab.passed_functions import is_in_file, is_in_module, is_of_python
+from collab.passed_functions import is_in_file, is_in_module, is_passed_in_python
 from collab.recipe import documents, library
 from collab.recipe.base import Component, Spec, specs_in
 from collab.recipe.recipe import Recipe
 from collab.runs.layout import ADAPTER_CONFIG, DATA, EPISODES, FUNCTIONS
-from collab.runs.reading import data_read
+from collab.runs.reading import data_as_last_read
 from collab.trust.blocking import check_unchanged_since_approval, is_own, mark_foreign
 from collab.trust.sources import digest_of, sources_loaded, sources_of
 
@@ -86,7 +86,7 @@ def of_python_in(spec: Spec) -> tuple[str, ...]:
 
     Only this process can call them.
     """
-    return tuple(dict.fromkeys(text for _, _, text in named_in(spec) if is_of_python(text)))
+    return tuple(dict.fromkeys(text for _, _, text in named_in(spec) if is_passed_in_python(text)))
 
 
 def changed(data: Any, change: Change) -> Any:
@@ -257,7 +257,7 @@ class Packing:
         raise AssertionError("there is no end of names")
 
     def _copy_data(self, path: Path) -> str:
-        content = (self._as_read and data_read(path)) or path.read_bytes()
+        content = (self._as_read and data_as_last_read(path)) or path.read_bytes()
         stem, dot, suffixes = path.name.partition(".")
         place = next(self._free(f"{DATA}/{stem}", dot + suffixes, {Path(): content}))
         target = self.folder / place

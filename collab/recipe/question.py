@@ -51,7 +51,7 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
         listed += _reaches(spec, typed)
     if listed and everything:
         listed += _reads(spec, files, typed)
-    items = {(item.content, item.reference, item.lock): item for item in listed}
+    items = {(item.content, item.reference, item.approval_key): item for item in listed}
     return Question(name, tuple(items.values()), tuple(sorted(files.foreign.values())))
 
 
@@ -91,7 +91,11 @@ def settled_in(spec: Spec) -> set[str]:
     named = {text for kind, _, text in named_in(spec) if kind in kinds}
     settled = {text for text in named if is_unblocked(function_key(text))}
     for part in specs_in(spec):
-        if isinstance(part, MCPServer | VLLMModel) and part.words and is_unblocked(part.lock):
+        if (
+            isinstance(part, MCPServer | VLLMModel)
+            and part.command_words
+            and is_unblocked(part.approval_key)
+        ):
             settled.add(_typed_form(part))
     return settled | {f"unsafe {path}" for path in _data_named_in(spec)}
 
@@ -136,9 +140,9 @@ def _locked(candidates: Iterable[Candidate]) -> list[Item]:
         if is_foreign and not is_typed:
             items.append(item)
         else:
-            unblock(item.lock)
+            unblock(item.approval_key)
     for item in items:
-        block(item.lock)
+        block(item.approval_key)
     return items
 
 
@@ -147,7 +151,7 @@ def _functions(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Can
         if kind not in ("file function", "module function"):
             continue
         origin, _, function = text.rpartition(":")
-        lock, is_typed = function_key(text), text in typed
+        approval_key, is_typed = function_key(text), text in typed
         is_foreign = everything or (kind == "file function" and not _is_own_source(Path(origin)))
         digest = _content_of(origin) if is_foreign and not is_typed else ""
         item = Item(
@@ -155,8 +159,8 @@ def _functions(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Can
             f"run the function {function} of {origin} ({key})",
             f"{function} {digest}",
             reference=text,
-            lock=lock,
-            contents=((lock, digest),),
+            approval_key=approval_key,
+            contents=((approval_key, digest),),
         )
         yield item, is_foreign, is_typed
 
@@ -165,16 +169,16 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candi
     """List the commands that start servers, with the files and folders that they name, and the
     addresses of MCP servers."""
     for part in specs_in(spec):
-        if not (isinstance(part, MCPServer | VLLMModel) and part.words):
+        if not (isinstance(part, MCPServer | VLLMModel) and part.command_words):
             continue
         is_typed = _typed_form(part) in typed
         if isinstance(part, MCPServer) and isinstance(part.mcp, str):
             is_foreign = everything and not leads_to_loopback(part.mcp)
             sent = part.key or "what agents ask of its tools"
             text = f"send {sent} to the MCP server at {part.mcp}"
-            item = Item("server", text, f"mcp {sent} {part.mcp}", lock=part.lock)
+            item = Item("server", text, f"mcp {sent} {part.mcp}", approval_key=part.approval_key)
         else:
-            is_foreign = everything or not all(map(_is_own_source, files_of(part.words)))
+            is_foreign = everything or not all(map(_is_own_source, files_of(part.command_words)))
             item = _command_of(part, is_asked=is_foreign and not is_typed)
         yield item, is_foreign, is_typed
 
@@ -183,7 +187,7 @@ def _typed_form(server: MCPServer | VLLMModel) -> str:
     """Return the address or the whole command of a server, in the form of `overrides.texts`."""
     if isinstance(server, MCPServer) and isinstance(server.mcp, str):
         return server.mcp
-    return as_command(server.words)
+    return as_command(server.command_words)
 
 
 def _is_own_source(file: Path) -> bool:
@@ -195,17 +199,18 @@ def _is_own_source(file: Path) -> bool:
 def _command_of(part: MCPServer | VLLMModel, *, is_asked: bool) -> Item:
     environment = part.environment if isinstance(part, MCPServer) else ()
     given = " ".join(environment)
-    text = f"run the command {shlex.join(part.words)}" + (f" with {given}" if given else "")
+    text = f"run the command {shlex.join(part.command_words)}" + (f" with {given}" if given else "")
     content = ""
     if is_asked:
-        content = content_of(part.words, environment)
-        folders = folders_of(part.words)
+        content = content_of(part.command_words, environment)
+        folders = folders_of(part.command_words)
         compiled = compiled_in(folders)
         text += f" and any file in {', '.join(map(str, folders))}" if folders else ""
         text += f", {len(compiled)} of them compiled, e.g. {compiled[0]}" if compiled else ""
     key = "mcp" if isinstance(part, MCPServer) else "server_command"
     text += f" ({key}; asked every time, since it may run other files as well)"
-    return Item("command", text, content, lock=part.lock, contents=((part.lock, content),))
+    contents = ((part.approval_key, content),)
+    return Item("command", text, content, approval_key=part.approval_key, contents=contents)
 
 
 def _content_of(origin: str) -> str:

@@ -13,7 +13,7 @@ from collab.errors import RecordError
 from collab.records.episode import Episode
 from collab.runs.about import KILLED, RUNNING, check_holds_run, read_about, status_of
 from collab.runs.layout import EPISODES, EVAL, RUN
-from collab.runs.log import each_line, each_once, read_whole_lines
+from collab.runs.log import each_line, each_once, read_episode_lines
 from collab.wording import counted, faults
 
 
@@ -38,7 +38,9 @@ def open_run(folder: Path) -> RunRecord:
     if (folder / EVAL).is_file() and not (folder / EPISODES).is_file():
         teams = sorted(str(path.parent) for path in folder.glob(f"*/{RUN}"))
         raise RecordError(f"{folder} is an evaluation; name one of its teams: {', '.join(teams)}")
-    lines, complaints = read_whole_lines(folder / EPISODES if folder.is_dir() else folder, Episode)
+    lines, complaints = read_episode_lines(
+        folder / EPISODES if folder.is_dir() else folder, Episode
+    )
     episodes = list(each_once(lines, key_of))
     if repeated := len(lines) - len(episodes):
         complaints.append(f"{counted(repeated, 'line')} of {EPISODES} repeated and not counted")

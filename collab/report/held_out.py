@@ -19,7 +19,7 @@ from collab.evaluation.table import (
     estimate,
     format_value,
     make_table,
-    words,
+    text_cell,
 )
 from collab.evaluation.values import estimate_of, paired_differences
 from collab.records import Episode
@@ -167,7 +167,7 @@ def _table(title: str, changes: Sequence[Change], form: Form) -> ResultTable:
             estimate(v.mean, v.limits, form, largest=largest) for v in (change.before, change.after)
         )
         gain = estimate(change.gain.mean, change.gain.limits, form, change=True, largest=largest)
-        rows.append([words(", ".join(titles)), before, after, gain])
+        rows.append([text_cell(", ".join(titles)), before, after, gain])
     return ResultTable(title, ["", "Before", "After", "Gain"], rows)
 
 
@@ -192,7 +192,10 @@ def change_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTa
         for _, run, mode in columns
     ]
     rows = [
-        [words(task), *(_gain(run, number, task, mode, places) for number, run, mode in columns)]
+        [
+            text_cell(task),
+            *(_gain(run, number, task, mode, places) for number, run, mode in columns),
+        ]
         for task in tasks[:MOST_TASKS]
     ]
     note = (
@@ -212,11 +215,11 @@ def _tasks(run: Run) -> set[str]:
 def _gain(run: Run, number: int, task: str, mode: str, places: Places) -> TableCell:
     """Return the gain, with the values before and after below it."""
     if len(run.evaluations) < 2:
-        return words(NONE)
+        return text_cell(NONE)
     ends = (run.evaluations[0].step, run.evaluations[-1].step)
     before, after = (values_of(run, step, mode, names.JOINT_RETURN).get(task) for step in ends)
     if before is None or after is None:
-        return words(NONE)
+        return text_cell(NONE)
     pair = [places.get((number, task, mode, f"held out {end}")) for end in ("before", "after")]
     link = f"{pair[0]}/{pair[1]}" if None not in pair else ""
     values = f"{format_value(before, 'points')} → {format_value(after, 'points')}"
@@ -278,7 +281,7 @@ def _side_by_side(
         trained = any(_ends(groups.get((task, n), [])) for n in numbers)
         pair = f"{firsts[0]}/{firsts[1]}" if len(firsts) > 1 and not trained else ""
         cells = [_run_cell(groups.get((task, n), [])) for n in numbers]
-        rows.append([words(task, pair=pair), *cells])
+        rows.append([text_cell(task, pair=pair), *cells])
     return ["Problem", *(runs[n].name for n in numbers)], rows
 
 
@@ -301,9 +304,9 @@ def _task_row(title: str, items: Items, trained: bool) -> list[TableCell]:
     episodes = [item.episode for item in played]
     known = [e.score.solved for e in episodes if e.score and e.score.solved is not None]
     row = [
-        words(title, pair=_ends(items)),
-        words(len(episodes)),
-        estimate(fmean(known), None, "share") if known else words(NONE),
+        text_cell(title, pair=_ends(items)),
+        text_cell(len(episodes)),
+        estimate(fmean(known), None, "share") if known else text_cell(NONE),
         _mean_return(episodes),
     ]
     if trained:
@@ -315,7 +318,7 @@ def _task_row(title: str, items: Items, trained: bool) -> list[TableCell]:
 
 def _mean_return(episodes: Sequence[Episode]) -> TableCell:
     returns = [e.joint_return for e in episodes if e.joint_return is not None]
-    return estimate(fmean(returns), None, "points") if returns else words(NONE)
+    return estimate(fmean(returns), None, "points") if returns else text_cell(NONE)
 
 
 def _ends(items: Items) -> str:

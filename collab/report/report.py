@@ -27,8 +27,7 @@ from collab.report.opening import Opening, evaluation_opening, joined, run_openi
 from collab.report.page import Follows, Texts, pack, render
 from collab.report.panels import Panel, training_panels
 from collab.report.runs import Reading, Run, cohorts_of, read_all, reward_of, value_at
-from collab.rewards.declared import language_of
-from collab.rewards.declared import shown as listed
+from collab.rewards.declared import language_of, score_columns
 from collab.runs.about import RUNNING, status_of
 from collab.runs.atomic import explain_disk_errors, write_atomically
 from collab.runtime.summary import by_agent
@@ -78,7 +77,7 @@ class RunFacts:
         return any(agent["cost"] is not None for agent in self.agents)
 
 
-def facts_of(run: Run) -> RunFacts:
+def run_facts(run: Run) -> RunFacts:
     """Return the facts that the report shows about a run."""
     words = run.about.get("command", [])
     return RunFacts(
@@ -277,7 +276,7 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:
     shown, total = choose_episodes(runs, most)
     tables = [t for t in (change_table(runs, shown), task_table(runs, shown)) if t is not None]
     openings = [opening_of_training(cohorts), *map(evaluation_opening, reading.results)]
-    facts = [facts_of(run) for run in runs]
+    facts = [run_facts(run) for run in runs]
     return HtmlReport(
         title=_title(reading),
         lead=_lead(runs),
@@ -317,7 +316,7 @@ def make_page(report: HtmlReport, runs: Sequence[Run], follows: Follows | None =
 
 
 def _data(report: HtmlReport, runs: Sequence[Run], texts: Texts) -> dict[str, Any]:
-    columns = [listed(reward_of(run)) for run in runs]
+    columns = [score_columns(reward_of(run)) for run in runs]
     episodes = [episode_data(shown, texts, columns[shown.run]) for shown in report.shown]
     return {
         "cohorts": report.cohorts,

@@ -23,7 +23,7 @@ from collab.runs import metric_names as names
 from collab.runs.about import check_holds_run
 from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORDS, TRAINING
 from collab.runs.links import check_within
-from collab.runs.log import each_once, read_lines, read_whole_lines
+from collab.runs.log import each_once, read_episode_lines, read_lines
 from collab.runs.metrics import EVALUATION_FINISHED, row_of
 from collab.trainers.training.events import Evaluation, HeldOut
 
@@ -158,7 +158,7 @@ def _row(line: bytes) -> Row | Evaluation:
 def _read_held_out(path: Path, complaints: list[str]) -> list[HeldOut]:
     if not path.is_file():
         return []
-    held_out, broken = read_whole_lines(path, HeldOut)
+    held_out, broken = read_episode_lines(path, HeldOut)
     complaints += broken
     return list(each_once(held_out, lambda h: (h.step, h.mode, key_of(h.episode))))
 

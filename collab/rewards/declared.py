@@ -63,7 +63,7 @@ class ScoreColumn:
     """Number to sort the column by."""
 
 
-def shown(reward: RewardSpec | None) -> list[ScoreColumn]:
+def score_columns(reward: RewardSpec | None) -> list[ScoreColumn]:
     """Return the score columns of this reward, or of all rewards if there is none."""
     columns = [ScoreColumn(m.column, m.cell, m.read) for m in MEASURES if m.column]
     for name, part in reward.parts.items() if reward else ():

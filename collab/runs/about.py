@@ -135,8 +135,13 @@ class _About(TypedDict, total=False):
     turns: Count
     steps: Count
     tokens: Count
+    seed: int
+    isolation: str | None
+    ranks: Count
+    identity: str
     versions: dict[str, str]
     command: list[str]
+    process: dict[str, Any]
     summary: _Summary
     changes: list[dict[str, Any]]
 

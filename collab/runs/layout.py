@@ -8,6 +8,8 @@ run.json               the team or trainer, the versions, and the outcome
 episodes.jsonl         one episode per line, appended as they end
 best.jsonl             with --best-of: one problem per line, the best of all combinations of answers
 probe.json             of `collab probe`: `collab.probe.results.TeamProbe`
+report.html            the page of `collab report`
+.lock                  locked while a process writes the folder; it may stay afterwards
 
 In a training run (`collab train`), `recipe.yaml` is the trained team. It also has:
 
@@ -15,6 +17,7 @@ training.yaml          the recipe as it was trained
 metrics.jsonl          one step or evaluation per line
 evaluation.jsonl       one held-out episode per line, with its step and mode
 logs/rank-1.log        output of another rank than the first, if there are several
+logs/vllm-0-rank-0.log    output of the vLLM server that a rank starts, if there are several ranks
 adapters/POLICY/       the policies in PEFT's format; models/AGENT/ for whole models
 checkpoints/step-000012/   each whole or not there:
     policies/NAME/     the policy's parameters; an adapter's in PEFT's format
@@ -24,12 +27,14 @@ checkpoints/step-000012/   each whole or not there:
 An evaluation (`collab eval`):
 
 eval.json              settings, numbers, intervals
+report.html, .lock     like those of a run
 TEAM/                  one folder per team, like that of a run
 
 A study (`collab study`):
 
 study.json             cells, numbers, intervals
 study.yaml             the study
+report.html, .lock     like those of a run
 CELL/                  one folder per training run, with its output in log.txt
 """
 

@@ -73,7 +73,7 @@ Kind = Literal["run", "training", "evaluation", "probe", "study"]
 
 
 @dataclass(frozen=True)
-class Listed:
+class RunRow:
     """One row in a list of runs."""
 
     folder: str
@@ -94,11 +94,11 @@ class Listed:
         return {**asdict(self), "began": self.began.isoformat(timespec="seconds")}
 
 
-def listed(folders: Iterable[Path]) -> list[Listed]:
+def list_rows(folders: Iterable[Path]) -> list[RunRow]:
     """Return one row per run in `folders`, newest first, including the teams of evaluations and the
     runs of studies."""
     files = {file for folder in folders for file in runs_in(folder)}
-    return sorted((row_of(file.parent) for file in files), key=newest_first)
+    return sorted((run_row(file.parent) for file in files), key=newest_first)
 
 
 def holds_runs(folder: Path) -> bool:
@@ -113,20 +113,20 @@ def runs_in(folder: Path) -> Iterator[Path]:
         yield from folder.glob(pattern)
 
 
-def newest_first(row: Listed) -> tuple[float, str]:
+def newest_first(row: RunRow) -> tuple[float, str]:
     """Return the sort key of a row."""
     return -row.began.timestamp(), row.folder
 
 
-def row_of(folder: Path) -> Listed:
+def run_row(folder: Path) -> RunRow:
     """Return the row of a run, read from the run's small files, without the episodes."""
     try:
         about = read_about(folder)
     except CollabError as error:
         reason = f"cannot be read: {error}"
-        return Listed(str(folder), _written(folder), _kind(folder), "", "", reason)
+        return RunRow(str(folder), _written(folder), _kind(folder), "", "", reason)
     trained = (folder / TRAINING).exists()
-    return Listed(
+    return RunRow(
         folder=str(folder),
         began=_began(folder, about),
         kind=_kind(folder),

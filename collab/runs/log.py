@@ -169,8 +169,8 @@ class Lines(Generic[T]):
         return [*self.broken, self.torn] if self.torn else self.broken
 
 
-def read_whole_lines(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
-    """Return the valid records of a file, and a complaint for each other line."""
+def read_episode_lines(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
+    """Return the valid episodes of a file, and a complaint for each other line."""
     lines = read_lines(path, kind.model_validate_json, "not an episode")
     return lines.items, lines.complaints
 

@@ -35,7 +35,7 @@ _READ: dict[Path, bytes] = {}
 
 
 def read_data(path: Path) -> bytes:
-    """Return the content of a data file, and keep it for `data_read`.
+    """Return the content of a data file, and keep it for `data_as_last_read`.
 
     Raises:
         OSError: as `open_file`.
@@ -44,7 +44,7 @@ def read_data(path: Path) -> bytes:
     return content
 
 
-def data_read(path: Path) -> bytes | None:
+def data_as_last_read(path: Path) -> bytes | None:
     """Return the content of a data file when this process last read it, or None."""
     return _READ.get(path.resolve())
 

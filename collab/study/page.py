@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from collab.evaluation.intervals import METHOD
-from collab.evaluation.table import Form, ResultTable, TableCell, estimate, make_table, words
+from collab.evaluation.table import Form, ResultTable, TableCell, estimate, make_table, text_cell
 from collab.report.panels import Panel, Series
 from collab.report.report import MOST_EPISODES, make_page, make_report
 from collab.report.runs import read_all
@@ -129,13 +129,13 @@ def _done(results: StudyResults, trainer: TrainerResult) -> Sequence[CellResult]
 
 def _result_row(trainer: TrainerResult, several: bool) -> list[TableCell]:
     return [
-        words(f"{trainer.task}, {trainer.trainer}" if several else trainer.trainer),
-        words(len(trainer.seeds)),
+        text_cell(f"{trainer.task}, {trainer.trainer}" if several else trainer.trainer),
+        text_cell(len(trainer.seeds)),
         _cell(trainer.curve[0]),
         _cell(trainer.curve[-1]),
         _cell(trainer.on_the_way),
-        words(f"{trainer.level:.2f}"),
-        words(tokens_text(trainer)),
+        text_cell(f"{trainer.level:.2f}"),
+        text_cell(tokens_text(trainer)),
     ]
 
 
@@ -143,8 +143,8 @@ def _difference_row(change: TrainerDifference, several: bool) -> list[TableCell]
     where = change.task if change.task is not None else "all suites"
     form: Form = "points" if change.task is not None else "share"
     return [
-        words(f"{where}, {change.trainer}" if several else change.trainer),
-        words(change.pairs),
+        text_cell(f"{where}, {change.trainer}" if several else change.trainer),
+        text_cell(change.pairs),
         _cell(change.end, form, change=True),
         _cell(change.on_the_way, form, change=True),
     ]

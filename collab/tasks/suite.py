@@ -21,7 +21,7 @@ from functools import cached_property
 
 from collab.errors import TaskError, Unfit, nearest
 from collab.recipe import SourceSpec, TaskSpec
-from collab.recipe.library import split_member
+from collab.recipe.library import is_member
 from collab.recipe.task import TABLES
 from collab.records import Problem
 from collab.tasks.checks import check_rows, id_of
@@ -43,9 +43,10 @@ def split_address(address: str) -> tuple[str, str]:
     file = _FILE.match(address)
     if file:
         return file.group(1), file.group(2) or ""
-    if parts := split_member(address):
-        return parts
     suite, _, selection = address.partition("/")
+    member, _, rest = selection.partition("/")
+    if is_member(f"{suite}/{member}"):  # of a family, such as reasoning_gym/maze
+        return f"{suite}/{member}", rest
     return suite, selection
 
 

@@ -94,7 +94,7 @@ class ToolConnection:
             ToolUnavailable: the extra is missing, or the server does not start in time.
             Untrusted: the server comes from a third-party recipe and is not approved.
         """
-        if is_blocked(self.spec.lock):
+        if is_blocked(self.spec.approval_key):
             raise Untrusted(
                 f"{self.spec} is named by a third-party recipe and would run with your"
                 " permissions; read it, and if you trust it, add --trust (in Python: trust=True)"

@@ -62,7 +62,7 @@ class Item:
     moved."""
     reference: str = ""
     """Name of a function in the recipe."""
-    lock: str = ""
+    approval_key: str = ""
     """Key in `collab.trust.blocking` of an item that is blocked until it is approved."""
     contents: tuple[tuple[str, str], ...] = ()
     """Keys and digests of the files, modules and servers that an approval unblocks."""
@@ -124,7 +124,9 @@ NOTHING = Question("")
 def joined(name: str, questions: Iterable[Question]) -> Question:
     """Return several questions as one, which asks about each item once."""
     parts = [*questions]
-    items = {(i.content, i.reference, i.lock): i for question in parts for i in question.items}
+    items = {
+        (i.content, i.reference, i.approval_key): i for question in parts for i in question.items
+    }
     files = {file for question in parts for file in question.files}
     return Question(name, tuple(items.values()), tuple(sorted(files)))
 
@@ -151,8 +153,8 @@ def settle(question: Question, consent: Consent) -> None:
 def remember(question: Question) -> None:
     """Save the approval of a question's items, and unblock its functions."""
     for item in question.items:
-        if item.lock:
-            unblock(item.lock)
+        if item.approval_key:
+            unblock(item.approval_key)
         approve(item.contents)
     if question.open:
         question.remember()

@@ -28,7 +28,7 @@ from collab.runs.layout import (
     MODELS,
     RUN,
 )
-from collab.runs.listing import newest_first, row_of, runs_in
+from collab.runs.listing import newest_first, run_row, runs_in
 from collab.wording import clean
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Pages:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row per run, newest first, with control characters escaped."""
-        listed = {name: row_of(folder) for name, folder in self._runs().items()}
+        listed = {name: run_row(folder) for name, folder in self._runs().items()}
         rows = []
         for name in sorted(listed, key=lambda name: newest_first(listed[name])):
             evaluation = _parent(name) if listed[name].kind == "evaluation" else None
@@ -105,7 +105,7 @@ class Pages:
         """
         files = [file for folder in self.find(names) for file in _growing(folder)]
         stamps = [f"{stat.st_size}.{stat.st_mtime_ns}" for file in files if (stat := file.stat())]
-        rows = [row_of(file.parent) for file in files if file.name == RUN]
+        rows = [run_row(file.parent) for file in files if file.name == RUN]
         return {"stamp": "-".join(stamps), "working": any(r.status == RUNNING for r in rows)}
 
     def report(self, names: Sequence[str]) -> str:

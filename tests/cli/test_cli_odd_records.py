@@ -40,7 +40,7 @@ PLACES = [
     "versions",
     "command",
 ]
-PLACES += ["turns", "seed", "steps", "agents", "isolation"]
+PLACES += ["turns", "seed", "steps", "agents", "isolation", "process", "ranks", "identity"]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from collab.errors import RecipeError
-from collab.passed_functions import is_of_python, name_of, passed_function
+from collab.passed_functions import is_passed_in_python, name_of, passed_function
 from collab.plugins import load
 from collab.recipe import load_recipe
 from collab.recipe.in_python import Agent, GivenObjects
@@ -33,7 +33,7 @@ def test_function_from_a_file_is_named_by_its_file() -> None:
 
 def test_function_without_a_file_is_registered_in_this_process() -> None:
     name = name_of(lambda context: 0.5)
-    assert is_of_python(name)
+    assert is_passed_in_python(name)
     assert name.endswith(":lambda")
     assert load("reward", name)(None) == 0.5
 

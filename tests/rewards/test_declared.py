@@ -6,7 +6,7 @@ from support.episodes import make_episode, make_part, make_score
 from collab.evaluation.values import task_values
 from collab.recipe import RewardSpec
 from collab.records import Episode
-from collab.rewards.declared import language_of, measures_of, shown, title_of
+from collab.rewards.declared import language_of, measures_of, score_columns, title_of
 
 TEXT = RewardSpec.model_validate(
     {
@@ -31,7 +31,7 @@ def test_best_of_k_is_computed_for_a_text_part() -> None:
 
 
 def test_shown_part_has_a_column() -> None:
-    [column] = [item for item in shown(TEXT) if item.head == "clarity"]
+    [column] = [item for item in score_columns(TEXT) if item.head == "clarity"]
     [episode] = episodes(0.25)
     assert episode.score is not None
     assert (column.cell(episode.score), column.value(episode.score)) == ("25%", 0.25)
@@ -41,7 +41,7 @@ def test_shown_part_has_a_column() -> None:
 
 def test_programs_have_a_tests_column() -> None:
     score = make_score(tests=(3, 4))
-    [column] = [item for item in shown(None) if item.cell(score)]
+    [column] = [item for item in score_columns(None) if item.cell(score)]
     assert (column.head, column.cell(score), column.value(score)) == ("tests", "3/4", 0.75)
     assert measures_of(score) == ["3 of 4 tests"]
     assert measures_of(make_score()) == []

@@ -17,7 +17,7 @@ from collab.records import read_episodes
 from collab.records.run import open_run
 from collab.report.report import write_report
 from collab.report.runs import read_run
-from collab.runs.log import read_whole_lines
+from collab.runs.log import read_episode_lines
 from collab.trainers import TrainingRun, make_plan
 from collab.trainers.training.evaluations import fall
 from collab.trainers.training.events import Evaluation, HeldOut, TaskResult
@@ -33,7 +33,7 @@ def run(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def held_out_of(run: Path) -> list[HeldOut]:
-    held_out, complaints = read_whole_lines(run / "evaluation.jsonl", HeldOut)
+    held_out, complaints = read_episode_lines(run / "evaluation.jsonl", HeldOut)
     assert complaints == []
     return held_out
 

@@ -10,7 +10,7 @@ from collab.cli.screen.page import BOLD, WARN, Page, open_page
 from collab.cli.screen.results import show_table
 from collab.evaluation.intervals import METHOD
 from collab.evaluation.results import estimate_cell, metric_title
-from collab.evaluation.table import ResultTable, TableRow, words
+from collab.evaluation.table import ResultTable, TableRow, text_cell
 from collab.runs import metric_names as names
 from collab.wording import counted
 
@@ -84,7 +84,7 @@ def _metrics_table(runs: RunDiff) -> ResultTable | None:
 
 def _training_table(runs: RunDiff) -> ResultTable | None:
     rows: list[TableRow] = [
-        [words(label), *_row(name, gain, side.before[name], side.metrics[name])]
+        [text_cell(label), *_row(name, gain, side.before[name], side.metrics[name])]
         for label, side in (("A", runs.first), ("B", runs.second))
         for name, gain in side.gain.items()
     ]
@@ -94,4 +94,4 @@ def _training_table(runs: RunDiff) -> ResultTable | None:
 
 def _row(name: str, change: Estimate, *ends: Estimate) -> TableRow:
     cells = [estimate_cell(name, each) for each in ends]
-    return [words(metric_title(name)), estimate_cell(name, change, change=True), *cells]
+    return [text_cell(metric_title(name)), estimate_cell(name, change, change=True), *cells]

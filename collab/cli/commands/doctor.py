@@ -72,7 +72,7 @@ def command(
             works = works and (finding.fine or not finding.needed)
             data.append({"group": group, **asdict(finding)})
             if page:
-                page.line(*_entry(finding))
+                page.line(*_line_of(finding))
     if page is None:
         print(dumps({"works": works, "checks": data}))
     elif works:
@@ -82,7 +82,7 @@ def command(
     raise typer.Exit(0 if works else 1)
 
 
-def _entry(finding: Finding) -> tuple[Piece, ...]:
+def _line_of(finding: Finding) -> tuple[Piece, ...]:
     """Return the line of a finding, which begins with ok, - or no."""
     mark, style = ("no", "bold red") if finding.needed else ("- ", "yellow")
     if finding.fine:

@@ -92,9 +92,9 @@ def command(
     """Compare teams on the same tasks, with intervals.
 
     To evaluate a trained team, pass its run's folder. Each team is compared
-    with the first one, paired by problem. On a CPU, speed is measured with 32
-    episodes in parallel; to measure the latency of a single user, add --set
-    concurrency=1.
+    with the first one, paired by problem. Speed is measured with the recipe's
+    concurrency: by default 32 episodes in parallel, or 256 on a GPU or per vLLM
+    server. To measure the latency of a single user, add --set concurrency=1.
 
     With the same --out, the command continues where it stopped. It runs an
     episode again only if it failed, or if the recipe or the suite has changed.

@@ -14,7 +14,7 @@ from collab.errors import RecipeError, RecordError
 if TYPE_CHECKING:
     from collab.records import Episode, Turn
     from collab.rewards.declared import ScoreColumn
-    from collab.runs.listing import Listed
+    from collab.runs.listing import RunRow
 
 
 _RUNS = ("run", "began", "kind", "team", "task", "status", ">return", ">solved")
@@ -65,9 +65,9 @@ def command(
 def _list_runs(folders: list[Path], *, json: bool) -> None:
     from json import dumps
 
-    from collab.runs.listing import listed
+    from collab.runs.listing import list_rows
 
-    runs = listed(folders)
+    runs = list_rows(folders)
     if json:
         for run in runs:
             print(dumps(run.data()))
@@ -78,7 +78,7 @@ def _list_runs(folders: list[Path], *, json: bool) -> None:
         print(f"no runs in {places}; begin with: collab run TEAM --task SUITE/0", file=sys.stderr)
 
 
-def _run_row(run: Listed) -> list[Piece]:
+def _run_row(run: RunRow) -> list[Piece]:
     from collab.cli.screen.episode import out_of
     from collab.runs.about import KILLED, RUNNING
 
@@ -127,7 +127,7 @@ def _show_run(
     from collab.cli.screen.streams import json_text
     from collab.recipe.schema import reward_in
     from collab.records.run import open_run
-    from collab.rewards.declared import shown
+    from collab.rewards.declared import score_columns
 
     record = open_run(run)
     chosen = record.episodes if episode is None else _select(record.episodes, episode)
@@ -137,7 +137,7 @@ def _show_run(
             print(json_text(item))
     elif episode is None and turn is None and agent is None:
         page = open_page()
-        _show_list(page, record.about, chosen, shown(reward_in(run)))
+        _show_list(page, record.about, chosen, score_columns(reward_in(run)))
         if gains := record.about.get("summary", {}).get("gains"):
             show_gains(page, gains)
     else:

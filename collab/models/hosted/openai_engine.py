@@ -292,7 +292,7 @@ class OpenAIEngine(HostedEngine):
                     continue
                 error = error_of(self.peer, rejection, self.spec.key)
                 if rejection.status == 404:
-                    error = ModelUnavailable(f"{error} ({await self._served()})")
+                    error = ModelUnavailable(f"{error} ({await self._hint_for_404()})")
                 raise error from None
             if self.spec.tokens:
                 self._check_tokens(reply)
@@ -328,7 +328,7 @@ class OpenAIEngine(HostedEngine):
                 " tokens: false for a server that does not send both"
             )
 
-    async def _served(self) -> str:
+    async def _hint_for_404(self) -> str:
         """Return a hint for a 404: the server's models, or a question if they cannot be listed."""
         try:
             async with asyncio.timeout(LISTING_SECONDS):

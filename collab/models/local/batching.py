@@ -52,7 +52,7 @@ DRAW_BYTES = 24
 """Bytes per vocabulary entry and row while the next token is drawn."""
 
 
-def batch_tokens(module: Any, device: torch.device, width: int) -> int:
+def default_batch_tokens(module: Any, device: torch.device, width: int) -> int:
     """Return the largest number of tokens per batch on `device`, for rows of at least `width`.
 
     On a GPU, it depends on the memory that is free now; on a CPU, it is `CPU_TOKENS`.

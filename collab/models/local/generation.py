@@ -18,7 +18,7 @@ from collab.errors import ModelError
 from collab.models.base import Answered, Request
 from collab.models.chat import answer, check_context, prompt_ids
 from collab.models.local.adapters import Adapters
-from collab.models.local.batching import batch_tokens, pack
+from collab.models.local.batching import default_batch_tokens, pack
 from collab.models.local.kv_cache import KVCache, plain
 from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import BASE, unwrapped
@@ -269,7 +269,7 @@ class Generation:
         budget = self.batch_tokens
         if budget is None:
             narrowest = min(map(sum, sizes), default=1)
-            budget = batch_tokens(self._loaded.module, self._loaded.device, narrowest)
+            budget = default_batch_tokens(self._loaded.module, self._loaded.device, narrowest)
         return [[rows[i] for i in batch] for batch in pack(sizes, budget)]
 
     def _row(self, index: int, request: Request) -> Row:

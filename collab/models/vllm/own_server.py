@@ -46,7 +46,7 @@ class OwnServer:
             ModelUnavailable: vLLM is not installed.
             Untrusted: the command comes from a third-party recipe and is not approved.
         """
-        if is_blocked(spec.lock):
+        if is_blocked(spec.approval_key):
             raise Untrusted(
                 f"server_command {shlex.join(spec.server_command)} is named by a"
                 " third-party recipe; read it, and if you trust it, add --trust (in Python:"

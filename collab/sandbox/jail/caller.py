@@ -59,10 +59,10 @@ class Events:
         if not ready.isdisjoint(self._caller.signs) or (not ready and self._caller.gone()):
             sys.exit(0)
         for fd in ready & self._printed:
-            self._read_off(fd)
+            self._drain(fd)
         return self._report in ready
 
-    def _read_off(self, fd: int) -> None:
+    def _drain(self, fd: int) -> None:
         """Discard the content of a pipe, and close the pipe at its end."""
         if not os.read(fd, _DRAINED_BYTES):
             self._poll.unregister(fd)

@@ -99,9 +99,9 @@ def leading() -> Iterator[Ranks]:
 def following() -> None:
     """Carry out the first rank's orders until it ends."""
     _prepare()
-    from collab.trainers.ranks.orders import follow
+    from collab.trainers.ranks.orders import run_following_rank
 
-    follow()
+    run_following_rank()
 
 
 def _prepare() -> None:

@@ -166,7 +166,7 @@ def device_of(policies: Policies) -> str:
     return next(iter(policies)).device.type
 
 
-def follow() -> None:
+def run_following_rank() -> None:
     """Take part in a training run until its first rank ends it.
 
     Raises:
@@ -181,7 +181,7 @@ def follow() -> None:
         return ranks.close()
     ranks.set_limits(begin.spec.ranks)
     try:
-        learner = _open(begin, ranks)
+        learner = _open_learner(begin, ranks)
     except Exception as error:
         if not (is_known_to_all(error) and ranks.is_whole):
             raise
@@ -189,7 +189,7 @@ def follow() -> None:
         return ranks.close()
     order: Order = ranks.send_order()
     if not isinstance(order, End):
-        write_log(begin.folder, ranks.rank)
+        redirect_output_to_log(begin.folder, ranks.rank)
     while isinstance(order, Learn | Restore):
         _obey(order, learner, ranks)
         order = ranks.send_order()
@@ -197,7 +197,7 @@ def follow() -> None:
     return ranks.close()
 
 
-def _open(begin: Begin, ranks: TorchRanks) -> TorchLearner:
+def _open_learner(begin: Begin, ranks: TorchRanks) -> TorchLearner:
     """Open this rank's learner, with the same collective calls as rank 0 (`open_learner`)."""
     recipe = with_servers(begin.recipe, begin.spec, begin.folder, ranks)
     policies = ranks.each(lambda: open_policies(recipe, begin.spec))
@@ -229,7 +229,7 @@ def restore(learner: TorchLearner, order: Restore) -> None:
     learner.restore(order.state)
 
 
-def write_log(folder: Path, rank: int) -> None:
+def redirect_output_to_log(folder: Path, rank: int) -> None:
     """Redirect the rest of this process's output to a log in the run's folder."""
     path = folder / LOGS / f"rank-{rank}.log"
     path.parent.mkdir(parents=True, exist_ok=True)

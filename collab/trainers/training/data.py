@@ -14,7 +14,7 @@ from collab.recipe import Recipe, TaskSpec, TrainerSpec
 from collab.records import Episode, Problem
 from collab.records.run import key_of
 from collab.runs.layout import EPISODES
-from collab.runs.log import each_once, read_whole_lines
+from collab.runs.log import each_once, read_episode_lines
 from collab.runtime.problems import check_episodes
 from collab.tasks import open_suite
 from collab.trainers.credit import algorithm_for
@@ -133,7 +133,7 @@ def recorded_episodes(name: str, key: str) -> list[Episode]:
             f"{key}: {name} is neither a run's folder nor a file of episodes; use one that has"
             f" {EPISODES}"
         )
-    episodes, complaints = read_whole_lines(file, Episode)
+    episodes, complaints = read_episode_lines(file, Episode)
     if complaints:
         raise RecordError(f"{key}: {complaints[0]}; correct or remove that line")
     if not episodes:

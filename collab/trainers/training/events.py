@@ -99,7 +99,8 @@ def read_evaluations(run: Path) -> list[Evaluation]:
 
 
 def _evaluation(line: bytes) -> Evaluation | None:
-    return Evaluation.model_validate_json(line) if EVALUATION_FINISHED.encode() in line else None
+    is_evaluation = f'"{EVALUATION_FINISHED}"'.encode() in line
+    return Evaluation.model_validate_json(line) if is_evaluation else None
 
 
 class HeldOut(Record):

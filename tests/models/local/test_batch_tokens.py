@@ -13,7 +13,7 @@ from collab.models.local.batching import (
     LEAST_TOKENS,
     MOST_TOKENS,
     batch_bytes,
-    batch_tokens,
+    default_batch_tokens,
     fitting_tokens,
 )
 from collab.models.local.dimensions import Dimensions, dimensions_of
@@ -41,7 +41,7 @@ def model() -> Any:
 
 
 def test_batch_size_on_a_cpu_is_fixed() -> None:
-    assert batch_tokens(model(), torch.device("cpu"), 768) == CPU_TOKENS == 32_768
+    assert default_batch_tokens(model(), torch.device("cpu"), 768) == CPU_TOKENS == 32_768
 
 
 @pytest.mark.parametrize("free", [20, 70])
@@ -52,7 +52,7 @@ def test_batch_size_on_a_gpu_follows_its_free_memory(
     for name, value in held.items():
         monkeypatch.setattr(torch.cuda, name, lambda _, value=value: value)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: ((free - 2) * GB, 80 * GB))
-    found = batch_tokens(model(), GPU, 768)
+    found = default_batch_tokens(model(), GPU, 768)
     assert found == fitting_tokens(QWEN_3B, free * GB, 768)
     rows = found // 768
     assert rows >= 100

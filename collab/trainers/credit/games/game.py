@@ -320,15 +320,15 @@ def outcomes(
     game: Game, group_size: int, *, shape: Shape | None = None
 ) -> Iterator[tuple[float, Group]]:
     """Yield every possible group, with its probability."""
-    records, branch = Records(game), Branch()
+    records, enumerator = Records(game), OutcomeEnumerator()
     while True:
-        group = play(game, group_size, branch.draw, shape=shape, records=records)
-        yield branch.chance, group
-        if not branch.advance():
+        group = play(game, group_size, enumerator.draw, shape=shape, records=records)
+        yield enumerator.chance, group
+        if not enumerator.advance():
             return
 
 
-class Branch:
+class OutcomeEnumerator:
     """Enumerates all outcomes of a series of draws, one after the other."""
 
     def __init__(self) -> None:
