@@ -26,7 +26,7 @@ Line = list[tuple[float, ...]]
 
 
 def lines(text: str) -> dict[str, Line]:
-    """Return the rows of the first table by their first cell, with a point per number of samples."""
+    """Return the rows of the first table by their first cell: a point per number of samples."""
     table = text[text.index("| | 1 sample") :].split("\n\n", maxsplit=1)[0]
     rows = [line.strip("|").split(" | ") for line in table.splitlines()[2:]]
     return {
