@@ -345,7 +345,7 @@ def _overlong(recipe: Recipe, requests: Sequence[Request], problems: int) -> lis
 
 
 def _size(request: Request) -> int:
-    return sum(len(message.content) for message in request.messages)
+    return sum(len(message.content) for message in request.messages) + len(request.prefix)
 
 
 def _some(tasks: dict[str, str]) -> str:
