@@ -31,6 +31,18 @@ def requirements() -> list[str]:
         return [*project.get("dependencies", ()), *(line for extra in extras for line in extra)]
 
 
+def version_ranges() -> dict[str, str]:
+    """Return the version range that this release requires of each package, or {} if the package
+    `packaging` is missing.
+    """
+    try:
+        from packaging.requirements import Requirement
+    except ImportError:
+        return {}
+    wanted = map(Requirement, requirements())
+    return {requirement.name: str(requirement.specifier) for requirement in wanted}
+
+
 def install(extra: str) -> str:
     """Return the shell command that installs the extra `extra`."""
     return f"pip install '{DISTRIBUTION}[{extra}]'"

@@ -15,7 +15,7 @@ import typer
 
 from collab.cli.options import flag
 from collab.cli.screen.page import Piece, open_page
-from collab.distribution import install, requirements
+from collab.distribution import install, version_ranges
 from collab.errors import CollabError
 from collab.wording import counted
 
@@ -96,7 +96,7 @@ def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
 
     It imports torch and attacks the sandbox.
     """
-    tested = tested_ranges()
+    tested = version_ranges()
     names = ((name, name in NEEDED) for name in (*NEEDED, *OPTIONAL))
     packages = (_package(name, tested, needed=needed) for name, needed in names)
     yield "packages", chain([_python()], packages)
@@ -230,17 +230,6 @@ def _about_keys(name: str) -> str:
 
 def _versions(packages: tuple[str, ...]) -> str:
     return ", ".join(f"{package} {version_of(package)}" for package in packages)
-
-
-def tested_ranges() -> dict[str, str]:
-    """The version range tested with this release, per package, from its metadata."""
-    try:
-        from packaging.requirements import Requirement
-
-        wanted = [Requirement(line) for line in requirements()]
-    except ImportError:
-        return {}
-    return {requirement.name: str(requirement.specifier) for requirement in wanted}
 
 
 def version_of(package: str) -> str | None:
