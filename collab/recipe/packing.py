@@ -89,6 +89,18 @@ def of_python_in(spec: Spec) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for _, _, text in named_in(spec) if is_passed_in_python(text)))
 
 
+def preface(recipe: Recipe) -> str:
+    """Return a comment that names the functions passed in Python, or "" if there are none."""
+    names = of_python_in(recipe)
+    if not names:
+        return ""
+    return (
+        "# These functions were passed in Python. This run can be read, shown and reported; it\n"
+        "# runs again only where they are passed again:\n"
+        + "".join(f"#   {name}\n" for name in names)
+    )
+
+
 def changed(data: Any, change: Change) -> Any:
     """Return a copy of recipe data with `change` applied to every name in it."""
     return _changed(data, "", change)

@@ -19,7 +19,7 @@ from collab.recipe.base import Spec
 from collab.recipe.documents import MOST_CHARACTERS, parse_yaml
 from collab.recipe.load import read_recipe
 from collab.recipe.overrides import flatten
-from collab.recipe.packing import Packing, of_python_in
+from collab.recipe.packing import Packing, preface
 from collab.recipe.question import about_adapters
 from collab.recipe.recipe import Recipe
 from collab.recipe.reward import RewardSpec
@@ -118,7 +118,7 @@ def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
         RecipeError: the recipe is too long to be read again.
         OSError: a file cannot be written or copied.
     """
-    text = _preface(recipe) + _as_yaml(packing.pack(recipe))
+    text = preface(recipe) + _as_yaml(packing.pack(recipe))
     if len(text) > MOST_CHARACTERS:
         raise RecipeError(
             f"with all settings, the recipe has {len(text):,} characters of YAML, more than"
@@ -148,18 +148,6 @@ def changes_since(before: Path, now: Recipe) -> Iterator[str]:
             file = path.relative_to(fresh)
             if not (run / file).is_file() or (run / file).read_bytes() != path.read_bytes():
                 yield f"{file} has changed"
-
-
-def _preface(recipe: Recipe) -> str:
-    """Return a comment that lists why the recipe cannot run by itself."""
-    names = of_python_in(recipe)
-    if not names:
-        return ""
-    return (
-        "# These functions were given in Python and are in no file. This run can be read, shown\n"
-        "# and reported; it runs again only where they are given again:\n"
-        + "".join(f"#   {name}\n" for name in names)
-    )
 
 
 def reward_in(folder: Path) -> RewardSpec | None:

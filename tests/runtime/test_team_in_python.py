@@ -149,7 +149,7 @@ def test_record_lists_the_functions_given_in_python(tmp_path: Path) -> None:
     names = {name.rpartition(":")[2] for name in about["given_in_python"]}
     assert names == {"right", "lambda"}
     recipe = (tmp_path / "run" / "recipe.yaml").read_text()
-    assert recipe.startswith("# These functions were given in Python")
+    assert recipe.startswith("# These functions were passed in Python")
     assert all(name in recipe.partition("\nname:")[0] for name in about["given_in_python"])
 
 
