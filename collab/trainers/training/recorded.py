@@ -28,8 +28,8 @@ def _end(loaded: LoadedModel) -> int:
     return int(eos if eos in loaded.stop_ids else min(loaded.stop_ids))
 
 
-def chosen(episodes: Sequence[Episode], limit: int, visit: int) -> list[Episode]:
-    """Return a task's episodes to learn from in a visit to the task, counted from 0.
+def episodes_of_visit(episodes: Sequence[Episode], limit: int, visit: int) -> list[Episode]:
+    """Return the episodes of a task to learn from. `visit` counts the visits to the task from 0.
 
     These are all episodes, or, if there are more than `limit`, the next `limit` of them in a cycle.
     """
@@ -42,9 +42,8 @@ def chosen(episodes: Sequence[Episode], limit: int, visit: int) -> list[Episode]
 class RecordedStepper(Stepper):
     """Takes steps with recorded episodes of the tasks, without sampling.
 
-    A step takes its tasks in order, with up to `group_size` episodes of each. When a task comes up
-    again, the following episodes are used. The loss is the mean over tasks of the mean over
-    episodes.
+    A step takes its tasks in order, and of each task the episodes that `episodes_of_visit` returns.
+    The loss is the mean over tasks of the mean over episodes.
 
     If the agent's model encodes the observation to the recorded prompt tokens, the recorded
     response tokens are learned. Otherwise the agent's own tokenizer encodes the recorded text after
@@ -82,7 +81,7 @@ class RecordedStepper(Stepper):
         visit = step // self._tasks.steps_per_epoch
         for problem in problems:
             recorded = self._tasks.recorded[problem.address]
-            episodes = chosen(recorded, self._spec.group_size, visit)
+            episodes = episodes_of_visit(recorded, self._spec.group_size, visit)
             for episode in episodes:
                 scale = 1 / (len(problems) * len(episodes))
                 yield from self._samples_of(episode, problem, scale)

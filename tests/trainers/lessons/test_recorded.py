@@ -25,7 +25,7 @@ from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.samples import Sample
 from collab.trainers.training.check import check_recipe
 from collab.trainers.training.data import choose_tasks
-from collab.trainers.training.recorded import RecordedStepper, chosen
+from collab.trainers.training.recorded import RecordedStepper, episodes_of_visit
 
 
 @pytest.fixture(scope="module")
@@ -263,9 +263,9 @@ def test_given_answer_is_not_learned(recorded_run: Path, tiny_words: Path, tmp_p
 
 def test_episodes_beyond_the_group_size_are_used_in_turn() -> None:
     episodes = [Episode(id=str(n), task="t", team="t") for n in range(5)]
-    ids = [[e.id for e in chosen(episodes, 2, visit)] for visit in range(3)]
+    ids = [[e.id for e in episodes_of_visit(episodes, 2, visit)] for visit in range(3)]
     assert ids == [["0", "1"], ["2", "3"], ["4", "0"]]
-    assert chosen(episodes, 8, 3) == episodes
+    assert episodes_of_visit(episodes, 8, 3) == episodes
 
 
 @pytest.mark.parametrize(
