@@ -1,7 +1,7 @@
 """A faster way to read a batch: fused projections, packed weights, a shared prefix, CUDA graphs.
 
 Linear layers that read the same input become one product: usually queries, keys and values, and the
-two halves of a gated feed-forward layer. A pass over one token finds them, with any names.
+two halves of a gated feed-forward layer. They are found by a forward pass, whatever their names.
 """
 
 from __future__ import annotations
@@ -36,16 +36,18 @@ def fused_projections(module: Any) -> list[list[nn.Module]]:
     ]
     groups = _GROUPS.get(base, [])
     if {layer for group in groups for layer in group} != set(layers):
-        groups = _GROUPS[base] = _observed(base, layers)
+        groups = _GROUPS[base] = _grouped_by_input(base, layers)
     adapted = adapted_layers(base) if can_mix(base) else []
     around = {layer.base_layer: layer for layer in adapted}
     return [[around.get(layer, layer) for layer in group] for group in groups]
 
 
 @torch.no_grad()
-def _observed(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Linear]]:
-    """Return the groups in the order of a forward pass. Layers that it does not reach are
-    single."""
+def _grouped_by_input(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Linear]]:
+    """Return the layers, grouped by the input that they read, in the order of a forward pass.
+
+    A layer that the pass does not reach is a group by itself.
+    """
     inputs: list[Tensor] = []  # held, or another could be taken for one that is gone
     groups: dict[tuple[object, ...], list[nn.Linear]] = {}
     seen: set[nn.Linear] = set()

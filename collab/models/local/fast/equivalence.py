@@ -18,7 +18,10 @@ from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import BASE, unwrapped, without_adapters
 
 ROUNDING = {torch.bfloat16: 0.05, torch.float16: 0.01}
-"""Largest relative difference between equal states, or 1e-3 for wider types."""
+"""Largest relative difference between equal states."""
+
+WIDE_ROUNDING = 1e-3
+"""The same for types with more bits."""
 
 OUTLIER = 4
 """Factor on the rounding bound for a single layer, which may add little to its input."""
@@ -68,7 +71,7 @@ def equivalent(fast: Sequence[LayerStates], reference: Sequence[LayerStates]) ->
     """
     if not reference:
         return False
-    bound = ROUNDING.get(reference[0].inputs.dtype, 1e-3)
+    bound = ROUNDING.get(reference[0].inputs.dtype, WIDE_ROUNDING)
     errors = [
         _error(one.outputs, other.outputs, other.inputs)
         for one, other in zip(fast, reference, strict=True)
