@@ -1,4 +1,4 @@
-"""Reward parts for the behavior of programs: the hidden tests."""
+"""Reward parts for the behavior of programs: the hidden tests, and tests that agents write."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ async def part_tests(
 async def written_tests(
     context: RewardContext, agent: str, solution: str = "canonical_solution", sharpness: float = 0.5
 ) -> Part:
-    """The quality of an agent's tests: they are right, and find a wrong program (Code-A1, arXiv
-    2603.15611).
+    """The quality of an agent's tests: whether they are right, and find a wrong program (Code-A1,
+    arXiv 2603.15611).
 
     The value is the share of tests that a right solution passes, `valid`. If the joint program is
     wrong, the value is `(1 - sharpness) * valid + sharpness * detects`. `detects` is 1 if the
     program fails a test that the solution passes.
 
     Args:
-        agent: the tester. Only its asserts of the form `assert f(1) == 2` count, with literals.
+        agent: the tester. Only its examples of the entry point count, see `asserted_examples`.
         solution: the problem's hidden field with a right solution. The part does not apply to a
             problem without this field.
         sharpness: weight of finding a wrong program, from 0 to 1.
@@ -65,13 +65,14 @@ async def written_tests(
         return Part(0.0, f"no test of the form 'assert {entry_point}(1) == 2'")
     subject = Subject(examples=examples)
     right = await context.verdict(_whole(context, solution), subject=subject)
-    valid = {check.line for check in right.checks if check.held}
-    share, counts = len(valid) / len(examples), f"{len(valid)} of {len(examples)} tests are right"
+    right_lines = {check.line for check in right.checks if check.held}
+    valid = len(right_lines) / len(examples)
+    counts = f"{len(right_lines)} of {len(examples)} tests are right"
     if (await context.verdict()).passed:
-        return Part(share, counts)
+        return Part(valid, counts)
     joint = await context.verdict(subject=subject)
-    detects = bool(valid - {check.line for check in joint.checks if check.held})
-    value = (1 - sharpness) * share + sharpness * detects
+    detects = bool(right_lines - {check.line for check in joint.checks if check.held})
+    value = (1 - sharpness) * valid + sharpness * detects
     return Part(value, f"{counts}; they {'find' if detects else 'miss'} the wrong program")
 
 
