@@ -18,6 +18,7 @@ from collab.sandbox.jail.classes.expected import expected_first
 from collab.sandbox.jail.preload import MODULES
 from collab.syntax import parse
 from collab.tasks.formats.fields import docstring, field
+from collab.tasks.formats.mbpp import check_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -63,7 +64,7 @@ def classeval(row: Mapping[str, Any]) -> dict[str, Any]:
         "entry_point": f"{CLASS}{name}",
         "class_name": name,
         "methods": list(_to_write(_class(parse(prompt), name))),
-        "test": _check(row, test, _class(solution, name)),
+        "test": _test_of(row, test, _class(solution, name)),
         "canonical_solution": code,
     }
 
@@ -155,11 +156,12 @@ def _to_write(skeleton: ast.ClassDef) -> Iterator[dict[str, Any]]:
             yield {"name": node.name, "signature": _signature(node), "parameters": len(parameters)}
 
 
-def _check(row: Mapping[str, Any], test: ast.Module, solution: ast.ClassDef) -> str:
+def _test_of(row: Mapping[str, Any], test: ast.Module, solution: ast.ClassDef) -> str:
     """Return the test in collab's form: the published one, run one method at a time.
 
-    The published test is in a separate text, so its own asserts are not counted one by one. Its
-    class lists the names of the methods. Expected values come first, as in every test of a class.
+    The published test runs as a text of its own, so its asserts are not counted one by one. Before
+    it stands an empty class, which tells the sandbox the names of the solution's methods. Expected
+    values come first, as in every test of a class.
     """
     cases = list(_cases(test, [str(name) for name in field(row, list, "test_classes")]))
     if not cases:
@@ -168,8 +170,8 @@ def _check(row: Mapping[str, Any], test: ast.Module, solution: ast.ClassDef) -> 
     like = "\n".join([f"class {solution.name}:", *(methods or ["    pass"])])
     ordered = ast.unparse(expected_first(test, [solution.name]))
     given = "\n".join([*_imports(row), like, ordered, _PASSES])
-    asserts = "\n".join(f"    assert passes(candidate, {case}({name!r}))" for case, name in cases)
-    return f"exec({given!r}, globals())\n\n\ndef check(candidate):\n{asserts}\n"
+    asserts = [f"assert passes(candidate, {case}({name!r}))" for case, name in cases]
+    return check_of(f"exec({given!r}, globals())", asserts)
 
 
 def _cases(test: ast.Module, names: Sequence[str]) -> Iterator[tuple[str, str]]:
