@@ -447,7 +447,7 @@ def _on_credit(probe: TeamProbe) -> Iterator[str]:
 
 
 def _of_games(probe: TeamProbe) -> Iterator[str]:
-    """Yield notes on the limits of the probe in games."""
+    """Yield notes on games: what the probe leaves out, and how agents learn in them."""
     if probe.game is None:
         return
     if not probe.game.crosses:

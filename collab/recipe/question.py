@@ -179,7 +179,7 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candi
             item = Item("server", text, f"mcp {sent} {part.mcp}", approval_key=part.approval_key)
         else:
             is_foreign = everything or not all(map(_is_own_source, files_of(part.command_words)))
-            item = _command_of(part, is_asked=is_foreign and not is_typed)
+            item = _command_item(part, is_asked=is_foreign and not is_typed)
         yield item, is_foreign, is_typed
 
 
@@ -196,7 +196,8 @@ def _is_own_source(file: Path) -> bool:
     return is_own(file) and all(is_own(source.path) for source in sources)
 
 
-def _command_of(part: MCPServer | VLLMModel, *, is_asked: bool) -> Item:
+def _command_item(part: MCPServer | VLLMModel, *, is_asked: bool) -> Item:
+    """Return the item for a server's command. Its files are read only if the user is asked."""
     environment = part.environment if isinstance(part, MCPServer) else ()
     given = " ".join(environment)
     text = f"run the command {shlex.join(part.command_words)}" + (f" with {given}" if given else "")

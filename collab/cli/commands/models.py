@@ -65,7 +65,7 @@ def command(
     if check is not None:
         model = _open(check, settings or ())
         page = None if json else open_page()
-        raise typer.Exit(asyncio.run(_conforms(model, adapter or (), page)))
+        raise typer.Exit(asyncio.run(_check_model(model, adapter or (), page)))
     if adapter or settings:
         raise RecipeError("--adapter and --set need --check MODEL")
     if json:
@@ -124,8 +124,11 @@ def _show() -> None:
     page.table(["engine", "written", ""], engines)
 
 
-async def _conforms(model: Model, adapters: Sequence[str], page: Page | None) -> int:
-    """Run the conformance suite on a model, show the results, and return the exit status."""
+async def _check_model(model: Model, adapters: Sequence[str], page: Page | None) -> int:
+    """Run the conformance suite on a model, show the results, and return the exit status.
+
+    This ends the process if the engine's tasks do not stop.
+    """
     from json import dumps
 
     from collab.models.conformance import conform

@@ -306,6 +306,7 @@ class HostedEngine(ABC):
         return await retrying(attempt, retries=retries, patience=patience)
 
     async def _attempt(self, request: Request, progress: Progress | None, reserved: float) -> Reply:
+        """Make one attempt, and settle its cost: the reserved one if the answer broke off."""
         reply, seconds = Reply(), self._hosted.seconds
         safe = _SafeProgress(progress, self._key) if progress else None
         try:

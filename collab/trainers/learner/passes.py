@@ -243,6 +243,7 @@ class Passes:
     def _pass(
         self, policy: Policy, model: Any, gradients: GradientSum, batch: MicroBatch
     ) -> PassResult:
+        """Compute the loss and gradients of a micro-batch. The first pass sets `batch.start`."""
         logprobs, outside_support = self.scored(policy, model, batch.rows)
         learned = samples_of(batch.rows)
         loss_tokens = token_loss(
