@@ -104,7 +104,7 @@ def test_cancelling_a_trial_leaves_no_process() -> None:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
             assert all(isinstance(r, asyncio.CancelledError) for r in results)
-            assert time.monotonic() - started < 5
+            assert time.monotonic() - started < 15  # of 30, on a busy machine
             assert running
             assert have_ended(running, 2)
             assert (await sandbox.check(trial(HONEST))).passed
