@@ -173,8 +173,9 @@ class GraphedCache(FixedCache):
         """Capture the reading of one token per row, or warn that the model does not allow it."""
         graph, held = torch.cuda.CUDAGraph(), tokens.clone()
         try:
-            with _CAPTURING, torch.cuda.device(tokens.device):  # else this thread's, the first GPU
-                torch.cuda.empty_cache()  # makes room: the graphs of earlier batches, above all
+            # Without the device, this thread would capture on the first GPU.
+            with _CAPTURING, torch.cuda.device(tokens.device):
+                torch.cuda.empty_cache()  # the graphs of earlier batches hold cached memory
                 logits = self._captured(graph, held)
         except RuntimeError as error:
             if is_out_of_memory(error):
