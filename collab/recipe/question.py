@@ -7,8 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from hashlib import blake2b, file_digest
-from importlib.machinery import PathFinder
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import TrainerSpec
 from collab.runs.layout import EPISODES
-from collab.trust import Consent, Item, Question, settle
+from collab.trust import Consent, Item, Question, joined, settle
 from collab.trust.blocking import block, forget, function_key, is_own, is_unblocked, unblock
 from collab.trust.commands import compiled_in, content_of, files_of, folders_of
 from collab.trust.sources import digest_of, sources_of, sources_of_module, sources_of_script
@@ -44,15 +43,14 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
     part of it. The names in `typed`, which the user wrote, need no approval.
     """
     everything = bool(files.foreign)
-    listed = _locked(_functions(spec, typed, everything=everything))
+    listed = [*_locked(_functions(spec, typed, everything=everything))]
     listed += _locked(_servers(spec, typed, everything=everything))
     listed += _unisolated(spec, typed, everything=everything)
     if everything:
         listed += _reaches(spec, typed)
     if listed and everything:
         listed += _reads(spec, files, typed)
-    items = {(item.content, item.reference, item.approval_key): item for item in listed}
-    return Question(name, tuple(items.values()), tuple(sorted(files.foreign.values())))
+    return joined(name, [Question(name, tuple(listed), tuple(files.foreign.values()))])
 
 
 def about_adapters(recipe: Spec, question: Question, run: Path) -> Question:
@@ -131,19 +129,16 @@ Candidate = tuple[Item, bool, bool]
 """An item that runs code, whether it must be asked about, and whether the user typed its name."""
 
 
-def _locked(candidates: Iterable[Candidate]) -> list[Item]:
-    """Return the items to ask about, which are blocked. Other items may run."""
-    items = []
+def _locked(candidates: Iterable[Candidate]) -> Iterator[Item]:
+    """Yield the items to ask about, and block them. Other items may run."""
     for item, is_foreign, is_typed in candidates:
         if not is_foreign:
-            forget(item.contents)
+            forget(item.approval_key)
         if is_foreign and not is_typed:
-            items.append(item)
+            block(item.approval_key)
+            yield item
         else:
             unblock(item.approval_key)
-    for item in items:
-        block(item.approval_key)
-    return items
 
 
 def _functions(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candidate]:
@@ -160,7 +155,7 @@ def _functions(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Can
             f"{function} {digest}",
             reference=text,
             approval_key=approval_key,
-            contents=((approval_key, digest),),
+            digest=digest,
         )
         yield item, is_foreign, is_typed
 
@@ -210,24 +205,16 @@ def _command_item(part: MCPServer | VLLMModel, *, is_asked: bool) -> Item:
         text += f", {len(compiled)} of them compiled, e.g. {compiled[0]}" if compiled else ""
     key = "mcp" if isinstance(part, MCPServer) else "server_command"
     text += f" ({key}; asked every time, since it may run other files as well)"
-    contents = ((part.approval_key, content),)
-    return Item("command", text, content, approval_key=part.approval_key, contents=contents)
+    return Item("command", text, content, approval_key=part.approval_key, digest=content)
 
 
 def _content_of(origin: str) -> str:
     """Return a digest of the file or module that holds a function, without running anything."""
-    path = Path(origin)
     if origin.endswith(".py"):
+        path = Path(origin)
         return digest_of(sources_of(path)) if path.is_file() else "missing"
-    if sources := sources_of_module(origin):
-        return digest_of(sources)
-    spec = PathFinder.find_spec(origin.partition(".")[0])
-    first = Path(str(spec.origin)) if spec else path
-    files = sorted(first.parent.rglob("*.py")) if first.name == "__init__.py" else [first]
-    digest = blake2b(origin.encode(), digest_size=16)
-    for file in files:
-        digest.update(file.read_bytes() if file.is_file() else b"")
-    return digest.hexdigest()
+    sources = sources_of_module(origin)
+    return digest_of(sources) if sources else f"installed {origin}"
 
 
 def _unisolated(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Item]:

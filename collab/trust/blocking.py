@@ -9,7 +9,7 @@ has changed since is blocked as well.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from collab.errors import Untrusted
@@ -35,16 +35,14 @@ def unblock(name: str) -> None:
     _blocked.discard(name)
 
 
-def approve(contents: Iterable[tuple[str, str]]) -> None:
-    """Record the approved digests, by key."""
-    _approved.update(contents)
+def approve(name: str, digest: str) -> None:
+    """Record the approved digest of a file, module or server."""
+    _approved[name] = digest
 
 
-def forget(contents: Iterable[tuple[str, str]]) -> None:
-    """Forget the approved digests of these names. They are the user's own, so any content is
-    allowed."""
-    for name, _ in contents:
-        _approved.pop(name, None)
+def forget(name: str) -> None:
+    """Forget the approved digest. The name is the user's own, so any content is allowed."""
+    _approved.pop(name, None)
 
 
 def _shown(name: str) -> str:

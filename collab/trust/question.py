@@ -64,8 +64,8 @@ class Item:
     """Name of a function in the recipe."""
     approval_key: str = ""
     """Key in `collab.trust.blocking` of an item that is blocked until it is approved."""
-    contents: tuple[tuple[str, str], ...] = ()
-    """Keys and digests of the files, modules and servers that an approval unblocks."""
+    digest: str = ""
+    """Digest of the file, module or server that an approval unblocks, or "" for an address."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Question:
     @property
     def open(self) -> tuple[Item, ...]:
         """Items that are not approved."""
-        return tuple(item for item in self.items if not _holds(self._digest(item)))
+        return tuple(item for item in self.items if not _holds(self.digest_of(item)))
 
     def of_kinds(self, *kinds: str) -> Question:
         """Return the question about items of some kinds."""
@@ -98,21 +98,13 @@ class Question:
         kept = {"", *named}
         return replace(self, items=tuple(item for item in self.items if item.reference in kept))
 
-    def remember(self) -> None:
-        """Save the approval of each item.
-
-        A command can run any file, so its approval lasts as long as the process and is not saved.
-        """
-        for item in self.items:
-            text = f"{_plain(self.name)}: {_plain(item.text)}"
-            _add(self._digest(item), text, saved=item.kind != "command")
-
     def text(self) -> str:
         """Return the open items as text, one per line."""
         lines = [f"{_plain(self.name)} is third-party; with your permissions, it would"]
         return "\n".join([*lines, *(f"  {_plain(item.text)}" for item in self.open)])
 
-    def _digest(self, item: Item) -> str:
+    def digest_of(self, item: Item) -> str:
+        """Return the identity of an approval: the item, and the YAML files that contain it."""
         parts = [*sorted(self.files), item.content]
         return blake2b("\0".join(parts).encode(), digest_size=20).hexdigest()
 
@@ -151,13 +143,18 @@ def settle(question: Question, consent: Consent) -> None:
 
 
 def remember(question: Question) -> None:
-    """Save the approval of a question's items, and unblock its functions."""
+    """Unblock a question's functions and servers, and save the approval of its items.
+
+    A command can run any file, so its approval lasts as long as the process and is not saved.
+    """
     for item in question.items:
         if item.approval_key:
             unblock(item.approval_key)
-        approve(item.contents)
-    if question.open:
-        question.remember()
+        if item.digest:
+            approve(item.approval_key, item.digest)
+    for item in question.open:
+        text = f"{_plain(question.name)}: {_plain(item.text)}"
+        _add(question.digest_of(item), text, saved=item.kind != "command")
 
 
 def _plain(text: str) -> str:
