@@ -6,7 +6,6 @@ import importlib
 import importlib.metadata
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 DISTRIBUTION = "collab-agents"
@@ -14,32 +13,24 @@ DISTRIBUTION = "collab-agents"
 
 
 def version() -> str:
-    """Return the version of the installed distribution, or of a clone that is not installed."""
+    """Return the version of the installed distribution, or `0+unknown` for a clone that is not
+    installed."""
     try:
         return importlib.metadata.version(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:
-        return str(_read_pyproject().get("version", "0+unknown"))
-
-
-def requirements() -> list[str]:
-    """Return the distribution's requirements, in pip's format, including those of its extras."""
-    try:
-        return importlib.metadata.requires(DISTRIBUTION) or []
-    except importlib.metadata.PackageNotFoundError:
-        project = _read_pyproject()
-        extras = project.get("optional-dependencies", {}).values()
-        return [*project.get("dependencies", ()), *(line for extra in extras for line in extra)]
+        return "0+unknown"
 
 
 def version_ranges() -> dict[str, str]:
-    """Return the version range that this release requires of each package, or {} if the package
-    `packaging` is missing.
+    """Return the version range that this release requires of each package, or {} if collab or the
+    package `packaging` is not installed.
     """
     try:
         from packaging.requirements import Requirement
+
+        wanted = map(Requirement, importlib.metadata.requires(DISTRIBUTION) or ())
     except ImportError:
         return {}
-    wanted = map(Requirement, requirements())
     return {requirement.name: str(requirement.specifier) for requirement in wanted}
 
 
@@ -71,15 +62,3 @@ def optional(module: str, user: str, extra: str, error: type[Exception]) -> Any:
             f"{user} needs the package {package}, which is missing or too old; install it with"
             f" {install(extra)}"
         ) from reason
-
-
-def _read_pyproject() -> dict[str, Any]:
-    """Return the `project` table of a clone's `pyproject.toml`, or {} outside a clone."""
-    import tomllib
-
-    path = Path(__file__).resolve().parent.parent / "pyproject.toml"
-    try:
-        project: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
-    except (OSError, KeyError, tomllib.TOMLDecodeError):
-        return {}
-    return project if project.get("name") == DISTRIBUTION else {}

@@ -24,17 +24,13 @@ def test_version_comes_from_the_installed_distribution(monkeypatch: pytest.Monke
     assert collab.__version__ == "9 of collab-agents"
 
 
-def test_uninstalled_clone_reads_its_version_from_pyproject(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_uninstalled_clone_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr("importlib.metadata.version", missing)
     monkeypatch.setattr("importlib.metadata.requires", missing)
-    assert collab.__version__ == PROJECT["version"]
-    assert set(PROJECT["dependencies"]) <= set(distribution.requirements())
-    assert any(line.startswith("vllm") for line in distribution.requirements())
+    assert (collab.__version__, distribution.version_ranges()) == ("0+unknown", {})
 
 
 def test_install_hints_name_the_right_distribution() -> None:
