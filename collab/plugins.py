@@ -279,21 +279,10 @@ def _from_module(kind: str, name: str, attribute: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:
-        message = f"{kind} '{name}' cannot be imported: {one_line(error)}"
-        missing = isinstance(error, ModuleNotFoundError) and error.name == name
-        if missing and (file := _file_named(name)):
-            message += f"; did you mean '{file}:{attribute}'?"
-        raise RecipeError(message) from error
-
-
-def _file_named(module: str) -> str | None:
-    """Return the file `module`.py in the current folder or in a folder below it, or None."""
-    here = Path.cwd()
-    if not module.isidentifier():
-        return None
-    folders = (here, *sorted(path for path in here.glob("[!.]*") if path.is_dir()))
-    files = (folder / f"{module}.py" for folder in folders)
-    return next((file.relative_to(here).as_posix() for file in files if file.is_file()), None)
+        raise RecipeError(
+            f"{kind} '{name}' cannot be imported: {one_line(error)}; for a file, write"
+            f" '{name}.py:{attribute}'"
+        ) from error
 
 
 def _from_file(kind: str, name: str) -> ModuleType:
