@@ -96,27 +96,6 @@ def _folder() -> Path:
 PLAYED = {name: section for name, section in SECTIONS.items() if name != "trainer"}
 """The sections that describe how a team runs."""
 
-_BY_OTHERS = {
-    "beta": "kl_coef",
-    "epsilon": "clip_ratio",
-    "eval_interval": "evaluation",
-    "eval_num_samples": "evaluation",
-    "eval_steps": "evaluation",
-    "gradient_accumulation_steps": "tasks_per_step",
-    "max_completion_length": "max_new_tokens",
-    "max_steps": "steps",
-    "num_generations": "group_size",
-    "num_iterations": "inner_epochs",
-    "num_train_epochs": "epochs",
-    "num_turns": "turns",
-    "output_dir": "out",
-    "per_device_train_batch_size": "tasks_per_step",
-    "rollout_buffer_size": "tasks_per_step",
-    "train_batch_size": "tasks_per_step",
-    "train_dataset": "task",
-}
-"""Maps key and argument names of other training libraries to the names used here."""
-
 
 def settings_of(
     given: Mapping[str, Any], sections: Mapping[str, type[Spec]], *, top: set[str]
@@ -125,7 +104,7 @@ def settings_of(
     recipe's sections.
 
     Raises:
-        RecipeError: no section has the key. The message suggests the intended key if it is known.
+        UnknownName: no section has the key.
     """
     objects, settings = GivenObjects(), []
     for key, value in given.items():
@@ -133,7 +112,8 @@ def settings_of(
             continue
         path = path_of(key, dict(sections))
         if path is None:
-            raise _unknown(key, sections, top)
+            known = {name for section in sections.values() for name in section.model_fields}
+            raise UnknownName("setting", key, known | top)
         text = yaml.safe_dump(objects.data(value, key), default_flow_style=True, width=10**9)
         settings.append(f"{path}={text}")
     return {key: value for key, value in given.items() if key in top}, settings
@@ -142,13 +122,6 @@ def settings_of(
 def top_level_keys(*arguments: str) -> set[str]:
     """Return the names of the recipe's top-level fields, without those in `arguments`."""
     return {*Recipe.model_fields} - set(arguments)
-
-
-def _unknown(key: str, sections: Mapping[str, type[Spec]], top: set[str]) -> RecipeError:
-    if key in _BY_OTHERS:
-        return RecipeError(f"unknown setting '{key}'; it is '{_BY_OTHERS[key]}' here")
-    known = {name for section in sections.values() for name in section.model_fields}
-    return UnknownName("setting", key, known | top)
 
 
 Function = Callable[..., Any]

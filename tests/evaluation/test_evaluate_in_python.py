@@ -61,7 +61,7 @@ def test_keyword_argument_sets_a_recipe_setting() -> None:
     team_a = team("a", "one two three four")
     results = collab.evaluate(team_a, task=ROWS, max_new_tokens=2)
     assert results.teams[0].agents["a"]["new_tokens"] == 2 * len(ROWS)
-    with pytest.raises(RecipeError, match="unknown setting 'num_turns'; it is 'turns' here"):
+    with pytest.raises(RecipeError, match="unknown setting 'num_turns'; did you mean"):
         collab.evaluate(team_a, task=ROWS, num_turns=2)
 
 
