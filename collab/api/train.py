@@ -8,10 +8,8 @@ from typing import Any
 
 from collab.api.training import Training
 from collab.errors import RecipeError
-from collab.recipe import Recipe, TrainerSpec, load_recipe
-from collab.recipe.base import Spec
-from collab.recipe.in_python import Named, Rewards, Task, settings_of, top_level_keys
-from collab.recipe.recipe import SECTIONS
+from collab.recipe import Recipe, load_recipe
+from collab.recipe.in_python import Named, Rewards, Task
 from collab.runs.about import mark_interrupted, new_run_id
 from collab.runs.layout import TRAINING
 from collab.runtime import Team
@@ -137,18 +135,15 @@ def _recipe(
         rewards = team.rewards if rewards is None else rewards
         hidden = team.hidden if hidden is None else hidden
         team = team.recipe
-    sections: dict[str, type[Spec]] = {"trainer": TrainerSpec, **SECTIONS}
-    top, within = settings_of(settings, sections, top=top_level_keys("team", "task", "trainer"))
     return load_recipe(
         team,
         task=task,
         rewards=rewards,
         hidden=hidden,
-        settings=within,
         defaults={"trainer": "magrpo"},
         trust=trust,
         trainer=trainer,
-        **top,
+        **settings,
     )
 
 

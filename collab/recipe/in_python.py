@@ -19,7 +19,7 @@ import yaml
 from collab.errors import RecipeError, UnknownName
 from collab.passed_functions import name_of, plain_name
 from collab.recipe.base import Spec, path_of
-from collab.recipe.recipe import SECTIONS, Recipe
+from collab.recipe.recipe import SECTIONS
 from collab.recipe.team import TeamSpec
 
 _NAME = "rows"
@@ -117,11 +117,6 @@ def settings_of(
         text = yaml.safe_dump(objects.data(value, key), default_flow_style=True, width=10**9)
         settings.append(f"{path}={text}")
     return {key: value for key, value in given.items() if key in top}, settings
-
-
-def top_level_keys(*arguments: str) -> set[str]:
-    """Return the names of the recipe's top-level fields, without those in `arguments`."""
-    return {*Recipe.model_fields} - set(arguments)
 
 
 Function = Callable[..., Any]

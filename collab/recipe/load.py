@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,9 +12,17 @@ from pydantic import ValidationError
 from collab.errors import RecipeError, UnknownName
 from collab.naming import as_name
 from collab.recipe import library, overrides
-from collab.recipe.base import Spec, path_of
+from collab.recipe.base import Spec
 from collab.recipe.feedback import SOURCES
-from collab.recipe.in_python import GivenObjects, Named, Rewards, Task, given_task, with_rewards
+from collab.recipe.in_python import (
+    GivenObjects,
+    Named,
+    Rewards,
+    Task,
+    given_task,
+    settings_of,
+    with_rewards,
+)
 from collab.recipe.library import Kind, is_member, suite_data_of_member
 from collab.recipe.model import parse_model
 from collab.recipe.packing import Files
@@ -63,7 +70,8 @@ def load_recipe(
         defaults: top-level keys for a recipe that does not set them itself.
         trust: approval of the code that a third-party recipe would run, or a function that asks for
             it.
-        top: top-level keys that replace the recipe's own, e.g. `model="echo"`; None is ignored.
+        top: keys that replace the recipe's own, at its top level or in a section of it, e.g.
+            `model="echo"`, `turns=2`; None is ignored.
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
@@ -105,13 +113,14 @@ def read_recipe(
     Raises:
         RecipeError: see `load_recipe`.
     """
-    _check_top(top)
+    keys, within = settings_of(top, SECTIONS, top={*Recipe.model_fields})
+    settings = [*settings, *within]
     files, objects = Files(), GivenObjects()
     if written_in := written_in or _path_in(WRITTEN_IN):
         files.read(written_in)
     written = _written(name, files, objects, is_run=is_run)
     data = {**(defaults or {}), **written}
-    data.update({key: objects.data(item, key) for key, item in top.items() if item is not None})
+    data.update({key: objects.data(item, key) for key, item in keys.items() if item is not None})
     if task is not None and not (isinstance(task, str) and _is_suite(data.get("task"), task)):
         data["task"] = given_task(task, data.get("task"), objects, rewarded=rewards is not None)
         if isinstance(task, str):
@@ -129,7 +138,7 @@ def read_recipe(
         name if isinstance(name, str) else str(data.get("name") or "the recipe passed in Python")
     )
     recipe = validate(Recipe, data, _with_files(place, files))
-    words = {str(value) for value in (task, *top.values()) if value} | objects.words
+    words = {str(value) for value in (task, *keys.values()) if value} | objects.words
     settled = settled_in(name) if isinstance(name, Spec) else set()
     given = overrides.texts(settings) | words | settled
     return recipe, question_of(place, recipe, files, set() if written_in else given)
@@ -146,15 +155,6 @@ def _with_files(place: str, files: Files) -> str:
 
 def _path_in(variable: str) -> Path | None:
     return Path(os.environ[variable]) if os.environ.get(variable) else None
-
-
-def _check_top(top: dict[str, Any]) -> None:
-    """Raise an error for a top-level key that belongs to a section, and name the section."""
-    for key, value in top.items():
-        path = path_of(key, SECTIONS)
-        if key not in Recipe.model_fields and path:
-            setting = f"{path}={json.dumps(value, default=str, ensure_ascii=False)}"
-            raise RecipeError(f"'{key}' is not a key of the recipe; write settings=[{setting!r}]")
 
 
 def load_task(

@@ -20,7 +20,6 @@ from collab.recipe.in_python import (
     recipe_of_parts,
     rows_in,
     settings_of,
-    top_level_keys,
 )
 from collab.records import Episode, Problem
 from collab.runtime.events import EpisodeFinished, Event, RunFinished
@@ -197,7 +196,7 @@ def load(
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
         Untrusted: the recipe is third-party, would run code, and is not approved.
     """
-    keys, within = settings_of(top, PLAYED, top=top_level_keys("team", "task"))
+    keys, within = settings_of(top, PLAYED, top={*Recipe.model_fields} - {"team", "task"})
     recipe, question = read_recipe(name, task=task, settings=[*settings, *within], **keys)
     if recipe.task is not None and not (rewards is None and hidden is None):
         recipe, _ = read_recipe(recipe, rewards=rewards, hidden=hidden)
