@@ -148,7 +148,7 @@ def _row(line: bytes) -> Row | Evaluation:
     if row["type"] == EVALUATION_FINISHED:
         return Evaluation.model_validate(row)
     numbers = {
-        names.current_name(key): float(value)
+        key: float(value)
         for key, value in row.items()
         if isinstance(value, int | float) and isfinite(value)
     }

@@ -85,8 +85,6 @@ JOINT_RETURN = "return"
 RETURN_SHARE = "return.share"
 LAST_REWARD_SHARE = "final.share"
 
-_FORMER_ENDINGS = {"/strays": "/outside_support"}
-
 
 def fill(pattern: str, name: object) -> str:
     """Return the pattern with its first `*` replaced by `name`, e.g. an agent, part or turn."""
@@ -117,11 +115,3 @@ def metric_of_best(name: str) -> str:
     """Return `name` without `@k` if it is a best-of-k metric, otherwise "". `pass@k` does not count
     as one."""
     return name.rpartition("@")[0] if matched(PASS_AT, name) is None else ""
-
-
-def current_name(key: str) -> str:
-    """Return the current name of a metric. Older records may use another name for it."""
-    for ending, now in _FORMER_ENDINGS.items():
-        if key.endswith(ending):
-            return key.removesuffix(ending) + now
-    return key

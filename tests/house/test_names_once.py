@@ -94,7 +94,6 @@ def test_metric_patterns_are_filled_and_matched() -> None:
     assert metric_names.matched(metric_names.SOLVED, "solved") == ""
     assert metric_names.metric_of_best("coop@3") == "coop"
     assert metric_names.metric_of_best("pass@3") == metric_names.metric_of_best("return") == ""
-    assert metric_names.current_name("agent/aux/strays") == "agent/aux/outside_support"
 
 
 PARTICIPLES = {"told", "found", "said", "asked", "own"}
