@@ -63,22 +63,26 @@ def environment_function(name: str) -> str:
     return f"{name.replace('-', '_').lower()}:taskset"
 
 
-def named_in(spec: Spec) -> Iterator[tuple[Kind, str, str]]:
-    """Yield the names in a part of a recipe and in the parts below it: kind, field, text."""
-    for part in specs_in(spec):
-        if isinstance(part, Component):
-            if part.use == VERIFIERS and (name := part.options.get("environment")):
-                yield "module function", "generate", environment_function(str(name))
-            continue
-        for key, value in part:
-            for item in value if isinstance(value, tuple) else (value,):
-                text = item.use if isinstance(item, Component) else item
-                if (
-                    isinstance(text, str)
-                    and key not in _FREE_TEXT
-                    and (kind := _kind_of(text, key))
-                ):
-                    yield kind, key, text
+def named_in(spec: Spec) -> list[tuple[Kind, str, str]]:
+    """Return the names in a part of a recipe and in the parts below it: kind, key, text."""
+    names = names_in(spec.model_dump(mode="json", exclude_none=True))
+    components = (part for part in specs_in(spec) if isinstance(part, Component))
+    for part in components:
+        if part.use == VERIFIERS and (name := part.options.get("environment")):
+            names.append(("module function", "generate", environment_function(str(name))))
+    return names
+
+
+def names_in(data: Any) -> list[tuple[Kind, str, str]]:
+    """Return the names in recipe data: kind, key, text."""
+    names: list[tuple[Kind, str, str]] = []
+
+    def note(kind: Kind, key: str, text: str) -> str:
+        names.append((kind, key, text))
+        return text
+
+    changed(data, note)
+    return names
 
 
 def of_python_in(spec: Spec) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from collab.recipe.hosted import AnthropicModel, MCPServer, OpenAIModel
 from collab.recipe.in_python import is_file_of_passed_rows
 from collab.recipe.model import ENGINES, ReplayModel, ScriptedModel, VLLMModel, parse_model
 from collab.recipe.overrides import as_command
-from collab.recipe.packing import Files, Kind, changed, named_in
+from collab.recipe.packing import Files, named_in, names_in
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import TrainerSpec
@@ -101,15 +101,10 @@ def settled_in(spec: Spec) -> set[str]:
 def own_functions(data: dict[str, Any], files: Files) -> set[str]:
     """Return the functions of the user's project that `data` names, or none if one of its `files`
     is third-party."""
-    functions = set()
-
-    def note(kind: Kind, key: str, text: str) -> str:  # noqa: ARG001
-        if kind == "file function" and is_own(Path(text.rpartition(":")[0])):
-            functions.add(text)
-        return text
-
-    changed(data, note)
-    return set() if files.foreign else functions
+    if files.foreign:
+        return set()
+    named = (text for kind, _, text in names_in(data) if kind == "file function")
+    return {text for text in named if is_own(Path(text.rpartition(":")[0]))}
 
 
 def allow(recipe: Spec, question: Question, trust: Consent) -> None:
