@@ -30,15 +30,11 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
         RecordError: the folder does not exist, is still being written, contains no team or a team
             without adapters, or is third-party and uses an adapter outside of it.
     """
-    if not run.exists():
+    if not (run / RECIPE).is_file():
         raise RecordError(
-            f"there is no folder {run}; specify the folder of a training run: `collab show` lists"
+            f"there is no {run / RECIPE}; specify the folder of a training run: `collab show` lists"
             " your runs, and `collab train RECIPE` starts one"
         )
-    if not run.is_dir():
-        raise RecordError(f"{run} is a file; specify the folder of a trained team")
-    if not (run / RECIPE).is_file():
-        raise RecordError(f"{run} contains no {RECIPE}; specify the folder of a trained team")
     check_has_ended(run)
     check_within(run, (run / RECIPE,))
     recipe, question = read_recipe(str(run))

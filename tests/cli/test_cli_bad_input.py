@@ -83,7 +83,7 @@ CASES = {
     ),
     "team to export": (
         ("export", "pair", "--adapters", "x"),
-        "there is no folder pair; specify the folder of a training run: `collab show` lists",
+        "there is no pair/recipe.yaml; specify the folder of a training run: `collab show` lists",
     ),
     "study": (("study", "no.yaml"), "no.yaml does not exist; specify a study's YAML file, e.g. "),
     "missing argument": (("watch",), "error: RUN is missing: "),
