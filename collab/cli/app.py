@@ -191,50 +191,12 @@ def _report_usage(error: Any) -> int:
 
 def _usage_message(error: Any) -> str:
     """Return the message of a usage error. It gives a value of the wrong type or size."""
-    cause, parameter = error.__cause__, getattr(error, "param", None)
-    if not hasattr(cause, "errors") or parameter is None:
-        return _plain_usage(error)
-    problem = cause.errors()[0]
-    name = _name_of(parameter)
-    reason = plain_reason(problem["msg"]).rstrip(".")
-    if problem["type"] == "value_error":
-        value, _, choices = reason.partition(" is not one of ")
-        return f"{name} must be one of {choices}, got {value}" if choices else f"{name}: {reason}"
-    value = problem["input"]
-    shown = repr(value) if problem["type"].endswith("_parsing") else str(value)
-    return f"{name} {reason}, got {shown:.80}"
-
-
-def _name_of(parameter: Any) -> str:
-    name = str(parameter.opts[0])
-    return name if name.startswith("-") else str(parameter.metavar)
-
-
-_EXTRA = "Got unexpected extra argument(s) ("
-
-
-def _plain_usage(error: Any) -> str:
-    """Return click's message with a remedy: a similar option, the arguments, or an example."""
-    message = str(error.message)
-    if hasattr(error, "possibilities"):
-        by_name = {name.lstrip("-"): name for name in error.possibilities or ()}
-        close = nearest(error.option_name.lstrip("-"), by_name)
-        remedy = f"; did you mean '{by_name[close]}'?" if close else ""
-        return f"unknown option '{error.option_name}'{remedy}"
-    if message.startswith(_EXTRA):
-        parameters = error.ctx.command.params
-        names = [p.metavar for p in parameters if p.param_type_name == "argument"]
-        extra, command = message[len(_EXTRA) : -1], error.ctx.command_path
-        if not names:
-            return f"{command} takes no arguments, got {extra!r}"
-        return f"too many arguments: {extra}; {command} takes {' '.join(names)}"
-    if type(error).__name__ == "MissingParameter" and error.ctx and error.param:
-        name = _name_of(error.param)
-        meaning = error.param.help.partition(", e.g.")[0].partition(".")[0]
-        examples = (error.ctx.command.help or "").partition("Examples:")[2].split("\n")[1:]
-        example = f"; e.g. {examples[0].strip().partition('  ')[0]}" if examples else ""
-        return f"{name} is missing: {meaning[:1].lower()}{meaning[1:]}{example}"
     message = str(error.format_message())
+    if hasattr(error.__cause__, "errors"):
+        problem = error.__cause__.errors()[0]
+        message = f"{message.partition(': ')[0]}: {plain_reason(problem['msg'])}"
+        if problem["type"] != "value_error":  # whose reason names the value
+            message += f", got {problem['input']}"
     return message[:1].lower() + message[1:].rstrip(".")
 
 
