@@ -25,9 +25,9 @@ def option(flags: str, value: str, help: str, default: Any = None, **more: Any) 
     return typer.Option(default, *flags.split(", "), metavar=value, help=help, **more)
 
 
-def flag(flags: str, help: str, *, hidden: bool = False) -> Any:
-    """Return a typer option without a value. `flags` are separated by commas."""
-    return typer.Option(False, *flags.split(", "), help=help, hidden=hidden)
+def flag(name: str, help: str) -> Any:
+    """Return a typer option without a value."""
+    return typer.Option(False, name, help=help)
 
 
 def argument(value: str, help: str, default: Any = ..., **more: Any) -> Any:

@@ -101,9 +101,6 @@ def test_unavailable_model_is_bad_usage(collab: Collab, project: Path) -> None:
 
 def test_require_solved_needs_every_episode_solved(collab: Collab) -> None:
     assert collab(*ECHO, "--task", "words/0", "--require-solved").status == 1
-    assert collab(*ECHO, "--task", "words/0", "--require-pass").status == 1, (
-        "the option's older name"
-    )
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(collab: Collab) -> None:

@@ -61,7 +61,6 @@ def command(
     json: bool = JSON,
     out: Path | None = RUN_OUT,
     require_solved: bool = flag("--require-solved", "Exit 1 unless every episode is solved."),
-    require_pass: bool = flag("--require-pass", "Older name of --require-solved.", hidden=True),
     dry_run: bool = DRY_RUN,
     show_recipe: bool = SHOW_RECIPE,
 ) -> None:
@@ -109,9 +108,8 @@ def command(
         _plan(recipe, task or [], json=json, whole=show_recipe)
         return
     combine = best_of is not None
-    required = require_solved or require_pass
     raise typer.Exit(
-        _run(recipe, task or [], out, json=json, require_solved=required, combine=combine)
+        _run(recipe, task or [], out, json=json, require_solved=require_solved, combine=combine)
     )
 
 
