@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
 
 from collab.evaluation.intervals import METHOD
@@ -24,9 +24,8 @@ from collab.evaluation.table import (
 from collab.evaluation.values import estimate_of, paired_differences
 from collab.records import Episode
 from collab.report.episodes import ShownEpisode
-from collab.report.opening import METHOD as INTERVALS
-from collab.report.opening import Opening
 from collab.report.panels import RETURN, Panel, Series, Unit, bounded, maximum_of
+from collab.report.results import METHOD as INTERVALS
 from collab.report.runs import Cohort, Run, largest_return, maximum_text
 from collab.runs import metric_names as names
 from collab.trainers.training.events import values_by_task
@@ -113,62 +112,50 @@ def _most(cohort: Cohort, returns: Sequence[float]) -> float:
     return max(*returns, *(largest_return(run) or 0.0 for run in cohort.runs))
 
 
-@dataclass(frozen=True)
-class Change:
-    """A measure of one cohort before training and after it, each a mean over problems."""
-
-    label: str
-    mode: str
-    before: Estimate
-    after: Estimate
-    gain: Estimate
-    largest: float
-
-
-def opening_of_training(cohorts: Sequence[Cohort]) -> Opening:
-    """Return the tables of held-out results before and after training, empty without two
+def training_tables(cohorts: Sequence[Cohort]) -> list[ResultTable]:
+    """Return the tables of held-out results before and after training, or none without two
     evaluations.
     """
-    solved, returns = (
-        [c for cohort in cohorts for mode in MODES if (c := _change(cohort, mode, metric))]
-        for metric in (names.SOLVED, names.JOINT_RETURN)
-    )
-    if not returns:
-        return Opening()
-    tables = [_table("Solved, held out", solved, "share")] if solved else []
-    largest = format_value(returns[0].largest, "points")
-    tables.append(_table(f"Return, held out, of {largest}", returns, "points"))
-    problems = counted(max(change.gain.tasks for change in returns), "held-out problem")
-    seeds = max(len(cohort.runs) for cohort in cohorts)
-    size = f"{problems}, mean of {seeds} seeds" if seeds > 1 else problems
-    return Opening(tables, f"{size}. Gains are paired by problem. {INTERVALS}")
+    shares = _ends_table(cohorts, names.SOLVED, "Solved, held out", "share")
+    returns = _ends_table(cohorts, names.JOINT_RETURN, "Return, held out", "points")
+    return [table for table in (shares, returns) if table is not None]
 
 
-def _change(cohort: Cohort, mode: str, metric: str) -> Change | None:
-    before, after = ends_of(cohort, mode, metric)
-    if not before:
-        return None
-    values = [*before.values(), *after.values()]
-    largest = 1.0 if metric == names.SOLVED else _most(cohort, values)
-    first, last = (estimate_of(metric, [*ends.values()], largest) for ends in (before, after))
-    gain = paired_differences({metric: before}, {metric: after}, largest)[metric]
-    return Change(cohort.label, mode, first, last, gain, largest)
-
-
-def _table(title: str, changes: Sequence[Change], form: Form) -> ResultTable:
+def _ends_table(
+    cohorts: Sequence[Cohort], metric: str, title: str, form: Form
+) -> ResultTable | None:
     """Return a row for each recipe and mode, with one scale for all."""
-    largest = max(change.largest for change in changes)
-    several = len({change.label for change in changes}) > 1
-    modes = len({change.mode for change in changes}) > 1
+    changes = [
+        (cohort, mode, before, after)
+        for cohort in cohorts
+        for mode in MODES
+        for before, after in [ends_of(cohort, mode, metric)]
+        if before
+    ]
+    if not changes:
+        return None
+    bounds = [
+        1.0 if metric == names.SOLVED else _most(cohort, [*before.values(), *after.values()])
+        for cohort, _, before, after in changes
+    ]
+    several = len({cohort.label for cohort, *_ in changes}) > 1
+    modes = len({mode for _, mode, *_ in changes}) > 1
     rows = []
-    for change in changes:
-        titles = [*[change.label] * several, *[change.mode] * (modes or not several)]
-        before, after = (
-            estimate(v.mean, v.limits, form, largest=largest) for v in (change.before, change.after)
-        )
-        gain = estimate(change.gain.mean, change.gain.limits, form, change=True, largest=largest)
-        rows.append([text_cell(", ".join(titles)), before, after, gain])
-    return ResultTable(title, ["", "Before", "After", "Gain"], rows)
+    for (cohort, mode, before, after), largest in zip(changes, bounds, strict=True):
+        labels = [*[cohort.label] * several, *[mode] * (modes or not several)]
+        ends = [estimate_of(metric, [*values.values()], largest) for values in (before, after)]
+        gain = paired_differences({metric: before}, {metric: after}, largest)[metric]
+        scale = max(bounds)
+        cells = [estimate(end.mean, end.limits, form, largest=scale) for end in ends]
+        cells.append(estimate(gain.mean, gain.limits, form, change=True, largest=scale))
+        rows.append([text_cell(", ".join(labels)), *cells])
+    if form == "points":
+        title += f", of {format_value(bounds[0], form)}"
+    size = counted(max(len(before) for _, _, before, _ in changes), "held-out problem")
+    seeds = max(len(cohort.runs) for cohort in cohorts)
+    size += f", mean of {seeds} seeds" if seeds > 1 else ""
+    note = f"{size}. Gains are paired by problem. {INTERVALS}"
+    return ResultTable(title, ["", "Before", "After", "Gain"], rows, note)
 
 
 Places = dict[tuple[int, str, str | None, str | None], int]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +18,14 @@ from collab.report.episodes import (
 from collab.report.held_out import (
     change_table,
     held_out_panels,
-    opening_of_training,
     task_table,
+    training_tables,
 )
-from collab.report.opening import Opening, evaluation_opening, joined, run_opening
 from collab.report.page import Follows, Texts, pack, render
 from collab.report.panels import Panel, training_panels
+from collab.report.results import evaluation_tables, run_tables
 from collab.report.runs import Reading, Run, cohorts_of, read_all, reward_of, value_at
 from collab.rewards.declared import language_of, score_columns
-from collab.runs.about import RUNNING, status_of
 from collab.runs.atomic import explain_disk_errors, write_atomically
 from collab.runtime.summary import by_agent
 from collab.trainers.training.alarms import Alarms
@@ -82,7 +79,7 @@ def run_facts(run: Run) -> RunFacts:
     words = run.about.get("command", [])
     return RunFacts(
         name=run.name,
-        status=_status(run),
+        status=run.status,
         facts=_facts(run),
         trainer=_known({k: value_at(run.recipe, f"trainer.{v}") for k, v in TRAINER_FACTS.items()})
         if run.is_training
@@ -91,13 +88,6 @@ def run_facts(run: Run) -> RunFacts:
         recipe=run.recipe_text,
         command=shlex.join(["collab", *words[1:]]) if words else "",
     )
-
-
-def _status(run: Run) -> str:
-    """Return the status. Older records of a running run do not show if it was killed."""
-    if run.status == RUNNING and "process" not in run.about:
-        return "running or killed"
-    return status_of(run.about) if run.about else run.status
 
 
 def shared_facts(runs: Sequence[RunFacts]) -> dict[str, str]:
@@ -116,6 +106,7 @@ def _facts(run: Run) -> dict[str, str]:
     about, recipe, versions = run.about, run.recipe, run.about.get("versions", {})
     teams = sorted({episode.team for episode in run.episodes})
     failed = sum(episode.failure is not None for episode in run.episodes)
+    seconds = value_at(about, "summary.seconds")
     return _known(
         {
             "team": about.get("team") or ", ".join(teams),
@@ -127,7 +118,8 @@ def _facts(run: Run) -> dict[str, str]:
             "feedback": _feedback(value_at(recipe, "team.feedback")),
             "seed": about.get("seed"),
             "isolation": about.get("isolation"),
-            **_times(run),
+            "began": str(about.get("started", ""))[:16].replace("T", " "),
+            "took": None if seconds is None else duration(seconds),
             "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
         }
     )
@@ -163,22 +155,6 @@ def _feedback(sources: object) -> str | None:
         return None
     names = [s.get("source", "") if isinstance(s, Mapping) else str(s) for s in sources]
     return ", ".join(str(name) for name in names)
-
-
-def _times(run: Run) -> dict[str, str]:
-    """Start and duration, from `run.json` or from the episodes."""
-    spans = []
-    for episode in run.episodes:
-        with suppress(ValueError):
-            began = datetime.fromisoformat(episode.started)
-            spans.append((began, began + timedelta(seconds=episode.seconds)))
-    seconds = value_at(run.about, "summary.seconds")
-    if not spans:
-        return {"took": duration(seconds)} if seconds is not None else {}
-    began = min(began for began, _ in spans)
-    if seconds is None:
-        seconds = (max(ended for _, ended in spans) - began).total_seconds()
-    return {"began": began.strftime("%Y-%m-%d %H:%M"), "took": duration(seconds)}
 
 
 def _agents(run: Run) -> list[dict[str, Any]]:
@@ -219,8 +195,8 @@ class HtmlReport:
 
     title: str
     lead: str
-    opening: Opening
-    """The results, at the top."""
+    results: list[ResultTable]
+    """The tables at the top."""
     runs: list[RunFacts]
     shared: dict[str, str]
     """Facts that all of several runs share."""
@@ -275,12 +251,12 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:
     moving, constants = _constants([*held_out_panels(cohorts), *training_panels(cohorts)])
     shown, total = choose_episodes(runs, most)
     tables = [t for t in (change_table(runs, shown), task_table(runs, shown)) if t is not None]
-    openings = [opening_of_training(cohorts), *map(evaluation_opening, reading.results)]
+    evaluated = [table for results in reading.results for table in evaluation_tables(results)]
     facts = [run_facts(run) for run in runs]
     return HtmlReport(
         title=_title(reading),
         lead=_lead(runs),
-        opening=joined([*openings, run_opening(played)]),
+        results=[*training_tables(cohorts), *evaluated, *run_tables(played)],
         runs=facts,
         shared=shared_facts(facts),
         notes=list(_notes(reading, len(shown), total)),

@@ -20,7 +20,7 @@ from collab.recipe.reward import RewardSpec
 from collab.records import Episode
 from collab.records.run import key_of, open_run
 from collab.runs import metric_names as names
-from collab.runs.about import check_holds_run
+from collab.runs.about import check_holds_run, status_of
 from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORDS, TRAINING
 from collab.runs.links import check_within
 from collab.runs.log import each_once, read_episode_lines, read_lines
@@ -54,7 +54,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        return str(self.about.get("status", "unknown"))
+        return status_of(self.about) if self.about else "unknown"
 
     def step_of(self, episode: Episode) -> int | None:
         """Return the step of training for which the episode was run, counted from 1."""
@@ -312,15 +312,13 @@ def _compared(run: Run) -> dict[str, Any]:
 
 
 def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
-    if len(groups) == 1 and len(groups[0]) > 1:
-        run = groups[0][0]
-        name = run.recipe.get("name") or run.about.get("team") or run.name
-        return [f"{name}{_seeds(groups[0])}"]
     labels = [_short(differing) for differing in _differences([group[0] for group in groups])]
     if "" in labels or len(set(labels)) < len(labels):
-        labels = [" + ".join(run.name for run in group) for group in groups]
-        return labels if len(set(labels)) == len(labels) else [str(g[0].path) for g in groups]
-    return [label + _seeds(group) for label, group in zip(labels, groups, strict=True)]
+        return [" + ".join(run.name for run in group) for group in groups]
+    return [
+        f"{label}, {len(group)} seeds" if len(group) > 1 else label
+        for label, group in zip(labels, groups, strict=True)
+    ]
 
 
 def _short(differing: Mapping[str, str]) -> str:
@@ -337,10 +335,6 @@ def _leaf(key: str) -> str:
     """Return the last part of a setting's key that is not `name` or `use`."""
     *before, last = key.split(".")
     return before[-1] if before and last in ("name", "use") else last
-
-
-def _seeds(runs: Sequence[Run]) -> str:
-    return f", {len(runs)} seeds" if len(runs) > 1 else ""
 
 
 def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:

@@ -72,7 +72,7 @@ def test_unfinished_run_is_noted(played: Path) -> None:
     about = json.loads((played / "run.json").read_text())
     (played / "run.json").write_text(json.dumps({**about, "status": "running", "samples": 5}))
     report = make_report(read_all([played]))
-    assert report.runs[0].status == "running or killed"
+    assert report.runs[0].status == "running"
     assert "the run is still running, or was killed: 8 of 20 episodes finished" in report.notes
 
 

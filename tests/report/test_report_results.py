@@ -1,4 +1,4 @@
-"""A report opens with its results and their intervals."""
+"""A report begins with its results and their intervals."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ def report_of(*folders: Path) -> HtmlReport:
 
 
 def opened(report: HtmlReport, title: str) -> ResultTable:
-    [table] = [table for table in report.opening.tables if table.title.startswith(title)]
+    [table] = [table for table in report.results if table.title.startswith(title)]
     return table
 
 
@@ -33,8 +33,9 @@ def rewrite(folder: Path, **of_task: float) -> None:
 def test_training_opens_with_before_and_after(trained: Path) -> None:
     rewrite(trained, solved=1.0)
     report = report_of(trained)
-    assert report.opening.note.startswith("6 held-out problems. Gains are paired by problem.")
-    _, before, after, gain = opened(report, "Solved, held out").rows[0]
+    table = opened(report, "Solved, held out")
+    assert table.note.startswith("6 held-out problems. Gains are paired by problem.")
+    _, before, after, gain = table.rows[0]
     assert (before.text, after.text, gain.tone) == ("25.0 %", "100.0 %", "good")
 
 
@@ -56,7 +57,7 @@ def test_training_without_held_out_problems_opens_with_its_curves(trained: Path)
     lines = [line for line in file.read_text().splitlines() if "step.finished" in line]
     file.write_text("\n".join(lines) + "\n")
     report = report_of(trained)
-    assert report.opening.tables == []
+    assert report.results == []
     assert report.panels
 
 
