@@ -26,13 +26,11 @@ def test_keys_are_reported_as_set_or_missing_but_never_shown(
     found = engines()
     assert not found["anthropic"].fine
     assert found["anthropic"].remedy == "set ANTHROPIC_API_KEY"
-    assert found["openai"].fine
-    assert "not set, and local servers need none" in found["openai"].detail
+    assert found["openai"].fine, "local servers need no key"
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "sk-never-to-be-seen")
     found = engines()
     assert found["anthropic"].fine
-    assert found["openai"].detail.endswith("OPENAI_API_KEY is set")
     assert "never-to-be-seen" not in str(found)
 
 
@@ -47,9 +45,7 @@ def test_missing_packages_are_reported_with_the_remedy(monkeypatch: pytest.Monke
     assert found["transformers"].detail == "lacks transformers, peft"
     assert found["transformers"].needed
     assert found["openai"].remedy == "pip install httpx"
-    assert found["vllm"].detail == (
-        "not installed, tested with >=0.28,<0.33; you can still use servers on other machines"
-    )
+    assert found["vllm"].detail.startswith("not installed, tested with >=0.28,<0.33; servers")
     assert found["vllm"].remedy == "pip install 'collab-agents[vllm]'"
 
 

@@ -198,38 +198,28 @@ def _key(name: str) -> Finding:
 def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
     """A finding per engine; `ranges` are the tested versions by package."""
     for name, packages in PACKAGES.items():
-        missing, versions = [p for p in packages if version_of(p) is None], _versions(packages)
-        if missing:
+        if missing := [package for package in packages if version_of(package) is None]:
             remedy, needed = f"pip install {' '.join(missing)}", name == "transformers"
             yield Finding(name, False, f"lacks {', '.join(missing)}", remedy, needed)
         elif name == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
-            yield Finding(name, False, f"{versions}, but no key", "set ANTHROPIC_API_KEY")
+            yield Finding(name, False, "no key", "set ANTHROPIC_API_KEY")
         else:
-            with_versions = f" with {versions}" if versions else ""
-            yield Finding(name, True, f"works here{with_versions}{_about_keys(name)}")
-    tested = ranges.get("vllm", "")
-    range_text = f", tested with {tested}" if tested else ""
-    package = next((name for name in VLLM if version_of(name)), None)
-    detail = f"not installed{range_text}; you can still use servers on other machines"
-    fine = package is not None and is_within(version_of(package) or "", tested)
-    if package is not None:
-        detail = f"{'works here with ' * fine}{_versions((package,))}{range_text}"
-    yield Finding("vllm", fine, detail, install("vllm"))
+            yield Finding(name, True, "works here")
+    yield _vllm(ranges.get("vllm", ""))
     for point in entry_points(group="collab.models"):
         by = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
         detail = f"registered by {by}; try it with collab models --check"
         yield Finding(point.name, True, detail)
 
 
-def _about_keys(name: str) -> str:
-    if name != "openai":
-        return ""
-    given = "set" if os.environ.get("OPENAI_API_KEY") else "not set, and local servers need none"
-    return f"; OPENAI_API_KEY is {given}"
-
-
-def _versions(packages: tuple[str, ...]) -> str:
-    return ", ".join(f"{package} {version_of(package)}" for package in packages)
+def _vllm(tested: str) -> Finding:
+    package = next((name for name in VLLM if version_of(name)), None)
+    if package is None:
+        detail = f"not installed, tested with {tested}; servers on other machines work"
+        return Finding("vllm", False, detail, install("vllm"))
+    installed = version_of(package) or ""
+    detail = f"{package} {installed}, tested with {tested}"
+    return Finding("vllm", is_within(installed, tested), detail, install("vllm"))
 
 
 def version_of(package: str) -> str | None:
