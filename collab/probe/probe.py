@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from typing import TypeVar
 
@@ -22,7 +21,7 @@ from collab.records import Action, Episode, Problem, Score
 from collab.runs import metric_names as names
 from collab.runtime.session import Session
 from collab.stats import mean
-from collab.trainers.credit import Group, Weights
+from collab.trainers.credit import Group
 from collab.trainers.credit.counterfactual.algorithms import Cross
 from collab.trainers.credit.counterfactual.forms import FORMS, Form, forms
 from collab.trainers.credit.counterfactual.rule import MOST_SCORED, scored_at_most
@@ -50,7 +49,7 @@ async def probe(
     crossing = Crossing(recipe)
     played = [(p, groups[p.address]) for p in problems if len(groups.get(p.address, ())) > 1]
     judged = await crossing.judge(played)
-    crossed = await _crossed(crossing, judged, tuple(recipe.team.agents))
+    crossed = await _crossed(judged, tuple(recipe.team.agents)) if crossing.crosses else None
     failures = [e.failure for e in episodes if e.failure]
     whole = [episode for group in groups.values() for episode in group]
     is_game = recipe.task is not None and recipe.task.environment is not None
@@ -89,13 +88,16 @@ def _groups(problems: Sequence[Problem], episodes: Sequence[Episode]) -> dict[st
     return {task: group for task, group in groups.items() if group}
 
 
-async def _crossed(
-    crossing: Crossing, judged: Sequence[Judged], agents: Sequence[str]
-) -> Crossed | None:
-    given = await crossing.weights(judged) if judged else None
-    if given is None:
+async def _crossed(judged: Sequence[Judged], agents: Sequence[str]) -> Crossed | None:
+    """Return the measures of `cross`, or None if nothing is crossed."""
+    groups = [item.group for item in judged]
+    n_agents = max((len(g.episodes[0].turns[0].contributions) for g in groups), default=1)
+    if n_agents < 2:
         return None
-    weights, measures = given
+    size = max(len(group.episodes) for group in groups)
+    fits = scored_at_most(size, n_agents, "all") <= MOST_SCORED
+    cross = Cross(shifts="all" if fits else None)
+    weights, measures = await cross.credit(groups), cross.measures()
     return Crossed(
         scored=sum(len(item.further) for item in judged),
         failed=sum(len(item.joint.failures) for item in judged),
@@ -196,19 +198,6 @@ class Crossing:
         finally:
             await session.aclose()
 
-    async def weights(
-        self, judged: Sequence[Judged]
-    ) -> tuple[list[Weights], Mapping[str, float]] | None:
-        """Return the weights and measures of `cross`, or None if nothing is crossed."""
-        groups = [item.group for item in judged]
-        n_agents = max((len(g.episodes[0].turns[0].contributions) for g in groups), default=1)
-        if n_agents < 2 or not self.crosses:
-            return None
-        size = max(len(group.episodes) for group in groups)
-        fits = scored_at_most(size, n_agents, "all") <= MOST_SCORED
-        cross = Cross(shifts="all" if fits else None)
-        return await cross.credit(groups), cross.measures()
-
     async def _judge(
         self, session: Session, problem: Problem, episodes: Sequence[Episode]
     ) -> Judged:
@@ -257,10 +246,8 @@ def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProb
     return GameProbe(
         zero_sum=unequal and not any(score.reward or score.maximum for score in scores),
         crosses=crosses,
-        returns={name: _mean_of(groups, partial(Episode.return_of, agent=name)) for name in agents}
-        if unequal
-        else {},
-        at_end={name: _mean_of(groups, _at_end(name)) for name in dict.fromkeys(ends)},
+        returns={a: _mean_of(groups, Episode.return_of, a) for a in agents if unequal},
+        at_end={name: _mean_of(groups, _at_end, name) for name in dict.fromkeys(ends)},
     )
 
 
@@ -287,18 +274,15 @@ def best_game(groups: Groups) -> Best | None:
     )
 
 
-def _mean_of(groups: Groups, value: Callable[[Episode], float | None]) -> Estimate:
-    by_task = [[v for e in group if (v := value(e)) is not None] for group in groups.values()]
+def _mean_of(groups: Groups, value: Callable[[Episode, str], float | None], name: str) -> Estimate:
+    by_task = [[v for e in group if (v := value(e, name)) is not None] for group in groups.values()]
     means = [mean(each) for each in by_task if each]
     return estimate(means, max(1.0, *means) if means else 1.0)
 
 
-def _at_end(name: str) -> Callable[[Episode], float | None]:
-    def value(episode: Episode) -> float | None:
-        parts = episode.score.parts if episode.score else ()
-        return next((part.value for part in parts if part.name == name), None)
-
-    return value
+def _at_end(episode: Episode, name: str) -> float | None:
+    parts = episode.score.parts if episode.score else ()
+    return next((part.value for part in parts if part.name == name), None)
 
 
 def estimate(values: Sequence[float], largest: float) -> Estimate:
