@@ -22,7 +22,6 @@ from collab.evaluation.table import (
     text_cell,
 )
 from collab.evaluation.values import estimate_of, paired_differences
-from collab.records import Episode
 from collab.report.episodes import ShownEpisode
 from collab.report.panels import RETURN, Panel, Series, Unit, bounded, maximum_of
 from collab.report.results import METHOD as INTERVALS
@@ -227,85 +226,54 @@ def _left_out(tasks: Sequence[str]) -> str:
 Items = list[tuple[int, ShownEpisode]]
 """Episodes, with their positions in the report."""
 
-Groups = dict[tuple[str, int], Items]
-"""Episodes by problem and number of the run."""
-
 
 def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTable | None:
-    """Return a row for each problem that is not held out, with a column for each of several runs.
+    """Return a row for each problem that is not held out, with a column for each run.
 
     `shown` are the episodes that count.
     """
-    groups: Groups = {}
+    groups: dict[tuple[str, int], Items] = {}
     for place, item in enumerate(shown):
         if item.mode is None:
             groups.setdefault((item.episode.task, item.run), []).append((place, item))
     tasks = sorted({task for task, _ in groups}, key=natural)
     if len(tasks) < 2:
         return None
-    first_tasks = tasks[:MOST_TASKS]
-    if len(runs) > 1:
-        columns, rows = _side_by_side(runs, groups, first_tasks)
-    else:
-        trained = any(item.phase for items in groups.values() for _, item in items)
-        columns = ["Problem", "Episodes", "Solved", "Return"]
-        columns += ["First step", "Last step"] * trained
-        rows = [_task_row(task, groups[task, 0], trained) for task in first_tasks]
-    note = f"Mean returns{maximum_text(runs)}, of the episodes in this report.{_left_out(tasks)}"
-    return make_table("Problem by problem", columns, rows, note)
-
-
-def _side_by_side(
-    runs: Sequence[Run], groups: Groups, tasks: Sequence[str]
-) -> tuple[list[str], list[list[TableCell]]]:
-    """Return the columns and rows of several runs. A problem links to the first two runs that
-    have it.
-    """
     numbers = sorted({number for _, number in groups})
-    rows = []
-    for task in tasks:
-        firsts = [groups[task, n][0][0] for n in numbers if (task, n) in groups]
-        trained = any(_ends(groups.get((task, n), [])) for n in numbers)
-        pair = f"{firsts[0]}/{firsts[1]}" if len(firsts) > 1 and not trained else ""
-        cells = [_run_cell(groups.get((task, n), [])) for n in numbers]
-        rows.append([text_cell(task, pair=pair), *cells])
-    return ["Problem", *(runs[n].name for n in numbers)], rows
+    titles = [runs[n].name for n in numbers] if len(runs) > 1 else ["Return"]
+    rows = [
+        _task_row(task, [groups.get((task, n), []) for n in numbers]) for task in tasks[:MOST_TASKS]
+    ]
+    note = f"Mean returns{maximum_text(runs)}, of the episodes in this report.{_left_out(tasks)}"
+    return make_table("Problem by problem", ["Problem", *titles], rows, note)
+
+
+def _task_row(task: str, by_run: Sequence[Items]) -> list[TableCell]:
+    """Return the cells of a problem. Without training, it links to the first two runs that have
+    it.
+    """
+    firsts = [items[0][0] for items in by_run if items]
+    trained = any(map(_ends, by_run))
+    pair = f"{firsts[0]}/{firsts[1]}" if len(firsts) > 1 and not trained else ""
+    return [text_cell(task, pair=pair), *map(_run_cell, by_run)]
 
 
 def _run_cell(items: Items) -> TableCell:
     """Return the mean return of a run on a problem, and its solved episodes."""
     played = [item.episode for _, item in items if not item.episode.further]
+    returns = [e.joint_return for e in played if e.joint_return is not None]
+    if not returns:
+        return text_cell(NONE, pair=_ends(items))
     known = [e.score.solved for e in played if e.score and e.score.solved is not None]
-    solved = f"{sum(known)} of {len(known)} solved" if known else ""
-    return replace(_mean_return(played), interval=solved, pair=_ends(items))
+    count = f"{sum(known)} of {len(known)} solved" if known else counted(len(played), "episode")
+    mean = estimate(fmean(returns), None, "points")
+    return replace(mean, interval=count, pair=_ends(items))
 
 
 def natural(name: str) -> list[tuple[bool, int, str]]:
     """Return a sort key that orders numbers within a name as numbers."""
     parts = re.split(r"(\d+)", name)
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
-
-
-def _task_row(title: str, items: Items, trained: bool) -> list[TableCell]:
-    played = [item for _, item in items if not item.episode.further]
-    episodes = [item.episode for item in played]
-    known = [e.score.solved for e in episodes if e.score and e.score.solved is not None]
-    row = [
-        text_cell(title, pair=_ends(items)),
-        text_cell(len(episodes)),
-        estimate(fmean(known), None, "share") if known else text_cell(NONE),
-        _mean_return(episodes),
-    ]
-    if trained:
-        steps = sorted({item.step for _, item in items if item.step is not None})
-        for step in (steps[:1], steps[1:][-1:]):
-            row.append(_mean_return([item.episode for item in played if item.step in step]))
-    return row
-
-
-def _mean_return(episodes: Sequence[Episode]) -> TableCell:
-    returns = [e.joint_return for e in episodes if e.joint_return is not None]
-    return estimate(fmean(returns), None, "points") if returns else text_cell(NONE)
 
 
 def _ends(items: Items) -> str:

@@ -47,9 +47,7 @@ class Follows:
 def render(report: Any, data: str, follows: Follows | None = None) -> str:
     """Return the HTML page of a report. The page's script reads `data`, which is packed, and sends
     requests only if `follows` is given."""
-    scripts = [*SCRIPTS, "follow"] if follows else SCRIPTS
-    values = {"report": report, "data": Markup(data), "follows": follows}
-    return fill("report", STYLES, scripts, connects=bool(follows), **values)
+    return fill("report", STYLES, SCRIPTS, follows=follows, report=report, data=Markup(data))
 
 
 def fill(
@@ -58,13 +56,16 @@ def fill(
     scripts: Sequence[str],
     *,
     connects: bool = False,
+    follows: Follows | None = None,
     **values: Any,
 ) -> str:
     """Fill a template with escaped values, and include its style and script.
 
     Args:
         connects: True if the script may send requests to the page's server.
+        follows: the address that the page asks for changes.
     """
+    scripts = [*scripts, "follow"] if follows else scripts
     style = "\n".join(_part(f"{name}.css") for name in styles)
     script = '"use strict";\n' + "\n".join(_part(f"{name}.js") for name in scripts)
     return (
@@ -73,8 +74,9 @@ def fill(
         .render(
             style=Markup(style),
             script=Markup(script),
-            policy=_policy(style, script, connects=connects),
+            policy=_policy(style, script, connects=connects or follows is not None),
             version=collab.__version__,
+            follows=follows,
             **values,
         )
     )
@@ -90,7 +92,7 @@ def _environment() -> Environment:
         finalize=_shown,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"count": _count, "money": _money, "without": _without}
+    environment.filters["without"] = _without
     return environment
 
 
@@ -123,16 +125,8 @@ def _shown(value: Any) -> Any:
     return clean(value) if type(value) is str else value
 
 
-def _count(number: int | None) -> str:
-    return "–" if number is None else f"{number:,}"
-
-
 def _without(facts: dict[str, str], shared: dict[str, str]) -> list[tuple[str, str]]:
     return [(label, value) for label, value in facts.items() if label not in shared]
-
-
-def _money(cost: float | None) -> str:
-    return "–" if cost is None else f"${cost:.4f}"
 
 
 class Texts:

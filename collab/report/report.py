@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import RecordError
-from collab.evaluation.table import ResultTable
+from collab.evaluation.table import NONE, ResultTable, TableCell, make_table, text_cell
 from collab.report.episodes import (
     ShownEpisode,
     choose_episodes,
@@ -58,7 +58,7 @@ class RunFacts:
     facts: dict[str, str]
     trainer: dict[str, str]
     """The settings of its training, empty for a run without training."""
-    agents: list[dict[str, Any]]
+    agents: ResultTable
     recipe: str
     command: str
 
@@ -68,10 +68,6 @@ class RunFacts:
         parts = [self.facts.get(label, "") for label in ("team", "task")]
         parts.append(self.trainer.get("algorithm", ""))
         return " · ".join(text for text in parts if text)
-
-    @property
-    def priced(self) -> bool:
-        return any(agent["cost"] is not None for agent in self.agents)
 
 
 def run_facts(run: Run) -> RunFacts:
@@ -157,17 +153,23 @@ def _feedback(sources: object) -> str | None:
     return ", ".join(str(name) for name in names)
 
 
-def _agents(run: Run) -> list[dict[str, Any]]:
-    """Return name, model, responses, tokens and cost of each agent. An unknown model is "", and
-    other unknown values are None.
-    """
+def _agents(run: Run) -> ResultTable:
+    """Return a row per agent: its model, responses, tokens and cost."""
     used = by_agent(run.episodes)
     models = run.about.get("models", {})
-    unknown = dict.fromkeys(("responses", "prompt_tokens", "new_tokens", "cost"))
-    return [
-        {"name": name, "model": str(models.get(name, "")), **unknown, **used.get(name, {})}
+    rows = [
+        [text_cell(name), text_cell(models.get(name) or NONE), *_usage(used.get(name))]
         for name in dict.fromkeys((*models, *used))
     ]
+    columns = ["Agent", "Model", "Responses", "Prompt tokens", "New tokens", "Cost"]
+    return make_table(f"Agents of {run.name}", columns if rows else [], rows)
+
+
+def _usage(used: Mapping[str, Any] | None) -> list[TableCell]:
+    if used is None:
+        return [text_cell(NONE)] * 4
+    counts = [text_cell(f"{used[key]:,}") for key in ("responses", "prompt_tokens", "new_tokens")]
+    return [*counts, text_cell(NONE if used["cost"] is None else f"${used['cost']:.4f}")]
 
 
 MOST_EPISODES = 2000

@@ -128,16 +128,8 @@ class Pages:
 
     def message(self, title: str, text: str, follows: Follows | None = None) -> str:
         """Return a page that shows a message."""
-        scripts = ("dom", "collab.view:message", *(["follow"] if follows else []))
-        return fill(
-            "collab.view:message",
-            ("base", "frame", "media"),
-            scripts,
-            connects=bool(follows),
-            title=title,
-            text=text,
-            follows=follows,
-        )
+        styles, scripts = ("base", "frame", "media"), ("dom", "collab.view:message")
+        return fill("collab.view:message", styles, scripts, follows=follows, title=title, text=text)
 
     def _runs(self) -> dict[str, Path]:
         return {

@@ -40,9 +40,9 @@ def test_problems_link_to_their_first_and_last_episodes(trained: Path) -> None:
     report = make_report(read_all([trained]))
     table = named(report, "Problem by problem")
     assert [cell.text for cell in column(table, "Problem")] == [f"numbers/{n}" for n in range(4)]
-    for cell in column(table, "Problem"):
-        first, last = (report.shown[int(n)].episode for n in cell.pair.split("/"))
-        assert (first.task, last.task) == (cell.text, cell.text)
+    for problem, value in zip(column(table, "Problem"), column(table, "Return"), strict=True):
+        first, last = (report.shown[int(n)].episode for n in value.pair.split("/"))
+        assert (first.task, last.task) == (problem.text, problem.text)
         assert last.group - first.group == 4
 
 

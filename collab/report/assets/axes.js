@@ -27,31 +27,12 @@ function stepTicks(first, last, most) {
   return ticks;
 }
 
-// The label of a tick; all ticks of an axis have the same number of decimals.
+// The label of a tick, in few digits.
 function axisLabel(value, unit, ticks) {
-  const gaps = ticks.slice(1).map((tick, n) => tick - ticks[n]);
-  const size = gaps.length ? gaps.reduce((a, b) => (finest(a) <= finest(b) ? a : b)) : 1;
-  if (unit === "share") {
-    return `${fixed(100 * value, places(100 * size))} %`;
-  }
-  if (size < 0.001) return value ? value.toExponential(places(size / power(size))).replace("-", "−") : "0";
-  if (Math.abs(ticks.at(-1)) >= 10000) return `${fixed(value / 1000, places(size / 1000))}k`;
-  return fixed(value, places(size));
-}
-
-function finest(size) {
-  return size ? 10 ** -places(size) : 1;
-}
-
-function power(size) {
-  return 10 ** Math.floor(Math.log10(size) + 1e-9);
-}
-
-// The decimals that steps of this size need.
-function places(size) {
-  for (let digits = 0; digits < 6; digits++) {
-    const scaled = size * 10 ** digits;
-    if (Math.abs(scaled - Math.round(scaled)) < 1e-6) return digits;
-  }
-  return 6;
+  const largest = Math.max(...ticks.map(Math.abs));
+  const notation = largest >= 10000 ? "compact" : largest < 0.001 ? "scientific" : "standard";
+  const format = new Intl.NumberFormat("en", { maximumSignificantDigits: 3, notation });
+  const isShare = unit === "share";
+  const text = format.format(isShare ? 100 * value : value).replace("-", "−");
+  return isShare ? `${text} %` : text;
 }

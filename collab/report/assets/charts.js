@@ -47,48 +47,23 @@ class Chart {
       role: "img",
       "aria-label": `${this.panel.title}, by ${this.panel.along}: ${this.told}`,
     });
+    const right = width - MARGIN.right;
+    const across = (kind, y) => svg.append(s("line", { class: kind, x1: MARGIN.left, x2: right, y1: y, y2: y }));
+    const write = (text, x, y, anchor) => svg.append(s("text", { x, y, "text-anchor": anchor }, text));
     for (const tick of ticks) {
-      const y = this.y(tick);
-      svg.append(
-        s("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }),
-      );
-      svg.append(
-        s(
-          "text",
-          { x: MARGIN.left - 7, y: y + 3.5, "text-anchor": "end" },
-          axisLabel(tick, this.panel.unit, ticks),
-        ),
-      );
+      across("grid", this.y(tick));
+      write(axisLabel(tick, this.panel.unit, ticks), MARGIN.left - 7, this.y(tick) + 3.5, "end");
     }
     for (const step of stepTicks(first, last, Math.max(2, Math.floor(inner / 44)))) {
-      const x = this.x(step);
-      const anchor = x > width - MARGIN.right - 12 ? "end" : "middle";
-      svg.append(
-        s(
-          "text",
-          {
-            x: anchor === "end" ? width - MARGIN.right + 4 : x,
-            y: height - 4,
-            "text-anchor": anchor,
-          },
-          count(step),
-        ),
-      );
+      const isLast = this.x(step) > right - 12;
+      write(count(step), isLast ? right + 4 : this.x(step), height - 4, isLast ? "end" : "middle");
     }
-    const along = { class: "along", x: 0, y: height - 4 };
-    svg.append(s("text", along, this.panel.along));
-    if (this.panel.most !== null) {
-      const y = this.y(this.panel.most);
-      svg.append(s("line", { class: "most", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }));
-    }
+    write(this.panel.along, 0, height - 4, "start");
+    if (this.panel.most !== null) across("most", this.y(this.panel.most));
     if (this.panel.stacked) this.drawStack(svg);
     else this.panel.series.forEach((line) => this.drawLine(svg, line));
-    this.cursor = s("line", {
-      class: "cursor",
-      y1: MARGIN.top,
-      y2: height - MARGIN.bottom,
-      visibility: "hidden",
-    });
+    const span = { y1: MARGIN.top, y2: height - MARGIN.bottom };
+    this.cursor = s("line", { class: "cursor", visibility: "hidden", ...span });
     svg.append(this.cursor);
     this.plot.replaceChildren(svg);
   }
@@ -118,37 +93,24 @@ class Chart {
   drawLine(svg, line) {
     const group = s("g", { class: `c${line.color % 8}` });
     const mark = line.dashed ? " dashed" : "";
+    const isPoints = line.style === "points";
+    const isThin = line.style === "thin";
     const points = this.panel.series.filter((one) => one.style === "points");
-    const shift = line.style === "points" ? APART * (points.indexOf(line) - (points.length - 1) / 2) : 0;
-    if (line.style === "points") {
+    const shift = isPoints ? APART * (points.indexOf(line) - (points.length - 1) / 2) : 0;
+    if (line.low.length && isPoints) {
       line.x.forEach((step, n) => {
-        if (!line.low.length) return;
         const x = this.x(step) + shift;
-        group.append(
-          s("line", {
-            class: "interval",
-            x1: x,
-            x2: x,
-            y1: this.y(line.low[n]),
-            y2: this.y(line.high[n]),
-          }),
-        );
+        const ends = { y1: this.y(line.low[n]), y2: this.y(line.high[n]) };
+        group.append(s("line", { class: "interval", x1: x, x2: x, ...ends }));
       });
     } else if (line.low.length) {
       group.append(s("path", { class: "band", d: this.area(line.x, line.low, line.high) }));
     }
-    const kind = line.style === "thin" ? " thin" : "";
-    group.append(s("path", { class: `curve${kind}${mark}`, d: this.path(line.x, line.y) }));
-    if (line.style === "points" || (line.x.length <= DOTS_UP_TO && line.style !== "thin")) {
+    group.append(s("path", { class: `curve${isThin ? " thin" : ""}${mark}`, d: this.path(line.x, line.y) }));
+    if (isPoints || (line.x.length <= DOTS_UP_TO && !isThin)) {
       line.x.forEach((step, n) => {
-        group.append(
-          s("circle", {
-            class: `point${mark}`,
-            cx: this.x(step) + shift,
-            cy: this.y(line.y[n]),
-            r: line.style === "points" ? 3.25 : 2.25,
-          }),
-        );
+        const place = { cx: this.x(step) + shift, cy: this.y(line.y[n]), r: isPoints ? 3.25 : 2.25 };
+        group.append(s("circle", { class: `point${mark}`, ...place }));
       });
     }
     svg.append(group);
@@ -162,15 +124,8 @@ class Chart {
         svg.append(s("path", { class: `area c${line.color % 8}`, d: this.area(line.x, below, above) }));
       } else {
         const y = this.y(above[0]);
-        svg.append(
-          s("rect", {
-            class: `area c${line.color % 8}`,
-            x: this.x(line.x[0]) - 12,
-            width: 24,
-            y,
-            height: Math.max(0, this.y(below[0]) - y),
-          }),
-        );
+        const size = { x: this.x(line.x[0]) - 12, width: 24, y, height: Math.max(0, this.y(below[0]) - y) };
+        svg.append(s("rect", { class: `area c${line.color % 8}`, ...size }));
       }
       below = above;
     }

@@ -1,36 +1,46 @@
-// The columns of the list of episodes: what each holds, and by what it is ordered.
+// The columns of the list of episodes: what each shows, and by what it is ordered.
 
 const COLUMNS = [
   {
     name: "Episode",
     key: (episode) => [episode.task, episode.run, episode.step || 0, episode.sample],
+    cell: (episode, place) => h("a", { href: `#episode/${place}` }, episode.id),
   },
-  { name: "Run", key: (episode) => episode.run, only: (data) => data.runs.length > 1 },
+  {
+    name: "Run",
+    key: (episode) => episode.run,
+    cell: (episode, _, data) => data.runs[episode.run].name,
+    only: (data) => data.runs.length > 1,
+  },
   {
     name: "Step",
     key: (episode) => episode.step,
+    cell: (episode) => (episode.step === null ? "" : count(episode.step)),
     right: true,
     only: (data) => data.episodes.some((e) => e.step !== null),
   },
+  { name: "Phase", key: (episode) => phaseOf(episode), only: (data) => data.episodes.some((e) => e.mode) },
+  { name: "Verdict", key: (episode) => episode.verdict, cell: (episode) => verdictChip(episode.verdict) },
   {
-    name: "Phase",
-    key: (episode) => phaseOf(episode),
-    only: (data) => data.episodes.some((e) => e.mode),
+    name: "Return",
+    key: (episode) => episode.return,
+    cell: (episode) => outOf(episode.return, episode.largest_return),
+    right: true,
   },
-  { name: "Verdict", key: (episode) => episode.verdict },
-  { name: "Return", key: (episode) => episode.return, right: true },
   {
     name: "Signs",
     key: (episode) => signsOf(episode).join(" "),
+    cell: (episode) => signChips(episode),
     only: (data) => data.episodes.some((e) => signsOf(e).length),
   },
   {
     name: "Turns",
     key: (episode) => episode.turns.length,
+    cell: (episode) => turnsOf(episode),
     right: true,
     only: (data) => data.episodes.some((e) => e.turns.length > 1 || e.horizon),
   },
-  { name: "Tokens", key: (episode) => episode.tokens, right: true },
+  { name: "Tokens", key: (episode) => episode.tokens, cell: (episode) => count(episode.tokens), right: true },
 ];
 
 // The columns, those that the rewards declare after the return.
@@ -59,4 +69,12 @@ function turnsOf(episode) {
 
 function signsOf(episode) {
   return [...episode.flags, ...(episode.cut ? ["truncated"] : [])];
+}
+
+function signChips(episode) {
+  return signsOf(episode).map((sign) => h("span", { class: "chip flag" }, sign));
+}
+
+function verdictChip(verdict) {
+  return h("span", { class: `chip ${verdict.split(" ")[0]}` }, verdict);
 }

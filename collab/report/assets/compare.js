@@ -17,19 +17,15 @@ function comparisons(data, place) {
   return options;
 }
 
-// For an episode of the first step, the last step's. For any other, the first step's. Of the same
-// sample, if there is one; null without training.
+// For an episode of the first step, one of the last step; for any other, one of the first step. Of
+// the same sample, if there is one; null without training.
 function otherEnd(data, places, place) {
-  const { run, mode, sample } = data.episodes[place];
-  const step = (n) => data.episodes[n].step;
-  const alike = places.filter((n) => {
-    const other = data.episodes[n];
-    return other.run === run && other.mode === mode;
-  });
-  const steps = alike.map(step).filter((number) => number !== null);
+  const { run, mode, sample, step } = data.episodes[place];
+  const alike = places.filter((n) => data.episodes[n].run === run && data.episodes[n].mode === mode);
+  const steps = alike.map((n) => data.episodes[n].step).filter((number) => number !== null);
   const [first, last] = [Math.min(...steps), Math.max(...steps)];
   if (!steps.length || first === last) return null;
-  const end = alike.filter((n) => step(n) === (step(place) === first ? last : first));
+  const end = alike.filter((n) => data.episodes[n].step === (step === first ? last : first));
   return end.find((n) => data.episodes[n].sample === sample) ?? end[0];
 }
 
@@ -58,28 +54,19 @@ function sideBySide(data, place, other) {
   }
   if (before.score && after.score) view.push(gainsCard(before.score, after.score));
   const agents = new Set([...Object.keys(before.artifacts), ...Object.keys(after.artifacts)]);
+  const card = (title, one, two, label) => changesCard(title, difference(data, one, two, label));
   const cards = [...agents].map((agent) =>
-    changesCard(
-      agent,
-      difference(data, before.artifacts[agent], after.artifacts[agent], `${agent}'s artifact`),
-    ),
+    card(agent, before.artifacts[agent], after.artifacts[agent], `${agent}'s artifact`),
   );
   view.push(h("div", { class: "columns" }, cards));
-  view.push(
-    changesCard("Joint work", difference(data, before.joint, after.joint, "the joint work")),
-  );
+  view.push(card("Joint work", before.joint, after.joint, "the joint work"));
   return view;
 }
 
 function sideHead(data, place, title, here) {
   const label = labelOf(data, place);
   const link = here ? h("b", label) : h("a", { href: `#episode/${place}` }, label);
-  return h(
-    "article",
-    { class: "card" },
-    h("h3", { class: "side" }, title),
-    h("p", link),
-  );
+  return h("article", { class: "card" }, h("h3", { class: "side" }, title), h("p", link));
 }
 
 function changesCard(title, changes) {

@@ -1,4 +1,4 @@
-// The curves of training in sections: each a chart, a legend, and a table of the same values.
+// The curves of training in sections: each a chart and a legend.
 
 function drawCurves(root, panels, cohorts) {
   if (cohorts.length) {
@@ -42,32 +42,9 @@ function panelView(panel, domain) {
     "aria-label": `${panel.title}, by ${panel.along}: values`,
     "aria-orientation": "horizontal",
   });
-  const values = h("div", { class: "values", tabindex: 0, role: "region", hidden: true });
-  values.setAttribute("aria-label", `${panel.title}, table`);
-  const button = h("button", { type: "button", "aria-pressed": "false" }, "Table");
-  button.addEventListener("click", () => {
-    const wanted = values.hidden;
-    if (wanted && !values.firstChild) values.append(valuesTable(panel));
-    values.hidden = !wanted;
-    plot.hidden = wanted;
-    button.setAttribute("aria-pressed", String(wanted));
-  });
-  const head = h("header", h("h4", panel.title), button);
   const note = panel.note && h("small", panel.note);
-  const view = h("figure", { class: "panel" }, head, legend, plot, values, note);
+  const view = h("figure", { class: "panel" }, h("h4", panel.title), legend, plot, note);
   const chart = new Chart(panel, plot, legend, domain);
   new ResizeObserver(() => chart.draw(plot.clientWidth)).observe(plot);
   return view;
-}
-
-function valuesTable(panel) {
-  const steps = [...new Set(panel.series.flatMap((line) => line.x))].sort((a, b) => a - b);
-  const all = panel.series.flatMap((line) => line.y);
-  const digits = decimalsOf((panel.most ?? Math.max(0, ...all)) - Math.min(0, ...all));
-  const rows = steps.map((step) => {
-    const values = panel.series.map((line) => line.y[line.x.indexOf(step)]);
-    const cells = values.map((value) => h("td", { class: "right" }, amount(value, panel.unit, digits)));
-    return h("tr", h("th", { scope: "row" }, count(step)), cells);
-  });
-  return tableOf([panel.along === "step" ? "Step" : "Tokens", ...panel.series.map((line) => line.label)], rows);
 }

@@ -1,43 +1,31 @@
 // The differences between two strings: by line, and within changed lines by word.
 
-const MOST_EDITS = 600;
+const MOST_CELLS = 4e6; // of the table below
 const CONTEXT = 3;
 
-// The shortest edit script (Myers 1986): [["=" | "-" | "+", item], ...].
+// The edit script of a longest common subsequence: [["=" | "-" | "+", item], ...].
 function edits(before, after) {
   const [n, m] = [before.length, after.length];
-  const reach = new Map([[1, 0]]);
-  const trace = [];
-  for (let depth = 0; depth <= Math.min(n + m, MOST_EDITS); depth++) {
-    trace.push(new Map(reach));
-    for (let k = -depth; k <= depth; k += 2) {
-      const down = k === -depth || (k !== depth && reach.get(k - 1) < reach.get(k + 1));
-      let x = down ? reach.get(k + 1) : reach.get(k - 1) + 1;
-      while (x < n && x - k < m && before[x] === after[x - k]) x++;
-      reach.set(k, x);
-      if (x >= n && x - k >= m) return backtrack(before, after, trace);
+  const removed = (items) => items.map((item) => ["-", item]);
+  const added = (items) => items.map((item) => ["+", item]);
+  if (n * m > MOST_CELLS) return [...removed(before), ...added(after)];
+  const shared = Array.from({ length: n + 1 }, () => new Uint16Array(m + 1)); // from i and j on
+  for (let i = n - 1; i >= 0; i--) {
+    for (let j = m - 1; j >= 0; j--) {
+      const same = before[i] === after[j];
+      shared[i][j] = same ? shared[i + 1][j + 1] + 1 : Math.max(shared[i + 1][j], shared[i][j + 1]);
     }
   }
-  return [...before.map((item) => ["-", item]), ...after.map((item) => ["+", item])];
-}
-
-function backtrack(before, after, trace) {
   const script = [];
-  let [x, y] = [before.length, after.length];
-  for (let depth = trace.length - 1; depth >= 0; depth--) {
-    const reach = trace[depth];
-    const k = x - y;
-    const down = k === -depth || (k !== depth && reach.get(k - 1) < reach.get(k + 1));
-    const fromX = depth ? (down ? reach.get(k + 1) : reach.get(k - 1)) : 0;
-    const fromY = depth ? fromX - (down ? k + 1 : k - 1) : 0;
-    while (x > fromX && y > fromY && before[x - 1] === after[y - 1]) {
-      script.push(["=", before[x - 1]]);
-      x--;
-      y--;
-    }
-    if (depth) script.push(down ? ["+", after[--y]] : ["-", before[--x]]);
+  let [i, j] = [0, 0];
+  while (i < n && j < m) {
+    if (before[i] === after[j]) {
+      script.push(["=", before[i++]]);
+      j++;
+    } else if (shared[i + 1][j] >= shared[i][j + 1]) script.push(["-", before[i++]]);
+    else script.push(["+", after[j++]]);
   }
-  return script.reverse();
+  return [...script, ...removed(before.slice(i)), ...added(after.slice(j))];
 }
 
 // The difference as an element; equal stretches are folded.

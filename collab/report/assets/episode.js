@@ -71,7 +71,7 @@ class EpisodeView {
   header(episode) {
     const chips = [
       verdictChip(episode.verdict),
-      signsOf(episode).map((sign) => h("span", { class: "chip flag" }, sign)),
+      signChips(episode),
     ];
     const facts = [
       this.data.runs.length > 1 && this.data.runs[episode.run].name,

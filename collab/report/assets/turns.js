@@ -40,10 +40,8 @@ function stagesOf(turn) {
 }
 
 function stageView(data, episode, turn, stage, { number, earlier }) {
-  const cards = stage.map((decisions) =>
-    agentCard(data, episode, turn, decisions, { number, earlier }),
-  );
-  return h("li", { class: "columns" }, cards);
+  const card = (decisions) => agentCard(data, episode, turn, decisions, { number, earlier });
+  return h("li", { class: "columns" }, stage.map(card));
 }
 
 // What an agent did in one round; its artifact is shown where it made it, in its last one.
@@ -140,18 +138,10 @@ function jointCard(data, episode, turn, earlier) {
   const happened = turn.score ? turn.score.summary : "";
   const made = data.runs[episode.run].language ? "Joint program" : "Joint artifact";
   const title = happened ? "State" : made;
-  return h(
-    "article",
-    { class: "card" },
-    h(
-      "header",
-      h("h4", title),
-      happened ? h("small", happened) : null,
-    ),
-    earlier
-      ? difference(data, earlier.joint, turn.joint, title.toLowerCase())
-      : work(data, episode, turn.joint),
-  );
+  const content = earlier
+    ? difference(data, earlier.joint, turn.joint, title.toLowerCase())
+    : work(data, episode, turn.joint);
+  return h("article", { class: "card" }, h("header", h("h4", title), happened && h("small", happened)), content);
 }
 
 function scoreCard(data, score, n) {
@@ -177,23 +167,18 @@ function partsTable(data, parts, n) {
   const rows = parts.map((part) => {
     const shown = (value) => (part.applies ? fixed(value) : "–");
     const watched = part.applies && !part.weight; // without points: its value is what it tells
+    const why = textOf(data, part.reason).trim();
+    const points = watched ? amount(part.value, "share") : shown(part.points);
     return h(
       "tr",
-      h("th", { scope: "row" }, part.name, textOf(data, part.reason).trim() && h("small", textOf(data, part.reason))),
-      h(
-        "td",
-        { class: `right ${part.applies ? tone(part.points) : "dim"}` },
-        watched ? amount(part.value, "share") : shown(part.points),
-      ),
+      h("th", { scope: "row" }, part.name, why && h("small", why)),
+      h("td", { class: `right ${part.applies ? tone(part.points) : "dim"}` }, points),
       h("td", { class: "right dim" }, watched ? "–" : shown(part.weight)),
     );
   });
-  const table = tableOf(["Part", "Points", "Of"], rows, "plain parts reasons");
-  return h(
-    "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": `Parts of the reward, turn ${n + 1}` },
-    table,
-  );
+  const label = `Parts of the reward, turn ${n + 1}`;
+  const table = tableOf(["Part", "Points", "Of"], rows, "plain parts");
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, table);
 }
 
 function failureNote(data, failure, prefix = "") {

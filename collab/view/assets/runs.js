@@ -3,14 +3,19 @@
 const EVERY = 3000; // milliseconds between two questions
 
 const COLUMNS = [
-  { name: "Run", key: (run) => run.name },
-  { name: "Began", key: (run) => run.began },
+  { name: "Run", key: (run) => run.name, cell: (run) => runLinks(run) },
+  { name: "Began", key: (run) => run.began, cell: (run) => run.began.slice(0, 16).replace("T", " ") },
   { name: "Kind", key: (run) => run.kind },
   { name: "Team", key: (run) => run.team },
   { name: "Task", key: (run) => run.task },
-  { name: "Status", key: (run) => run.status },
-  { name: "Return", key: (run) => run.mean_return, right: true },
-  { name: "Solved", key: (run) => run.solved, right: true },
+  { name: "Status", key: (run) => run.status, cell: (run) => statusChip(run.status) },
+  {
+    name: "Return",
+    key: (run) => run.mean_return,
+    cell: (run) => (run.mean_return === null ? "" : outOf(run.mean_return, run.largest_return)),
+    right: true,
+  },
+  { name: "Solved", key: (run) => run.solved, cell: (run) => solvedView(run.solved), right: true },
 ];
 
 class Runs extends SortedTable {
@@ -21,7 +26,6 @@ class Runs extends SortedTable {
     this.known = "";
     const choose = h("td", h("span", { class: "hidden" }, "Chosen"));
     byId("list").tHead.rows[0].prepend(choose);
-    byId("search").addEventListener("input", () => this.update());
     for (const id of ["kind", "status"]) byId(id).addEventListener("change", () => this.update());
     byId("filters").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -53,43 +57,29 @@ class Runs extends SortedTable {
 
   fits(run) {
     const text = [run.name, run.kind, run.team, run.task, run.status].join(" ").toLowerCase();
-    const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
     const of = (id) => !byId(id).value || run[id] === byId(id).value;
-    return words.every((word) => text.includes(word)) && of("kind") && of("status");
+    return searchedWords().every((word) => text.includes(word)) && of("kind") && of("status");
   }
 
   update() {
-    const focus = document.activeElement?.closest("#list tbody tr")?.dataset.name;
+    const focus = focusedRow()?.dataset.name;
     const inBox = document.activeElement?.matches("input[type=checkbox]");
     const shown = this.sorted(this.runs.filter((run) => this.fits(run)));
-    byId("list").tBodies[0].replaceChildren(...shown.map((run) => this.row(run)));
+    this.body.replaceChildren(...shown.map((run) => this.row(run)));
     byId("list").hidden = !shown.length;
     byId("count").textContent = this.runs.length
       ? shownOf(shown.length, this.runs.length, "run")
       : "There are no runs yet. New runs appear here when they start.";
     this.choose();
-    if (focus !== undefined) this.focus(focus, inBox);
+    if (focus !== undefined) this.focus(focus, inBox ? "input" : "a");
   }
 
   row(run) {
-    const place = run.name.lastIndexOf("/") + 1;
-    const name = [place ? h("span", { class: "part" }, run.name.slice(0, place)) : null, run.name.slice(place)];
     const onchange = (event) => this.toggle(run.name, event.target.checked);
-    const box = h("input", { type: "checkbox", checked: this.chosen.has(run.name), onchange, "aria-label": `choose ${run.name}` });
-    const status = run.status.split(" ")[0].replace(/\W/g, "");
-    const whole = run.evaluation && h("a", { href: addressOf([run.evaluation]), class: "part" }, " all teams");
-    const cells = [
-      h("td", { class: "choose" }, h("label", box)),
-      h("td", h("a", { class: "open", href: addressOf([run.name]) }, name), whole),
-      h("td", run.began.slice(0, 16).replace("T", " ")),
-      h("td", run.kind),
-      h("td", run.team),
-      h("td", run.task),
-      h("td", h("span", { class: `chip status-${status}` }, run.status)),
-      number("return", run.mean_return, outOf(run.mean_return, run.largest_return)),
-      number("solved", run.solved, solvedView(run.solved)),
-    ];
-    return h("tr", { "data-name": run.name, class: this.chosen.has(run.name) && "chosen" }, cells);
+    const checked = this.chosen.has(run.name);
+    const box = h("input", { type: "checkbox", checked, onchange, "aria-label": `choose ${run.name}` });
+    const choose = h("td", { class: "choose" }, h("label", box));
+    return h("tr", { "data-name": run.name, class: checked && "chosen" }, choose, this.cellsOf(run));
   }
 
   toggle(name, wanted) {
@@ -110,24 +100,8 @@ class Runs extends SortedTable {
     if (this.chosen.size > 1) location.href = addressOf([...this.chosen]);
   }
 
-  rows() {
-    return [...byId("list").tBodies[0].rows];
-  }
-
-  focus(name, inBox = false) {
-    const row = this.rows().find((one) => one.dataset.name === name);
-    row?.querySelector(inBox ? "input" : "a.open").focus();
-  }
-
-  step(distance) {
-    const rows = this.rows();
-    const now = rows.indexOf(document.activeElement?.closest("#list tbody tr"));
-    const next = now < 0 ? 0 : Math.max(0, Math.min(rows.length - 1, now + distance));
-    if (rows[next]) this.focus(rows[next].dataset.name);
-  }
-
   toggleHere() {
-    const name = document.activeElement?.closest("#list tbody tr")?.dataset.name;
+    const name = focusedRow()?.dataset.name;
     if (name !== undefined) this.toggle(name, !this.chosen.has(name));
   }
 }
@@ -136,13 +110,19 @@ function addressOf(names) {
   return `/report?${new URLSearchParams(names.map((name) => ["run", name]))}`;
 }
 
-// A phone shows the label, and leaves out what is not known: a column alone tells what a dash is of.
-function number(label, value, view) {
-  return h("td", { class: value === null ? "right unknown" : "right", "data-label": label }, view);
+function runLinks(run) {
+  const place = run.name.lastIndexOf("/") + 1;
+  const folder = place ? h("span", { class: "part" }, run.name.slice(0, place)) : null;
+  const whole = run.evaluation && h("a", { href: addressOf([run.evaluation]), class: "part" }, " all teams");
+  return [h("a", { class: "open", href: addressOf([run.name]) }, folder, run.name.slice(place)), whole];
+}
+
+function statusChip(status) {
+  return h("span", { class: `chip status-${status.split(" ")[0].replace(/\W/g, "")}` }, status);
 }
 
 function solvedView(solved) {
-  if (solved === null) return "–";
+  if (solved === null) return "";
   const bar = s(
     "svg",
     { class: "meter", "aria-hidden": "true", viewBox: "0 0 100 10", preserveAspectRatio: "none" },
@@ -152,41 +132,10 @@ function solvedView(solved) {
   return [`${fixed(100 * solved, 0)} %`, bar];
 }
 
-function listen(runs) {
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const search = byId("search");
-    if (event.target === search && ["Escape", "ArrowDown"].includes(event.key)) {
-      event.preventDefault();
-      if (event.key === "Escape") search.value = "";
-      runs.update();
-      runs.step(0);
-      return;
-    }
-    if (event.target === search && event.key === "Enter") {
-      event.preventDefault();
-      runs.step(0);
-      return;
-    }
-    if (event.target.closest("input[type=search], select")) return;
-    const does = {
-      "/": () => search.focus(),
-      j: () => runs.step(1),
-      k: () => runs.step(-1),
-      x: () => runs.toggleHere(),
-      c: () => runs.compare(),
-      "?": () => (byId("keys").open ? byId("keys").close() : byId("keys").showModal()),
-    };
-    if (!(event.key in does)) return;
-    event.preventDefault();
-    does[event.key]();
-  });
-}
-
 async function main() {
-  byId("help").addEventListener("click", () => byId("keys").showModal());
   const runs = new Runs();
-  listen(runs);
+  const more = { x: () => runs.toggleHere(), c: () => runs.compare() };
+  listenToKeys(runs, (_, inList) => ({ ...inList, ...more }));
   await runs.ask();
   setInterval(() => !document.hidden && runs.ask(), EVERY);
   document.documentElement.dataset.ready = "";
