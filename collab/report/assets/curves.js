@@ -20,17 +20,11 @@ function drawCurves(root, panels, cohorts) {
   };
   for (const [name, members] of groups) {
     const charts = members.map((panel) => panelView(panel, domainOf(panel.along)));
-    const grid = h("div", { class: `panels of${columnsFor(members.length)}` }, charts);
+    const grid = h("div", { class: "panels" }, charts);
     const open = !narrow || !root.childElementCount; // of many charts, a phone shows the first ones
     const told = h("summary", h("h3", name), " ", h("small", plural(members.length, "chart")));
     root.append(h("details", { class: "group", open }, told, grid));
   }
-}
-
-// Columns that leave few gaps in the last row, which is stretched over its whole width.
-function columnsFor(number) {
-  if (number <= 4) return number;
-  return number % 4 === 1 || (number % 3 === 0 && number % 4) ? 3 : 4;
 }
 
 function panelView(panel, domain) {

@@ -45,8 +45,9 @@ function diffView(before, after, label) {
   }
   const view = h("pre", { class: "diff", tabindex: 0, role: "region", "aria-label": label });
   for (const part of folded(rows)) {
-    if (part.length === 1 || !part.fold) view.append(...part.map(diffRow));
-    else view.append(foldButton(part));
+    const shown = part.map(diffRow);
+    if (part.length === 1 || !part.fold) view.append(...shown);
+    else view.append(h("details", h("summary", `${part.length} equal lines`), shown));
   }
   return view;
 }
@@ -74,12 +75,6 @@ function folded(rows) {
     parts.at(-1).push(row);
   });
   return parts;
-}
-
-function foldButton(rows) {
-  const button = h("button", { type: "button" }, `${rows.length} equal lines`);
-  button.addEventListener("click", () => button.replaceWith(...rows.map(diffRow)));
-  return button;
 }
 
 function diffRow(row) {

@@ -7,12 +7,6 @@ function endOf(episode) {
   return solved + (episode.absorbed ? ", its reward counts for the rest" : ", the rest counts nothing");
 }
 
-// A seed has up to 19 digits; its ends tell it from others, and all of it is its title.
-function seedOf(seed) {
-  if (seed.length <= 8) return `seed ${seed}`;
-  return h("span", { title: `seed ${seed}` }, `seed ${seed.slice(0, 3)}…${seed.slice(-3)}`);
-}
-
 class EpisodeView {
   constructor(data, list) {
     Object.assign(this, { data, list, dialog: byId("episode"), place: null, against: "" });
@@ -78,13 +72,13 @@ class EpisodeView {
       whenOf(episode),
       episode.return !== null && `return ${outOf(episode.return, episode.largest_return)}`,
       endOf(episode),
-      seedOf(episode.seed),
+      `seed ${episode.seed}`,
       plural(episode.tokens, "token"),
       `${fixed(episode.seconds, 1)} s`,
       episode.started.slice(0, 16).replace("T", " "),
     ];
     const title = h("h2", { id: "episode-title", tabindex: -1 }, episode.id, " ", chips);
-    const told = h("small", facts.filter(Boolean).flatMap((fact, n) => (n ? [" · ", fact] : [fact])));
+    const told = h("small", facts.filter(Boolean).join(" · "));
     return h(
       "header",
       h("div", { class: "head" }, title, this.buttons()),
