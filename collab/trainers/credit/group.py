@@ -116,71 +116,6 @@ class Group:
         return returns
 
 
-@dataclass(frozen=True)
-class Tree:
-    """Branching structure of a group: its joint actions as (episode, turn) nodes, their children,
-    and the sets that share a baseline.
-    """
-
-    nodes: tuple[Node, ...]
-    children: Mapping[Node, tuple[Node, ...]]
-    baselines_over: tuple[tuple[Node, ...], ...]
-    visit_share: Mapping[Node, float]
-    solved: Mapping[int, tuple[Node, ...]] = field(default_factory=dict)
-    """In `chains`, by turn: the last joint actions of the episodes that were solved earlier and
-    stay in their solved state."""
-    one_turn: bool = False
-    """True if a joint action's return is its own reward, as in `greedy`."""
-
-
-def tree_of(episodes: Sequence[Episode], shape: Shape) -> Tree:
-    """Return the tree of a group's joint actions. Episodes with a common beginning share its
-    nodes.
-    """
-    node_of: dict[tuple[int, int], Node] = {}
-    children: dict[Node | None, list[Node]] = {None: []}
-    for number, episode in enumerate(episodes):
-        parent: Node | None = None
-        for turn in range(len(episode.turns)):
-            key = shape.key(episode.sample, turn)
-            if key not in node_of:
-                node_of[key] = (number, turn)
-                children[parent].append((number, turn))
-                children[number, turn] = []
-            parent = node_of[key]
-    nodes = tuple(node_of.values())
-    followers = {node: tuple(children[node]) for node in nodes}
-    visit_share = _visit_share(children[None], followers)
-    if shape.siblings_share_state:
-        baselines_over = tuple(tuple(siblings) for siblings in children.values() if siblings)
-        if shape.structure == "greedy":
-            share = {node: 1 / len(nodes) for nodes in baselines_over for node in nodes}
-            return Tree(nodes, dict.fromkeys(nodes, ()), baselines_over, share, one_turn=True)
-        return Tree(nodes, followers, baselines_over, visit_share)
-    turns = sorted({turn for _, turn in nodes})
-    baselines_over = tuple(tuple(p for p in nodes if p[1] == turn) for turn in turns)
-    return Tree(
-        nodes,
-        followers,
-        baselines_over,
-        visit_share,
-        {t: solved_before(episodes, t) for t in turns},
-    )
-
-
-def _visit_share(
-    roots: Sequence[Node], children: Mapping[Node, tuple[Node, ...]]
-) -> dict[Node, float]:
-    shares = dict.fromkeys(roots, 1.0 / max(len(roots), 1))
-    waiting = list(roots)
-    while waiting:
-        node = waiting.pop()
-        for child in children[node]:
-            shares[child] = shares[node] / len(children[node])
-            waiting.append(child)
-    return shares
-
-
 def reward_of(score: Score, agent: str, spec: TrainerSpec) -> float:
     """Return an agent's reward: `team_weight` x r + the points of the agent's own parts.
 
@@ -194,39 +129,86 @@ def reward_of(score: Score, agent: str, spec: TrainerSpec) -> float:
 def make_group(
     episodes: Sequence[Episode],
     agents: Sequence[str],
-    rewards: Rewards,
-    tree: Tree,
-    discount: float,
+    rewards_at: Callable[[Node], Mapping[str, float]],
+    shape: Shape,
+    discount: float = 1.0,
     *,
     ask: Ask | None = None,
 ) -> Group:
-    """Return the group of these episodes, with returns computed from the last turn to the first."""
+    """Return the group of these episodes, which branch as `shape` says.
+
+    Args:
+        rewards_at: returns the reward of each agent for a joint action.
+    """
+    roots, following = _branches(episodes, shape)
+    greedy = shape.structure == "greedy"
+    rewards = {node: rewards_at(node) for node in following}
+    absorbed = {}
+    if shape.siblings_share_state:
+        baselines_over = tuple(filter(None, (roots, *following.values())))
+    else:
+        turns = sorted({turn for _, turn in following})
+        baselines_over = tuple(tuple(n for n in following if n[1] == turn) for turn in turns)
+        absorbed = {turn: _earned_when_solved(episodes, rewards, turn, discount) for turn in turns}
+    if greedy:
+        visit_share = {node: 1 / len(nodes) for nodes in baselines_over for node in nodes}
+        children: Children = dict.fromkeys(following, ())
+    else:
+        visit_share, children = _visit_share(roots, following), following
     returns: dict[Node, dict[str, float]] = {}
-    for node in sorted(tree.nodes, key=lambda node: -node[1]):
-        following = [returns[child] for child in tree.children[node]]
-        lasts = not (following or tree.one_turn)
-        again = geometric(discount, episodes[node[0]].absorbed) if lasts else 0.0
+    for node in sorted(children, key=lambda node: -node[1]):
+        after = [returns[child] for child in children[node]]
+        lasts = not (after or greedy)
+        again = _geometric(discount, episodes[node[0]].absorbed) if lasts else 0.0
         returns[node] = {
             agent: rewards[node][agent]
-            + discount * (mean([r[agent] for r in following]) + again * rewards[node][agent])
+            + discount * (mean([r[agent] for r in after]) + again * rewards[node][agent])
             for agent in agents
         }
-    absorbed = {
-        turn: tuple(earned_from(turn, rewards[p], p, episodes, discount) for p in nodes)
-        for turn, nodes in tree.solved.items()
-    }
     return Group(
         tuple(episodes),
         tuple(agents),
         rewards,
         returns,
-        tree.baselines_over,
-        tree.visit_share,
+        baselines_over,
+        visit_share,
         absorbed,
         ask,
-        tree.children,
+        children,
         discount,
     )
+
+
+Children = dict[Node, tuple[Node, ...]]
+"""The following joint actions of each joint action."""
+
+
+def _branches(episodes: Sequence[Episode], shape: Shape) -> tuple[tuple[Node, ...], Children]:
+    """Return the first joint actions and the following ones of each. Episodes with a common
+    beginning share its nodes."""
+    node_of: dict[tuple[int, int], Node] = {}
+    after: dict[Node | None, list[Node]] = {None: []}
+    for number, episode in enumerate(episodes):
+        parent: Node | None = None
+        for turn in range(len(episode.turns)):
+            key = shape.key(episode.sample, turn)
+            if key not in node_of:
+                node_of[key] = (number, turn)
+                after[parent].append((number, turn))
+                after[number, turn] = []
+            parent = node_of[key]
+    return tuple(after[None]), {node: tuple(after[node]) for node in node_of.values()}
+
+
+def _visit_share(roots: Sequence[Node], children: Children) -> dict[Node, float]:
+    shares = dict.fromkeys(roots, 1.0 / max(len(roots), 1))
+    waiting = list(roots)
+    while waiting:
+        node = waiting.pop()
+        for child in children[node]:
+            shares[child] = shares[node] / len(children[node])
+            waiting.append(child)
+    return shares
 
 
 def compare(group: Group, advantages: Advantages) -> Weights:
@@ -244,30 +226,20 @@ def compare(group: Group, advantages: Advantages) -> Weights:
     return weights
 
 
-def solved_before(episodes: Sequence[Episode], turn: int) -> tuple[Node, ...]:
-    """Return the last joint actions of the episodes that were solved before a turn."""
-    ends = ((number, len(e.turns) - 1, e.absorbed) for number, e in enumerate(episodes))
-    return tuple((number, last) for number, last, n in ends if last < turn <= last + n)
+def _earned_when_solved(
+    episodes: Sequence[Episode], rewards: Rewards, turn: int, discount: float
+) -> tuple[Mapping[str, float], ...]:
+    """Return what each episode that was solved earlier earns from `turn` on, by agent."""
+    earned = []
+    for number, episode in enumerate(episodes):
+        last = len(episode.turns) - 1
+        left = last + 1 + episode.absorbed - turn
+        if last < turn and left > 0:
+            share = _geometric(discount, left)
+            earned.append({a: share * reward for a, reward in rewards[number, last].items()})
+    return tuple(earned)
 
 
-def earned_from(
-    turn: int,
-    last: Mapping[str, float],
-    node: Node,
-    episodes: Sequence[Episode],
-    discount: float,
-) -> dict[str, float]:
-    """Return, by agent, what a solved episode earns from `turn` on, although these turns are not
-    played.
-
-    Args:
-        last: by agent, the reward of the episode's last joint action.
-        node: the place of this joint action.
-    """
-    left = node[1] + 1 + episodes[node[0]].absorbed - turn
-    return {agent: geometric(discount, left) * reward for agent, reward in last.items()}
-
-
-def geometric(discount: float, terms: int) -> float:
+def _geometric(discount: float, terms: int) -> float:
     """Return 1 + gamma + gamma^2 + .., a sum of `terms` terms with gamma = `discount`."""
     return fsum(discount**k for k in range(terms))

@@ -12,7 +12,7 @@ from collab.records import Episode, Failure, Problem, Score
 from collab.trainers.clocks import JudgeClock
 from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.checks import check_weights
-from collab.trainers.credit.group import Group, Node, Weights, make_group, reward_of, tree_of
+from collab.trainers.credit.group import Group, Node, Weights, make_group, reward_of
 from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
@@ -27,13 +27,13 @@ def group_of(
     shape: Shape,
 ) -> Group:
     """Return the group of one task's complete episodes. `joint` scores additional joint actions."""
-    tree = tree_of(episodes, shape)
-    rewards: dict[Node, dict[str, float]] = {}
-    for node in tree.nodes:
+
+    def rewards_at(node: Node) -> dict[str, float]:
         score = episodes[node[0]].turns[node[1]].score
         assert score is not None, "an episode without a score has no reward"
-        rewards[node] = {agent: reward_of(score, agent, spec) for agent in agents}
-    return make_group(episodes, agents, rewards, tree, spec.discount, ask=joint.score)
+        return {agent: reward_of(score, agent, spec) for agent in agents}
+
+    return make_group(episodes, agents, rewards_at, shape, spec.discount, ask=joint.score)
 
 
 GroupKey = tuple[str, ...]

@@ -12,7 +12,7 @@ from support.naive import objective as naive
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Action, Episode, Sampling
 from collab.trainers.credit import algorithm_for
-from collab.trainers.credit.group import make_group, reward_of, tree_of
+from collab.trainers.credit.group import Node, make_group, reward_of
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit
@@ -67,12 +67,13 @@ def with_sampler(
 def samples_of(
     episodes: list[Episode], spec: TrainerSpec, samplings: Mapping[str, Sampling]
 ) -> list[Sample]:
-    tree = tree_of(episodes, Shape("chains", len(episodes), 3))
-    rewards = {
-        (g, t): {agent: reward_of(episodes[g].turns[t].score, agent, spec) for agent in ("a", "b")}  # type: ignore[arg-type]
-        for g, t in tree.nodes
-    }
-    group = make_group(episodes, ("a", "b"), rewards, tree, spec.discount)
+    def rewards_at(node: Node) -> dict[str, float]:
+        score = episodes[node[0]].turns[node[1]].score
+        assert score is not None
+        return {agent: reward_of(score, agent, spec) for agent in "ab"}
+
+    shape = Shape("chains", len(episodes), 3)
+    group = make_group(episodes, "ab", rewards_at, shape, spec.discount)
     weights = normalize(
         [group], asyncio.run(algorithm_for(spec.algorithm).credit([group])), spec.normalize
     )

@@ -13,7 +13,7 @@ from collab.recipe.base import Component
 from collab.records import Episode, Score, Turn
 from collab.trainers.credit import BUILT_IN, Group, Weights, algorithm_for, compare
 from collab.trainers.credit.checks import check_weights
-from collab.trainers.credit.group import make_group, tree_of
+from collab.trainers.credit.group import make_group
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 from collab.trainers.training.check import check_recipe
@@ -28,12 +28,13 @@ def episode(sample: int, rewards: Sequence[float]) -> Episode:
 
 
 def group_of(episodes: list[Episode], shape: Shape, discount: float = 1.0) -> Group:
-    tree = tree_of(episodes, shape)
-    rewards = {
-        (g, t): dict.fromkeys(("a", "b"), float(episodes[g].turns[t].score.reward))  # type: ignore[union-attr]
-        for g, t in tree.nodes
-    }
-    return make_group(episodes, ("a", "b"), rewards, tree, discount)
+    return make_group(
+        episodes,
+        ("a", "b"),
+        lambda node: dict.fromkeys("ab", float(episodes[node[0]].rewards[node[1]])),
+        shape,
+        discount,
+    )
 
 
 def chains(*rewards: Sequence[float], discount: float = 1.0) -> Group:
@@ -113,8 +114,8 @@ def test_normalizing_gives_unit_spread() -> None:
 def of_rewards(*rewards: dict[str, float]) -> Group:
     """One turn with separate rewards per agent."""
     episodes = [episode(g, [0.0]) for g in range(len(rewards))]
-    tree = tree_of(episodes, Shape("chains", len(rewards), 1))
-    return make_group(episodes, ("a", "b"), {(g, 0): r for g, r in enumerate(rewards)}, tree, 1.0)
+    shape = Shape("chains", len(rewards), 1)
+    return make_group(episodes, ("a", "b"), lambda node: rewards[node[0]], shape)
 
 
 def test_normalizing_by_agent_is_independent_per_task_and_agent() -> None:

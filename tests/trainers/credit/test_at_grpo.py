@@ -26,7 +26,7 @@ from collab.trainers.credit.games import (
     sample,
     two_turns,
 )
-from collab.trainers.credit.group import make_group, tree_of
+from collab.trainers.credit.group import make_group
 from collab.trainers.credit.magrpo import magrpo
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
@@ -40,9 +40,12 @@ def rule(name: str) -> Algorithm:
 def greedy(*rows: tuple[int, Sequence[float]], horizon: int = 2) -> Group:
     """Two siblings per turn; each row is a sample with its rewards."""
     episodes = [make_episode("t/1", n, *map(make_score, r), horizon=horizon) for n, r in rows]
-    tree = tree_of(episodes, Shape("greedy", 2, horizon))
-    rewards = {(e, t): {"main": float(episodes[e].rewards[t])} for e, t in tree.nodes}
-    return make_group(episodes, ["main"], rewards, tree, 1.0)
+    return make_group(
+        episodes,
+        ["main"],
+        lambda node: {"main": float(episodes[node[0]].rewards[node[1]])},
+        Shape("greedy", 2, horizon),
+    )
 
 
 def test_at_grpo_of_one_agent_and_turn_is_grpo() -> None:

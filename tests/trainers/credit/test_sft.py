@@ -11,7 +11,7 @@ from collab.errors import RecipeError, TrainingError
 from collab.recipe import TrainerSpec, load_recipe
 from collab.records import Episode, Score, Turn
 from collab.trainers import TrainingRun
-from collab.trainers.credit.group import make_group, tree_of
+from collab.trainers.credit.group import make_group
 from collab.trainers.credit.sft import Sft
 from collab.trainers.credit.shape import Shape
 from collab.trainers.training.check import check_recipe
@@ -32,9 +32,8 @@ def group_of_scores(*scores: tuple[float, bool | None]) -> Any:
         )
         for n, (r, s) in enumerate(scores)
     ]
-    tree = tree_of(episodes, Shape("chains", len(episodes), 1))
-    rewards = {node: dict.fromkeys("ab", scores[node[0]][0]) for node in tree.nodes}
-    return make_group(episodes, ("a", "b"), rewards, tree, 1.0)
+    shape = Shape("chains", len(episodes), 1)
+    return make_group(episodes, "ab", lambda node: dict.fromkeys("ab", scores[node[0]][0]), shape)
 
 
 def weights_of(rule: Sft, group: Any) -> dict[str, list[float]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from collab.records import Episode, Score, Turn, WhenSolved
 from collab.trainers.credit import BUILT_IN, Group
-from collab.trainers.credit.group import make_group, tree_of
+from collab.trainers.credit.group import make_group
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 
@@ -57,9 +57,13 @@ def group_of(
     episodes = [
         episode(r, horizon, sample=n, when=when) for n, r in zip(numbers, rows, strict=True)
     ]
-    tree = tree_of(episodes, shape or Shape("chains", len(rows), horizon))
-    rewards = {(g, t): {"a": rows[g][t], "b": 2 * rows[g][t]} for g, t in tree.nodes}
-    return make_group(episodes, ("a", "b"), rewards, tree, discount)
+    return make_group(
+        episodes,
+        ("a", "b"),
+        lambda node: {"a": rows[node[0]][node[1]], "b": 2 * rows[node[0]][node[1]]},
+        shape or Shape("chains", len(rows), horizon),
+        discount,
+    )
 
 
 @given(st.lists(points, max_size=4), points, st.integers(0, 3), discounts)
@@ -73,9 +77,8 @@ def test_an_earlier_solve_never_earns_less(
     episodes = [episode(row, horizon, sample=n, solved=last) for n, row in enumerate(rows)]
     earned = [found.joint_return or 0.0 for found in episodes]
     assert all(a >= b - 1e-9 for a, b in pairwise(earned))
-    tree = tree_of(episodes, Shape("chains", len(episodes), horizon))
-    rewards = {(g, t): {"a": rows[g][t]} for g, t in tree.nodes}
-    group = make_group(episodes, ("a",), rewards, tree, discount)
+    shape = Shape("chains", len(episodes), horizon)
+    group = make_group(episodes, "a", lambda n: {"a": rows[n[0]][n[1]]}, shape, discount)
     credit = [group.returns[g, 0]["a"] for g in range(len(episodes))]
     assert all(a >= b - 1e-9 for a, b in pairwise(credit))
 

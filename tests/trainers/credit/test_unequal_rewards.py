@@ -13,7 +13,7 @@ from collab.recipe import Recipe, load_recipe
 from collab.recipe.base import Component
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.games import GameModels, paper_game, sample
-from collab.trainers.credit.group import Group, make_group, tree_of
+from collab.trainers.credit.group import Group, make_group
 from collab.trainers.credit.shape import Shape
 
 OF_ONE = ["maac"]
@@ -29,9 +29,11 @@ def zero_sum_group() -> Group:
     """A group in which one agent wins what the other loses."""
     group = sample(paper_game(), 4, np.random.default_rng(0))
     first, second = group.agents
-    rewards = {node: {first: r[first], second: -r[first]} for node, r in group.rewards.items()}
-    tree = tree_of(group.episodes, Shape("chains", 4, 1))
-    return make_group(group.episodes, group.agents, rewards, tree, 1.0)
+    won = {node: rewards[first] for node, rewards in group.rewards.items()}
+    shape = Shape("chains", 4, 1)
+    return make_group(
+        group.episodes, group.agents, lambda n: {first: won[n], second: -won[n]}, shape
+    )
 
 
 @pytest.mark.parametrize("name", OF_ONE)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from collab.errors import RecipeError, TrainingError
 from collab.records import Action, Decision, Episode, Message, Score, Turn
-from collab.trainers.credit.group import Choice, Group, Node, make_group, tree_of
+from collab.trainers.credit.group import Choice, Group, Node, make_group
 from collab.trainers.credit.shape import Shape
 
 if TYPE_CHECKING:
@@ -292,11 +292,9 @@ def play(
     shape = shape or Shape("chains", group_size, game.turns)
     records = records or Records(game)
     episodes = list(_episodes(game, shape, draw, records))
-    tree = tree_of(episodes, shape)
-    rewards = {
-        node: records.earned(node[1], actions_of(episodes[node[0]].turns[node[1]]))
-        for node in tree.nodes
-    }
+
+    def rewards_at(node: Node) -> dict[str, float]:
+        return records.earned(node[1], actions_of(episodes[node[0]].turns[node[1]]))
 
     async def ask(
         nodes: Sequence[Node], choices: Sequence[Choice]
@@ -306,7 +304,7 @@ def play(
         joined = [_joined(game, made, choice) for choice in choices]
         return [None if joint is None else records.earned(turn, joint) for joint in joined]
 
-    return make_group(episodes, game.agents, rewards, tree, game.discount, ask=ask)
+    return make_group(episodes, game.agents, rewards_at, shape, game.discount, ask=ask)
 
 
 def sample(
