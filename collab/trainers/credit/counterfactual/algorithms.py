@@ -11,7 +11,7 @@ import numpy as np
 from collab.runs import metric_names
 from collab.stats import mean
 from collab.trainers.credit.counterfactual.forms import Form
-from collab.trainers.credit.counterfactual.rule import Counterfactual
+from collab.trainers.credit.counterfactual.rule import Counterfactual, later_returns
 from collab.trainers.credit.counterfactual.table import Shifts, Table, Vector, leave_one_out
 from collab.trainers.credit.group import Group, Node, Weights
 
@@ -167,7 +167,7 @@ class Removal(Counterfactual):
         self._added.setdefault(agent, []).extend(added[~np.isnan(added)])
         if agent_forms[agent] == "alone":
             return await super()._of_agent(group, nodes, agent, agent_forms)
-        later = np.array([group.returns[n][agent] - group.rewards[n][agent] for n in nodes])
+        later = later_returns(group, nodes, agent)
         now = np.where(np.isnan(added), leave_one_out(played), added)
         rewards = np.concatenate([played, without]) + np.tile(later, 2)
         return now + leave_one_out(later), float(np.nanstd(rewards))

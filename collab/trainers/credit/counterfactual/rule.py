@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
-from collab.runs import metric_names
+from collab.runs import metric_names as names
+from collab.runs.metric_names import fill
 from collab.stats import mean
 from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.counterfactual.forms import FORMS, Form, forms, planned_forms
@@ -25,7 +25,6 @@ from collab.trainers.credit.counterfactual.table import (
 from collab.trainers.credit.group import Group, Key, Node, Weights
 
 
-@dataclass
 class VarianceShares:
     """Estimates, from the tables of a step, the share of the reward's variance that each agent
     decides.
@@ -39,19 +38,18 @@ class VarianceShares:
     cells do not depend on the answers.
     """
 
-    _columns: dict[str, list[float]] = field(default_factory=dict)
-    _rows: dict[str, list[float]] = field(default_factory=dict)
-    _all: dict[str, list[float]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._estimates: dict[str, list[list[float]]] = {}
+        """Estimates by agent and table: of cells in one column, in one row, and in neither."""
 
     def add(self, agent: str, table: Table) -> None:
         """Add a table whose rows are drawn independently of its columns."""
         cells = table.cells[:, list(table.columns)]
-        columns, rows, everything = _differences(cells.T), _differences(cells), _spread(cells)
-        if columns is None or rows is None or everything is None:
-            return
-        self._columns.setdefault(agent, []).append(columns)
-        self._rows.setdefault(agent, []).append(rows)
-        self._all.setdefault(agent, []).append(everything)
+        column, row, every = map(_differences, (cells.T, cells, cells.reshape(1, -1)))
+        apart = every[0] - row[0] - column[0], every[1] - row[1] - column[1]
+        if column[1] and row[1] and apart[1]:
+            halves = [squares / pairs / 2 for squares, pairs in (column, row, apart)]
+            self._estimates.setdefault(agent, []).append(halves)
 
     def measures(self) -> Iterator[tuple[str, float]]:
         """Yield the metrics, or none if all rewards of each task were equal.
@@ -60,18 +58,14 @@ class VarianceShares:
         includes their interactions. `credit/interaction` is the share that no agent explains alone.
         """
         alone: list[float] = []
-        for agent, spreads in self._all.items():
-            total = mean(spreads)
-            if total <= 0:
-                continue
-            alone.append((total - mean(self._rows[agent])) / total)
-            yield metric_names.fill(metric_names.CREDIT_OWN, agent), _clip_to_unit(alone[-1])
-            yield (
-                metric_names.fill(metric_names.CREDIT_INFLUENCE, agent),
-                _clip_to_unit(mean(self._columns[agent]) / total),
-            )
+        for agent, estimates in self._estimates.items():
+            column, row, total = map(mean, zip(*estimates, strict=True))
+            if total > 0:
+                alone.append((total - row) / total)
+                yield fill(names.CREDIT_OWN, agent), _clip_to_unit(alone[-1])
+                yield fill(names.CREDIT_INFLUENCE, agent), _clip_to_unit(column / total)
         if len(alone) > 1:
-            yield metric_names.CREDIT_INTERACTION, _clip_to_unit(1 - sum(alone))
+            yield names.CREDIT_INTERACTION, _clip_to_unit(1 - sum(alone))
 
 
 def _clip_to_unit(value: float) -> float:
@@ -79,29 +73,13 @@ def _clip_to_unit(value: float) -> float:
     return min(max(value, 0.0), 1.0)
 
 
-def _pairs(values: Cells) -> tuple[Vector, Vector]:
-    """Return the sum of the squared differences of all pairs in each row, and the number of
+def _differences(values: Cells) -> tuple[float, float]:
+    """Return the sum of the squared differences of all pairs within a row, and the number of
     pairs."""
     known = ~np.isnan(values)
     numbers, filled = known.sum(1), np.where(known, values, 0.0)
     squares = numbers * (filled**2).sum(1) - filled.sum(1) ** 2
-    return squares, numbers * (numbers - 1) / 2
-
-
-def _differences(values: Cells) -> float | None:
-    """Return half the mean squared difference of two cells of one row, or None if there are
-    none."""
-    squares, pairs = _pairs(values)
-    return float(squares.sum() / pairs.sum() / 2) if pairs.sum() else None
-
-
-def _spread(values: Cells) -> float | None:
-    """Return half the mean squared difference of two cells that share neither row nor column."""
-    squares, pairs = _pairs(values.reshape(1, -1))
-    for part in (values, values.T):
-        of_part, n_pairs = _pairs(part)
-        squares, pairs = squares - of_part.sum(), pairs - n_pairs.sum()
-    return float(squares[0] / pairs[0] / 2) if pairs[0] else None
+    return float(squares.sum()), float((numbers * (numbers - 1) / 2).sum())
 
 
 MOST_SCORED = 4096
@@ -137,15 +115,6 @@ class Counterfactual(Algorithm):
         Args:
             table: the agent's rewards, with one row per own response.
         """
-        return self.swapped(table)
-
-    def swapped(self, table: Table) -> Vector:
-        """Return an agent's weights, shape [G], for the form `swapped`: no teammate's answer
-        depends on the agent's.
-
-        Args:
-            table: the agent's rewards, with one row per own response.
-        """
         return table.swapped()
 
     async def prepare(self, group: Group) -> None:
@@ -162,12 +131,15 @@ class Counterfactual(Algorithm):
 
     def measures(self) -> Mapping[str, float]:
         """Return the metrics `credit/AGENT/FORM`: the share of an agent's responses with credit in
-        this form.
-
-        See `collab.trainers.credit.counterfactual.forms` for the forms, and
-        `VarianceShares` for more metrics.
-        """
-        return dict(self._measures())
+        this form. `VarianceShares` has more metrics."""
+        totals = Counter[str]()
+        for (agent, _), count in self._given.items():
+            totals[agent] += count
+        shares = {
+            fill(fill(names.CREDIT_FORM, agent), form): count / totals[agent]
+            for (agent, form), count in self._given.items()
+        }
+        return {**shares, **dict(self._shares.measures())}
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
         """Return, by group, the standard deviation of the rewards from which the last `credit`
@@ -180,12 +152,32 @@ class Counterfactual(Algorithm):
         Raises:
             RecipeError: the rule is biased, or equal to MARLOO.
         """
+        if spec.group_size == 1:
+            raise RecipeError(
+                f"group_size 1 leaves '{self.name}' nothing to compare a response with; set"
+                " group_size to 2 or more"
+            )
+        if spec.normalize in ("agent", "step"):
+            raise RecipeError(
+                f"normalize '{spec.normalize}' would give an agent without influence weights as"
+                " large as the others'; set normalize to 'none', or to 'group', which uses the"
+                " deviation over all scored joint actions"
+            )
+        agent_forms = planned_forms(recipe, shared=True)
         n_agents = len(recipe.team.roles.contributors)
-        _check_options(self.name, spec)
-        _check_protocol(self.name, recipe)
-        check_cost(
-            self.name, spec, scored_at_most(spec.group_size, n_agents, self._shifts(n_agents))
-        )
+        if n_agents > 1 and set(agent_forms.values()) == {"alone"}:
+            raise RecipeError(
+                f"algorithm '{self.name}' cannot recombine any response: in this team's protocol,"
+                " teammates see each trained agent's answer, or the protocol chooses whose answer"
+                " counts; set algorithm to 'marloo', which gives the same weights here"
+            )
+        scored = scored_at_most(spec.group_size, n_agents, self._shifts(n_agents))
+        if scored > MOST_SCORED:
+            raise RecipeError(
+                f"algorithm '{self.name}' would score {scored} joint actions per turn of a group of"
+                f" {spec.group_size}, more than {MOST_SCORED}; lower trainer.group_size, or set an"
+                " algorithm that scores fewer, e.g. {use: cross, options: {shifts: 3}}"
+            )
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
         """Return lines with the form of each agent's credit, and the number of joint actions to
@@ -228,10 +220,10 @@ class Counterfactual(Algorithm):
             returns = np.array(group.compared(nodes, agent))
             return leave_one_out(returns)[: len(nodes)], None
         table = await self._table(group, nodes, agent, agent_forms)
-        later = np.array([group.returns[n][agent] - group.rewards[n][agent] for n in nodes])
+        later = later_returns(group, nodes, agent)
         if form == "crossed":
             self._shares.add(agent, table)
-        now = self.crossed(table) if form == "crossed" else self.swapped(table)
+        now = self.crossed(table) if form == "crossed" else table.swapped()
         return now + leave_one_out(later), float(np.nanstd(table.cells + later[:, None]))
 
     async def _table(
@@ -247,14 +239,10 @@ class Counterfactual(Algorithm):
     def _shifts(self, n_agents: int) -> Shifts:
         return self._of_two if n_agents <= 2 else self._of_more
 
-    def _measures(self) -> Iterator[tuple[str, float]]:
-        for (agent, form), count in self._given.items():
-            total = sum(n for (name, _), n in self._given.items() if name == agent)
-            yield (
-                metric_names.fill(metric_names.fill(metric_names.CREDIT_FORM, agent), form),
-                count / total,
-            )
-        yield from self._shares.measures()
+
+def later_returns(group: Group, nodes: Sequence[Node], agent: str) -> Vector:
+    """Return what an agent earns after each of `nodes`."""
+    return np.array([group.returns[n][agent] - group.rewards[n][agent] for n in nodes])
 
 
 def scored_at_most(group_size: int, n_agents: int, shifts: Shifts) -> int:
@@ -264,41 +252,3 @@ def scored_at_most(group_size: int, n_agents: int, shifts: Shifts) -> int:
     tables = 1 if n_agents == 2 else n_agents
     met = group_size if shifts == "samples" else min(shifts, group_size)
     return tables * group_size * (met - 1)
-
-
-def _check_options(name: str, spec: TrainerSpec) -> None:
-    if spec.group_size == 1:
-        raise RecipeError(
-            f"group_size 1 leaves '{name}' nothing to compare a response with; set group_size to 2"
-            " or more"
-        )
-    if spec.normalize in ("agent", "step"):
-        raise RecipeError(
-            f"normalize '{spec.normalize}' would give an agent without influence weights as large"
-            " as the others'; set normalize to 'none', or to 'group', which uses the deviation"
-            " over all scored joint actions"
-        )
-
-
-def check_cost(name: str, spec: TrainerSpec, scored: int) -> None:
-    """Check that an algorithm scores at most `MOST_SCORED` joint actions per turn of a group.
-
-    Raises:
-        RecipeError: the algorithm would score more.
-    """
-    if scored > MOST_SCORED:
-        raise RecipeError(
-            f"algorithm '{name}' would score {scored} joint actions per turn of a group of"
-            f" {spec.group_size}, more than {MOST_SCORED}; lower trainer.group_size, or set an"
-            " algorithm that scores fewer, e.g. {use: cross, options: {shifts: 3}}"
-        )
-
-
-def _check_protocol(name: str, recipe: Recipe) -> None:
-    agent_forms = planned_forms(recipe, shared=True)
-    if len(recipe.team.roles.contributors) > 1 and set(agent_forms.values()) == {"alone"}:
-        raise RecipeError(
-            f"algorithm '{name}' cannot recombine any response: in this team's protocol, teammates"
-            " see each trained agent's answer, or the protocol chooses whose answer counts; set"
-            " algorithm to 'marloo', which gives the same weights here"
-        )
