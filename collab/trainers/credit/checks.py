@@ -1,4 +1,4 @@
-"""Checks that several rules share: one reward, no opponents, and valid weights."""
+"""Checks that rules share: no opponents, and valid weights."""
 
 from __future__ import annotations
 
@@ -7,24 +7,10 @@ from math import isfinite
 
 from collab.environments.library import class_of
 from collab.errors import RecipeError, TrainingError
-from collab.recipe import Recipe, TrainerSpec
-from collab.trainers.credit.group import Group, Node, Rewards, Weights
+from collab.recipe import Recipe
+from collab.trainers.credit.group import Group, Weights
 
 REMEDY = "set trainer.algorithm to 'iac', 'rae' or 'marloo'"
-
-
-def check_one_reward(name: str, recipe: Recipe, spec: TrainerSpec) -> None:
-    """Check that all agents earn the same reward, as algorithm `name` requires.
-
-    Raises:
-        RecipeError: the agents earn different rewards.
-    """
-    if spec.local_parts:
-        raise RecipeError(
-            f"algorithm '{name}' learns one reward for the whole team, but local_parts gives each"
-            f" agent its own return; leave out local_parts, or {REMEDY}"
-        )
-    check_no_opponents(name, recipe)
 
 
 def check_no_opponents(name: str, recipe: Recipe) -> None:
@@ -39,25 +25,6 @@ def check_no_opponents(name: str, recipe: Recipe) -> None:
             f"algorithm '{name}' learns one reward for the whole team, but in the zero-sum game"
             f" '{environment.use}' agents earn opposite rewards; {REMEDY}"
         )
-
-
-def one_reward(group: Group, rewards: Rewards, node: Node) -> float:
-    """Return the reward that all agents earned with a joint action.
-
-    Args:
-        rewards: the rewards or returns of the group.
-
-    Raises:
-        TrainingError: the agents earned different rewards.
-    """
-    earned = {agent: rewards[node][agent] for agent in group.agents}
-    if len(set(earned.values())) > 1:
-        rewards_text = ", ".join(f"{agent} {value:g}" for agent, value in earned.items())
-        raise TrainingError(
-            f"the algorithm learns one reward for the whole team, but in {group.task} the agents"
-            f" earned different ones ({rewards_text}); {REMEDY}"
-        )
-    return next(iter(earned.values()))
 
 
 def check_weights(weights: Sequence[Weights], groups: Sequence[Group], algorithm: str) -> None:

@@ -5,55 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from collab.errors import TrainingError
+from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
-from collab.records import Decision, Episode
+from collab.records import Episode
 from collab.runs.metric_names import CRITIC, fill
-from collab.stats import deviation, mean
-from collab.trainers.credit.base import Algorithm, FrozenModel, TeamModels
-from collab.trainers.credit.checks import check_one_reward, one_reward
+from collab.stats import mean
+from collab.trainers.credit.base import Algorithm, TeamModels
+from collab.trainers.credit.checks import REMEDY, check_no_opponents
 from collab.trainers.credit.group import Group, Key, Node, Weights
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from collab.trainers.credit.head import Head
-
-
-class Critic:
-    """A linear value head on a frozen model."""
-
-    def __init__(self, model: FrozenModel, rate: float) -> None:
-        from collab.trainers.credit.head import Head
-
-        self.model = model
-        self.head: Head = Head(model.hidden_size, rate=rate)
-        self._features: Tensor | None = None
-        self.measured: dict[str, float] = {}
-        """Statistics of the last `learn`: `loss`, the mean squared error, and `explained`, the
-        share of the targets' variance that the values explain."""
-
-    async def values(self, histories: Sequence[Sequence[int]]) -> list[float]:
-        """Return the value of each history, a sequence of tokens. The next `learn` refers to
-        them.
-        """
-        self._features = await self.model.features(histories) if histories else None
-        return [] if self._features is None else self.head.predict(self._features)
-
-    def learn(self, targets: Sequence[float]) -> None:
-        """Move the values from the last `values` call toward `targets`, one per history."""
-        if self._features is None:
-            return
-        loss = self.head.fit(self._features, targets)
-        spread = deviation(targets) ** 2
-        self.measured = {"loss": loss, "explained": 1 - loss / spread if spread else 0.0}
+    from collab.trainers.credit.head import Critic
 
 
 def own_history(group: Group, node: Node, agent: str) -> tuple[int, ...] | None:
-    """Return the prompt tokens of an agent's first response in a turn.
-
-    The result is None if the agent did not act in that turn.
-    """
+    """Return the prompt of an agent's first response in a turn, or None if it did not act."""
     episode, turn = node
     for decision in group.episodes[episode].turns[turn].decisions:
         if decision.agent == agent and decision.action.prompt_ids:
@@ -76,35 +42,19 @@ def joint_history(group: Group, node: Node) -> str:
 def _history_of(episode: Episode, turn: int, agent: str) -> str:
     texts: list[str] = []
     for earlier in episode.turns[:turn]:
-        for decision in _of(agent, earlier.decisions):
-            texts += [message.content for message in decision.observation]
-            texts.append(decision.action.text)
-    for decision in _of(agent, episode.turns[turn].decisions):
-        if decision.round == 0 and decision.step == 0 and not decision.saw:
+        for decision in earlier.decisions:
+            if decision.agent == agent:
+                texts += [message.content for message in decision.observation]
+                texts.append(decision.action.text)
+    for decision in episode.turns[turn].decisions:
+        first = decision.round == 0 and decision.step == 0 and not decision.saw
+        if decision.agent == agent and first:
             texts += [message.content for message in decision.observation]
     return "\n".join(texts)
 
 
-def _of(agent: str, decisions: tuple[Decision, ...]) -> list[Decision]:
-    return [decision for decision in decisions if decision.agent == agent]
-
-
 Place = tuple[int, Node]
 """Number of a group in the step, and a joint action of it."""
-
-
-def advantages_of_groups(
-    groups: Sequence[Group], agent: str, values: Mapping[Place, float], *, trace: float
-) -> dict[Place, float]:
-    """Return an agent's advantages in all groups of a step, by group number and node. See
-    `advantages`."""
-    by_place: dict[Place, float] = {}
-    for number, group in enumerate(groups):
-        group_values = {node: value for (n, node), value in values.items() if n == number}
-        if agent in group.agents:
-            advantage = advantages(group, agent, group_values, trace=trace)
-            by_place |= {(number, node): value for node, value in advantage.items()}
-    return by_place
 
 
 def advantages(
@@ -161,9 +111,11 @@ class ActorCritic(Algorithm):
         if name not in self._critics:
             if self._models is None:
                 raise TrainingError("a critic was used before its algorithm was opened")
+            from collab.trainers.credit.head import Critic
+
             critic = self._critics[name] = Critic(self._models.base(agent), self._rate)
             if name in self._saved:
-                critic.head.restore(self._saved[name])
+                critic.restore(self._saved[name])
         return self._critics[name]
 
     def measures(self) -> dict[str, float]:
@@ -180,11 +132,23 @@ class ActorCritic(Algorithm):
 
     def state(self) -> dict[str, Any]:
         """Return the states of the critics, by name."""
-        return {**self._saved, **{name: c.head.state() for name, c in self._critics.items()}}
+        return {**self._saved, **{name: c.state() for name, c in self._critics.items()}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state` from a checkpoint."""
         self._critics, self._saved = {}, dict(state)
+
+    def _advantages(
+        self, groups: Sequence[Group], agent: str, values: Mapping[Place, float]
+    ) -> dict[Place, float]:
+        """Return an agent's `advantages` in all groups of a step."""
+        by_place: dict[Place, float] = {}
+        for number, group in enumerate(groups):
+            if agent in group.agents:
+                of_group = {node: value for (n, node), value in values.items() if n == number}
+                by_node = advantages(group, agent, of_group, trace=self._trace)
+                by_place |= {(number, node): value for node, value in by_node.items()}
+        return by_place
 
 
 class IAC(ActorCritic):
@@ -203,23 +167,18 @@ class IAC(ActorCritic):
         weights: list[dict[Key, float]] = [{} for _ in groups]
         for agent in dict.fromkeys(agent for group in groups for agent in group.agents):
             critic = self.critic(agent, agent)
-            read = _histories(groups, agent)
+            read = {
+                (number, node): history
+                for number, group in enumerate(groups)
+                for node in group.children
+                if (history := own_history(group, node, agent)) is not None
+            }
             values = dict(zip(read, await critic.values(list(read.values())), strict=True))
-            by_place = advantages_of_groups(groups, agent, values, trace=self._trace)
+            by_place = self._advantages(groups, agent, values)
             for (number, node), advantage in by_place.items():
                 weights[number][*node, agent] = advantage
             critic.learn([by_place[place] + values[place] for place in read])
         return list(weights)
-
-
-def _histories(groups: Sequence[Group], agent: str) -> dict[Place, tuple[int, ...]]:
-    histories = {}
-    for number, group in enumerate(groups):
-        for node in group.children:
-            history = own_history(group, node, agent)
-            if history is not None:
-                histories[number, node] = history
-    return histories
 
 
 TEAM = "team"
@@ -247,14 +206,11 @@ class MAAC(ActorCritic):
         critic = self.critic(TEAM, agents[0])
         places = [(n, node) for n, group in enumerate(groups) for node in group.children]
         for number, node in places:
-            one_reward(groups[number], groups[number].rewards, node)
+            _check_equal(groups[number], node)
         texts = [joint_history(groups[number], node) for number, node in places]
         read = await critic.values([critic.model.encode(text) for text in texts])
         values = dict(zip(places, read, strict=True))
-        by_agent = {
-            agent: advantages_of_groups(groups, agent, values, trace=self._trace)
-            for agent in agents
-        }
+        by_agent = {agent: self._advantages(groups, agent, values) for agent in agents}
         for agent in agents:
             for (number, node), advantage in by_agent[agent].items():
                 if _acted(groups[number], node, agent):
@@ -263,13 +219,27 @@ class MAAC(ActorCritic):
         return list(weights)
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Refuse a team whose agents earn different rewards, because the rule has one value for all
-        of them.
+        """Check that all agents earn the same reward, because the rule has one value for all.
 
         Raises:
-            RecipeError: the agents have different rewards.
+            RecipeError: the agents earn different rewards.
         """
-        check_one_reward("maac", recipe, spec)
+        if spec.local_parts:
+            raise RecipeError(
+                "algorithm 'maac' learns one reward for the whole team, but local_parts gives each"
+                f" agent its own return; leave out local_parts, or {REMEDY}"
+            )
+        check_no_opponents("maac", recipe)
+
+
+def _check_equal(group: Group, node: Node) -> None:
+    earned = {agent: group.rewards[node][agent] for agent in group.agents}
+    if len(set(earned.values())) > 1:
+        rewards = ", ".join(f"{agent} {value:g}" for agent, value in earned.items())
+        raise TrainingError(
+            f"the algorithm learns one reward for the whole team, but in {group.task} the agents"
+            f" earned different ones ({rewards}); {REMEDY}"
+        )
 
 
 def _acted(group: Group, node: Node, agent: str) -> bool:

@@ -1,4 +1,4 @@
-"""Heads on frozen hidden states: small networks in float32, each with its own optimizer."""
+"""A critic: a linear head on the hidden states of a frozen model."""
 
 from __future__ import annotations
 
@@ -9,54 +9,66 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim import Optimizer
+
+from collab.stats import deviation
+from collab.trainers.credit.base import FrozenModel
 
 INITIAL_STD = 0.02
 """Standard deviation of the initial weights. Biases begin at 0."""
 
 
-class Head:
-    """Predicts a number from a hidden state by a linear layer.
+class Critic:
+    """Predicts the value of a history from its hidden state, by a linear layer.
 
     It uses float32 for any dtype of the model, because bfloat16 cannot resolve small differences in
-    value. The initial weights depend on `seed` alone, because a resumed run has already restored
-    torch's global random state when it makes the head.
+    value. The initial weights do not depend on torch's global random state, which a resumed run has
+    already restored when it makes the critic.
     """
 
-    def __init__(self, hidden_size: int, *, rate: float, seed: int = 0) -> None:
-        self._size = hidden_size
-        layer = nn.Linear(hidden_size, 1, device="meta").to_empty(device="cpu")  # draws nothing
-        generator = torch.Generator().manual_seed(seed)
-        nn.init.normal_(layer.weight, std=INITIAL_STD, generator=generator)
+    def __init__(self, model: FrozenModel, rate: float) -> None:
+        self.model = model
+        layer = nn.Linear(model.hidden_size, 1, device="meta").to_empty(device="cpu")  # no draw
+        nn.init.normal_(layer.weight, std=INITIAL_STD, generator=torch.Generator().manual_seed(0))
         nn.init.zeros_(layer.bias)
-        self.network = nn.Sequential(layer)
-        self.optimizer: Optimizer = torch.optim.Adam(self.network.parameters(), lr=rate)
+        self._network = nn.Sequential(layer)
+        self._optimizer = torch.optim.Adam(self._network.parameters(), lr=rate)
+        self._features: Tensor | None = None
+        self.measured: dict[str, float] = {}
+        """Statistics of the last `learn`: `loss`, the mean squared error, and `explained`, the
+        share of the targets' variance that the values explain."""
 
-    def __call__(self, features: Tensor) -> Tensor:
-        """Return the prediction for each row of [n, hidden]: [n]. Rows are normalized first."""
-        normed = functional.layer_norm(features.float().cpu(), (self._size,))
-        values: Tensor = self.network(normed)[:, 0]
+    async def values(self, histories: Sequence[Sequence[int]]) -> list[float]:
+        """Return the value of each history, a sequence of tokens. The next `learn` refers to
+        them."""
+        self._features = None
+        if not histories:
+            return []
+        self._features = await self.model.features(histories)
+        with torch.no_grad():
+            values: list[float] = self._predicted(self._features).tolist()
         return values
 
-    @torch.no_grad()
-    def predict(self, features: Tensor) -> list[float]:
-        """Return the predicted value of each row of `features` [n, hidden], without gradient."""
-        values: list[float] = self(features).tolist()
-        return values
-
-    def fit(self, features: Tensor, targets: Sequence[float]) -> float:
-        """Take one optimizer step on the mean squared error, and return that error before the step.
-        `features` is [n, hidden], `targets` [n].
-        """
-        self.optimizer.zero_grad()
-        loss = functional.mse_loss(self(features), torch.tensor(targets, dtype=torch.float32))
+    def learn(self, targets: Sequence[float]) -> None:
+        """Take one optimizer step that moves the values of the last `values` toward `targets`."""
+        if self._features is None:
+            return
+        self._optimizer.zero_grad()
+        wanted = torch.tensor(targets, dtype=torch.float32)
+        loss = functional.mse_loss(self._predicted(self._features), wanted)
         torch.autograd.backward(loss)
-        self.optimizer.step()
-        return float(loss.detach())
+        self._optimizer.step()
+        error, spread = float(loss.detach()), deviation(targets) ** 2
+        self.measured = {"loss": error, "explained": 1 - error / spread if spread else 0.0}
+
+    def _predicted(self, features: Tensor) -> Tensor:
+        """Return the value of each row of [n, hidden]: [n]. Rows are normalized first."""
+        normed = functional.layer_norm(features.float().cpu(), features.shape[1:])
+        values: Tensor = self._network(normed)[:, 0]
+        return values
 
     def state(self) -> dict[str, Any]:
         """Return the parameters and the optimizer's state, for a checkpoint."""
-        parts = {"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()}
+        parts = {"network": self._network.state_dict(), "optimizer": self._optimizer.state_dict()}
         return copy.deepcopy(parts)
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -65,5 +77,5 @@ class Head:
         Raises:
             RuntimeError: the shapes differ.
         """
-        self.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self._network.load_state_dict(state["network"])
+        self._optimizer.load_state_dict(state["optimizer"])

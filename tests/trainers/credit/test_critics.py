@@ -23,7 +23,7 @@ from collab.trainers.credit.games import (
 )
 from collab.trainers.credit.games.game import drawing, play
 from collab.trainers.credit.group import Group
-from collab.trainers.credit.head import Head
+from collab.trainers.credit.head import Critic
 from collab.trainers.learner.frozen_models import PolicyModels
 from collab.trainers.learner.policy import open_policies
 
@@ -98,16 +98,20 @@ def test_joint_history_excludes_what_agents_see_within_a_turn() -> None:
 
 
 def test_value_head_learns_and_resumes_from_its_state() -> None:
-    features = torch.eye(3)
-    head = Head(3, rate=0.1)
-    for _ in range(200):
-        head.fit(features, [1.0, -2.0, 5.0])
-    assert head.predict(features) == pytest.approx([1.0, -2.0, 5.0], abs=0.1)
-    other = Head(3, rate=0.1, seed=9)
-    other.restore(head.state())
-    head.fit(features, [0.0, 0.0, 0.0])
-    other.fit(features, [0.0, 0.0, 0.0])
-    assert other.predict(features) == head.predict(features)
+    histories, model = [(0,), (1,), (2,)], GameModels(3).base("a")
+    critic, other = Critic(model, rate=0.1), Critic(model, rate=0.1)
+
+    def learned(one: Critic, targets: list[float], times: int = 1) -> list[float]:
+        for _ in range(times):
+            asyncio.run(one.values(histories))
+            one.learn(targets)
+        return asyncio.run(one.values(histories))
+
+    wanted = [1.0, -2.0, 5.0]
+    assert learned(critic, wanted, times=200) == pytest.approx(wanted, abs=0.1)
+    learned(other, [7.0, 7.0, 7.0])
+    other.restore(critic.state())
+    assert learned(other, [0.0] * 3) == learned(critic, [0.0] * 3)
 
 
 def test_features_are_hidden_states_of_the_base_without_adapters(
