@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from collab.rewards.context import Stopwatch
-from collab.runs import metric_names
 from collab.runtime import Event
 from collab.runtime.events import (
     AgentActed,
@@ -65,32 +61,3 @@ class StepTimer:
             self._doing[work].remove((episode, agent))
             if not self._doing[work]:
                 self.seconds[work] += time.perf_counter() - self._since[work]
-
-
-class JudgeClock:
-    """Measures the wall time of scoring joint actions that were not played."""
-
-    def __init__(self) -> None:
-        self._calls = 0
-        self._scoring = Stopwatch()
-        self._hidden = 0.0
-
-    @contextmanager
-    def judging(self) -> Iterator[None]:
-        """Context manager that counts one joint action as being scored."""
-        self._calls += 1
-        with self._scoring:
-            yield
-
-    def sampled(self) -> None:
-        """Mark the end of sampling. From now on, the step waits for the scoring."""
-        self._hidden = self._scoring.seconds
-
-    def measures(self) -> Iterator[tuple[str, float]]:
-        """Yield each metric's name and value, or nothing if no additional joint action was
-        scored."""
-        if self._calls:
-            seconds = self._scoring.seconds
-            yield metric_names.UNPLAYED_SCORED, self._calls
-            yield metric_names.UNPLAYED_SECONDS, seconds
-            yield metric_names.UNPLAYED_WAITED, seconds - self._hidden

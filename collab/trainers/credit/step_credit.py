@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from collab.errors import TrainingError, attribute
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score
-from collab.trainers.clocks import JudgeClock
+from collab.rewards.context import Stopwatch
+from collab.runs import metric_names as names
 from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.checks import check_weights
 from collab.trainers.credit.group import Group, Node, Weights, make_group, reward_of
@@ -34,10 +35,6 @@ def group_of(
         return {agent: reward_of(score, agent, spec) for agent in agents}
 
     return make_group(episodes, agents, rewards_at, shape, spec.discount, ask=joint.score)
-
-
-GroupKey = tuple[str, ...]
-"""A group, identified by the names of its episodes."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +72,12 @@ class StepCredit:
     ) -> None:
         self._score, self._agents, self._spec = score, agents, spec
         self._shape, self._algorithm = shape, algorithm
-        self._clock = JudgeClock()
+        self._scored, self._scoring = 0, Stopwatch()
+        self._overlapped = 0.0
+        """Seconds of scoring before all groups were sampled."""
         self._joint: list[JointActions] = []
-        self._groups: dict[GroupKey, asyncio.Task[Group]] = {}
+        self._groups: dict[tuple[str, ...], asyncio.Task[Group]] = {}
+        """Groups by the names of their episodes."""
 
     def prepare(self, problem: Problem, episodes: Sequence[Episode]) -> None:
         """Start to prepare a task's episodes for credit, without the failed ones."""
@@ -88,7 +88,7 @@ class StepCredit:
 
     async def credit(self, played: Sequence[tuple[Problem, Sequence[Episode]]]) -> Credit:
         """Return the groups that have enough episodes to compare, with their weights."""
-        self._clock.sampled()
+        self._overlapped = self._scoring.seconds
         for problem, episodes in played:
             self.prepare(problem, episodes)
         keys = [tuple(episode.id for episode in episodes) for _, episodes in played]
@@ -99,7 +99,7 @@ class StepCredit:
             raise self._attributed(error) from error
         check_weights(weights, groups, self._spec.algorithm.use)
         weights = normalize(groups, weights, self._spec.normalize, self._algorithm.spreads())
-        measures = {**dict(self._clock.measures()), **self._algorithm.measures()}
+        measures = {**self._measures(), **self._algorithm.measures()}
         failures = [failure for joint in self._joint for failure in joint.failures]
         return Credit(groups, weights, failures, measures)
 
@@ -120,8 +120,19 @@ class StepCredit:
         return group
 
     async def _judge(self, problem: Problem, artifacts: Mapping[str, str]) -> Score:
-        with self._clock.judging():
+        self._scored += 1
+        with self._scoring:
             return await self._score(problem, artifacts)
+
+    def _measures(self) -> dict[str, float]:
+        if not self._scored:
+            return {}
+        seconds = self._scoring.seconds
+        return {
+            names.UNPLAYED_SCORED: self._scored,
+            names.UNPLAYED_SECONDS: seconds,
+            names.UNPLAYED_WAITED: seconds - self._overlapped,
+        }
 
     def _attributed(self, error: Exception) -> Exception:
         return attribute(error, TrainingError, f"algorithm '{self._spec.algorithm.use}'")
