@@ -7,17 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from collab.records import Turn
 from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.games.game import (
     Game,
-    Records,
     Table,
     Vector,
     Where,
-    drawing,
     outcomes,
-    play,
+    sample,
 )
 from collab.trainers.credit.group import Group, Weights
 from collab.trainers.credit.shape import Shape
@@ -29,10 +26,8 @@ def value(game: Game) -> float:
 
 
 def gradient(game: Game) -> dict[str, Vector]:
-    """Return the gradient of each agent's earnings with respect to its logits.
-
-    An agent's tables of logits are concatenated, as in `Game.offsets`. As in training, a later
-    turn's part is not discounted a second time if the discount is below 1.
+    """Return the gradient of each agent's earnings with respect to its logits, in the order of
+    `Game.offsets`. As in training, a later turn's part is not discounted a second time.
     """
     gradients = game.zeros()
     values_of = {agent: _values(game, agent) for agent in game.agents}
@@ -53,8 +48,7 @@ def gradient(game: Game) -> dict[str, Vector]:
 
 
 def _part(game: Game, where: Where, mass: Table) -> Table:
-    """Return one table's part of the gradient, given probability times return of every joint
-    action."""
+    """Return one table's part of the gradient. `mass` is probability times return."""
     axes = game.axes(where[0])
     agent_mass = mass.sum(axis=tuple(n for n in range(mass.ndim) if n not in axes))
     part: Table = agent_mass - game.policies[where] * agent_mass.sum(axis=-1, keepdims=True)
@@ -62,8 +56,7 @@ def _part(game: Game, where: Where, mass: Table) -> Table:
 
 
 def _values(game: Game, agent: str | None) -> list[Table]:
-    """Return the expected return of an agent, or for None the joint return, from every turn and
-    state on."""
+    """Return the expected return of an agent (None: the team) from every turn and state on."""
     values = [np.zeros(_n_states(game))]
     for turn in reversed(range(game.turns)):
         worth = _returns(game, turn, agent, values[0])
@@ -157,14 +150,11 @@ async def estimate(
 
     `groups` must be a multiple of `groups_per_step`.
     """
-    rng, records, true = np.random.default_rng(seed), Records(game), gradient(game)
+    rng, true = np.random.default_rng(seed), gradient(game)
     sums, squares = game.zeros(), game.zeros()
     cosines, dead = dict.fromkeys(game.agents, 0.0), dict.fromkeys(game.agents, 0)
     for _ in range(groups // groups_per_step):
-        played = [
-            play(game, group_size, drawing(rng), shape=shape, records=records)
-            for _ in range(groups_per_step)
-        ]
+        played = [sample(game, group_size, rng, shape=shape) for _ in range(groups_per_step)]
         weights = await algorithm.credit(played)
         for group, given in zip(played, weights, strict=True):
             for agent, part in gradient_of(game, group, given).items():
@@ -212,18 +202,14 @@ def gradient_of(game: Game, group: Group, weights: Weights) -> dict[str, Vector]
     for (episode, turn, agent), weight in weights.items():
         number = weight[0] if isinstance(weight, Sequence) else weight
         scale = group.visit_share[episode, turn] * number
-        _add_score(game, gradients[agent], group.episodes[episode].turns[turn], agent, scale)
+        place = game.agents.index(agent)
+        action = group.episodes[episode].turns[turn].decisions[place].action
+        index, state, *seen = action.prompt_ids
+        table = game.policies[agent, index, state]
+        chances = table[tuple(seen)]
+        row = int(np.ravel_multi_index(seen, table.shape[:-1])) if seen else 0
+        start = game.offsets[agent, index, state] + row * len(chances)
+        # The score of a softmax: one-hot of the drawn action - probabilities.
+        gradients[agent][start : start + len(chances)] -= scale * chances
+        gradients[agent][start + action.token_ids[0]] += scale
     return gradients
-
-
-def _add_score(game: Game, vector: Vector, turn: Turn, agent: str, scale: float) -> None:
-    """Add scale x (one-hot of the drawn action - probabilities) at the position of the agent's
-    table."""
-    action = turn.decisions[game.agents.index(agent)].action
-    index, state, *seen = action.prompt_ids
-    table = game.policies[agent, index, state]
-    chances = table[tuple(seen)]
-    row = int(np.ravel_multi_index(seen, table.shape[:-1])) if seen else 0
-    start = game.offsets[agent, index, state] + row * len(chances)
-    vector[start : start + len(chances)] -= scale * chances
-    vector[start + action.token_ids[0]] += scale

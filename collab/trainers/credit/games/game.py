@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import log
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 Table = NDArray[np.float64]
 Vector = NDArray[np.float64]
+
+Draw = Callable[[Table], int]
+"""Maps the probabilities in a table's row to the number of the drawn one."""
+
+Joint = tuple[int, ...]
+"""The actions of the agents in a turn, in the order in which they act."""
 
 Where = tuple[str, int, int]
 """Key of a table: an agent, a turn, and the state of the turn."""
@@ -91,27 +97,34 @@ class Game:
         return {agent: np.zeros(size) for agent, size in sizes.items()}
 
     def earned(self, turn: int, agent: str) -> Table:
-        """Return an agent's reward for every joint action of a turn, an array with one axis per
-        agent.
-        """
+        """Return an agent's reward for every joint action of a turn, with one axis per agent."""
         extra = self.extra.get(agent)
         return self.rewards[turn] if extra is None else self.rewards[turn] + extra
 
     def axes(self, agent: str) -> tuple[int, ...]:
-        """Return the axes of an agent's table of logits: one per agent that it sees, then its
-        own."""
+        """Return the axes of an agent's logits: one per agent that it sees, then its own."""
         return tuple(self.agents.index(name) for name in (*self.sees.get(agent, ()), agent))
 
     def chances(self, turn: int, state: int) -> Table:
-        """Return the probability of every joint action in a state, an array with one axis per
-        agent.
-        """
+        """Return the probability of every joint action in a state, with one axis per agent."""
         shape = self.rewards[turn].shape
         joint = np.ones(shape)
         for agent in self.agents:
             axes = self.axes(agent)
             sizes = [shape[n] if n in axes else 1 for n in range(len(shape))]
             joint = joint * self.policies[agent, turn, state].reshape(sizes)
+        return joint
+
+    def paid(self, turn: int, joint: Joint) -> dict[str, float]:
+        """Return the reward of each agent for a joint action."""
+        return {agent: float(self.earned(turn, agent)[joint]) for agent in self.agents}
+
+    def act(self, turn: int, state: int, draw: Draw) -> Joint:
+        """Return one action per agent, each drawn given the earlier actions that the agent sees."""
+        joint: Joint = ()
+        for agent in self.agents:
+            seen = tuple(joint[n] for n in self.axes(agent)[:-1])
+            joint = (*joint, draw(self.policies[agent, turn, state][seen]))
         return joint
 
     def state_after(self, joint: Sequence[int]) -> int:
@@ -172,95 +185,52 @@ class GameModels:
         return self._by_name.setdefault(agent, OneHot(self._size))
 
 
-Draw = Callable[[Table], int]
-"""Maps the probabilities in a table's row to the number of the drawn one."""
-
-Joint = tuple[int, ...]
-
-
 def actions_of(turn: Turn) -> Joint:
-    """Return the agents' actions in a turn as integers, in the order in which the agents act."""
+    """Return the agents' actions in a turn."""
     return tuple(decision.action.token_ids[0] for decision in turn.decisions)
 
 
-@dataclass
-class Records:
-    """Makes the records of a game. Equal turns and episodes are made only once."""
-
-    game: Game
-    _turns: dict[tuple[int, int, Joint], Turn] = field(default_factory=dict)
-    _episodes: dict[tuple[int, ...], Episode] = field(default_factory=dict)
-    _earned: dict[tuple[int, Joint], dict[str, float]] = field(default_factory=dict)
-
-    def act(self, turn: int, state: int, draw: Draw) -> Joint:
-        """Return one action per agent, each drawn given the earlier actions that the agent sees."""
-        joint: Joint = ()
-        for agent in self.game.agents:
-            seen = tuple(joint[n] for n in self.game.axes(agent)[:-1])
-            joint = (*joint, draw(self.game.policies[agent, turn, state][seen]))
-        return joint
-
-    def earned(self, turn: int, joint: Joint) -> dict[str, float]:
-        """Return the reward of each agent for a joint action of a turn."""
-        if (turn, joint) not in self._earned:
-            self._earned[turn, joint] = {
-                agent: float(self.game.earned(turn, agent)[joint]) for agent in self.game.agents
-            }
-        return self._earned[turn, joint]
-
-    def turn(self, turn: int, state: int, joint: Joint) -> Turn:
-        """Return the record of a turn. Equal turns share one record."""
-        key = (turn, state, joint)
-        if key not in self._turns:
-            self._turns[key] = self._make(turn, state, joint)
-        return self._turns[key]
-
-    def episode(self, sample: int, turns: Sequence[Turn]) -> Episode:
-        """Return the record of an episode with these turns."""
-        key = (sample, *map(id, turns))
-        if key not in self._episodes:
-            self._episodes[key] = Episode.model_construct(
-                id=f"game#{sample}",
-                task="game",
-                team="game",
-                sample=sample,
-                turns=tuple(turns),
-                horizon=self.game.turns,
+@lru_cache(maxsize=10_000)
+def _record(game: Game, turn: int, state: int, joint: Joint) -> Turn:
+    """Return the record of a turn. Equal turns are made once."""
+    score = Score(
+        reward=float(game.rewards[turn][joint]),
+        maximum=float(game.rewards[turn].max()),
+        solved=None if game.solved is None else game.solves(joint),
+    )
+    decisions, artifacts, rounds = [], {}, dict[str, int]()
+    for agent, drawn in zip(game.agents, joint, strict=True):
+        axes = game.axes(agent)[:-1]
+        saw = tuple(game.agents[n] for n in axes)
+        rounds[agent] = max((rounds[name] + 1 for name in saw), default=0)
+        seen = tuple(joint[n] for n in axes)
+        artifacts[agent] = "" if game.empty.get(agent) == drawn else f"{agent} {drawn}"
+        decisions.append(
+            Decision(
+                agent=agent,
+                round=rounds[agent],
+                saw=saw,
+                observation=(Message(role="user", content=f"state {state}, seen {seen}"),),
+                action=Action(
+                    text=artifacts[agent],
+                    token_ids=(drawn,),
+                    logprobs=(log(game.policies[agent, turn, state][seen][drawn]),),
+                    prompt_ids=(turn, state, *seen),
+                ),
             )
-        return self._episodes[key]
-
-    def _make(self, turn: int, state: int, joint: Joint) -> Turn:
-        game = self.game
-        score = Score(
-            reward=float(game.rewards[turn][joint]),
-            maximum=float(game.rewards[turn].max()),
-            solved=None if game.solved is None else game.solves(joint),
         )
-        decisions, artifacts, rounds = [], {}, dict[str, int]()
-        for agent, drawn in zip(game.agents, joint, strict=True):
-            axes = game.axes(agent)[:-1]
-            saw = tuple(game.agents[n] for n in axes)
-            rounds[agent] = max((rounds[name] + 1 for name in saw), default=0)
-            seen = tuple(joint[n] for n in axes)
-            artifacts[agent] = self._text(agent, drawn)
-            decisions.append(
-                Decision(
-                    agent=agent,
-                    round=rounds[agent],
-                    saw=saw,
-                    observation=(Message(role="user", content=f"state {state}, seen {seen}"),),
-                    action=Action(
-                        text=artifacts[agent],
-                        token_ids=(drawn,),
-                        logprobs=(log(game.policies[agent, turn, state][seen][drawn]),),
-                        prompt_ids=(turn, state, *seen),
-                    ),
-                )
-            )
-        return Turn(index=turn, decisions=tuple(decisions), artifacts=artifacts, score=score)
+    return Turn(index=turn, decisions=tuple(decisions), artifacts=artifacts, score=score)
 
-    def _text(self, agent: str, drawn: int) -> str:
-        return "" if self.game.empty.get(agent) == drawn else f"{agent} {drawn}"
+
+def _episode(game: Game, sample: int, turns: Sequence[Turn]) -> Episode:
+    return Episode.model_construct(
+        id=f"game#{sample}",
+        task="game",
+        team="game",
+        sample=sample,
+        turns=tuple(turns),
+        horizon=game.turns,
+    )
 
 
 def drawing(rng: np.random.Generator) -> Draw:
@@ -272,29 +242,16 @@ def drawing(rng: np.random.Generator) -> Draw:
     return draw
 
 
-def play(
-    game: Game,
-    group_size: int,
-    draw: Draw,
-    *,
-    shape: Shape | None = None,
-    records: Records | None = None,
-) -> Group:
-    """Return a group of episodes in which `draw` chooses every action.
+def play(game: Game, group_size: int, draw: Draw, *, shape: Shape | None = None) -> Group:
+    """Return a group of episodes in which `draw` chooses every action, in chains by default.
 
     `group.score` answers from the game's table of rewards.
-
-    Args:
-        shape: the shape of the group; chains by default.
-        records: the records of other groups of this game, so that equal turns are made once; new
-            ones by default.
     """
     shape = shape or Shape("chains", group_size, game.turns)
-    records = records or Records(game)
-    episodes = list(_episodes(game, shape, draw, records))
+    episodes = list(_episodes(game, shape, draw))
 
     def rewards_at(node: Node) -> dict[str, float]:
-        return records.earned(node[1], actions_of(episodes[node[0]].turns[node[1]]))
+        return game.paid(node[1], actions_of(episodes[node[0]].turns[node[1]]))
 
     async def ask(
         nodes: Sequence[Node], choices: Sequence[Choice]
@@ -302,7 +259,7 @@ def play(
         made = [actions_of(episodes[episode].turns[turn]) for episode, turn in nodes]
         turn = nodes[0][1]
         joined = [_joined(game, made, choice) for choice in choices]
-        return [None if joint is None else records.earned(turn, joint) for joint in joined]
+        return [None if joint is None else game.paid(turn, joint) for joint in joined]
 
     return make_group(episodes, game.agents, rewards_at, shape, game.discount, ask=ask)
 
@@ -318,9 +275,9 @@ def outcomes(
     game: Game, group_size: int, *, shape: Shape | None = None
 ) -> Iterator[tuple[float, Group]]:
     """Yield every possible group, with its probability."""
-    records, enumerator = Records(game), OutcomeEnumerator()
+    enumerator = OutcomeEnumerator()
     while True:
-        group = play(game, group_size, enumerator.draw, shape=shape, records=records)
+        group = play(game, group_size, enumerator.draw, shape=shape)
         yield enumerator.chance, group
         if not enumerator.advance():
             return
@@ -357,9 +314,9 @@ class OutcomeEnumerator:
         return bool(self._drawn)
 
 
-def _episodes(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterator[Episode]:
+def _episodes(game: Game, shape: Shape, draw: Draw) -> Iterator[Episode]:
     if shape.structure == "greedy":
-        yield from _best_path(game, shape, draw, records)
+        yield from _best_path(game, shape, draw)
         return
     drawn: dict[tuple[int, int], Joint] = {}
     ended: set[tuple[int, int]] = set()
@@ -370,32 +327,32 @@ def _episodes(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterato
             if key in ended:  # the branch was solved, so it has one episode
                 break
             if key not in drawn:
-                drawn[key] = records.act(turn, state, draw)
+                drawn[key] = game.act(turn, state, draw)
             joint = drawn[key]
-            turns.append(records.turn(turn, state, joint))
+            turns.append(_record(game, turn, state, joint))
             if game.solves(joint):
                 ended.add(key)
-                yield records.episode(sample, turns)
+                yield _episode(game, sample, turns)
                 break
             state = game.state_after(joint)
         else:
-            yield records.episode(sample, turns)
+            yield _episode(game, sample, turns)
 
 
-def _best_path(game: Game, shape: Shape, draw: Draw, records: Records) -> Iterator[Episode]:
+def _best_path(game: Game, shape: Shape, draw: Draw) -> Iterator[Episode]:
     """Yield the siblings of each turn. Only the best sibling continues."""
     state, before = 0, list[Turn]()
     for turn in range(game.turns):
-        joint = [records.act(turn, state, draw) for _ in range(shape.group_size)]
+        joint = [game.act(turn, state, draw) for _ in range(shape.group_size)]
         best = max(range(len(joint)), key=lambda n: float(game.rewards[turn][joint[n]]))
         over = turn == game.turns - 1 or game.solves(joint[best])
         for number, drawn in enumerate(joint):
             if over or number != best:
                 sample = shape.child(0, turn, number)
-                yield records.episode(sample, [*before, records.turn(turn, state, drawn)])
+                yield _episode(game, sample, [*before, _record(game, turn, state, drawn)])
         if over:
             return
-        before.append(records.turn(turn, state, joint[best]))
+        before.append(_record(game, turn, state, joint[best]))
         state = game.state_after(joint[best])
 
 
