@@ -27,8 +27,7 @@ Key = tuple[int, int, str]
 """One agent's responses in a turn: the episode's position in its group, the turn, the agent."""
 
 Weights = Mapping[Key, float | Sequence[float]]
-"""Factor of each response's log-probability: one number for the agent's whole turn, or one per
-token, in sampling order."""
+"""Factor of each response's log-probability: one for the agent's whole turn, or one per token."""
 
 Rewards = Mapping[Node, Mapping[str, float]]
 """A reward or return for each joint action, by agent."""
@@ -184,8 +183,7 @@ Children = dict[Node, tuple[Node, ...]]
 
 
 def _branches(episodes: Sequence[Episode], shape: Shape) -> tuple[tuple[Node, ...], Children]:
-    """Return the first joint actions and the following ones of each. Episodes with a common
-    beginning share its nodes."""
+    """Return the first joint actions, and those that follow each. Common beginnings are shared."""
     node_of: dict[tuple[int, int], Node] = {}
     after: dict[Node | None, list[Node]] = {None: []}
     for number, episode in enumerate(episodes):

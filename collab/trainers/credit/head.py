@@ -38,8 +38,7 @@ class Critic:
         share of the targets' variance that the values explain."""
 
     async def values(self, histories: Sequence[Sequence[int]]) -> list[float]:
-        """Return the value of each history, a sequence of tokens. The next `learn` refers to
-        them."""
+        """Return the value of each history, as tokens. The next `learn` refers to them."""
         self._features = None
         if not histories:
             return []

@@ -35,8 +35,7 @@ class Shape:
         return sibling * self.leaves(0)
 
     def child(self, sample: int, turn: int, sibling: int) -> int:
-        """Return the number of the sample that continues `sample` with sibling `sibling` in
-        `turn`."""
+        """Return the number of the sample that continues `sample` with a sibling in `turn`."""
         if self.structure == "greedy":
             return turn * self.group_size + sibling
         return sample + sibling * self.leaves(turn)

@@ -27,8 +27,7 @@ class BatchSizes:
     """Holds the sizes for each base model. Policies with the same base use the same sizes."""
 
     def __init__(self, spec: TrainerSpec, unallocated: Callable[[], int], ranks: Ranks) -> None:
-        """Start without sizes. `unallocated` returns the bytes that the optimizers will still
-        allocate."""
+        """Start without sizes. `unallocated` returns what the optimizers will still allocate."""
         self._spec, self._unallocated, self._ranks = spec, unallocated, ranks
         self._by_base: dict[str, DeviceSizes] = {}
         self._shares: dict[str, bool] = {}

@@ -70,9 +70,7 @@ def fingerprint(policy: Policy) -> Fingerprint:
 
 
 def worst_rank(results: Sequence[PassResult], agent: str) -> str:
-    """Return a note for an error: the rank whose responses differ most from the sampler's, and by
-    how much.
-    """
+    """Return a note on the rank whose responses differ most from the sampler's."""
     most, rank = max(
         (sums[names.AGENT_MISMATCH] / sums[TOKENS], result.rank)
         for result in results

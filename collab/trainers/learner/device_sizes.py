@@ -47,9 +47,7 @@ def kept_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> i
 
 
 def backward_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> int:
-    """Return the bytes of one layer's backward pass, including its recomputation if
-    `checkpointing`.
-    """
+    """Return the bytes of one layer's backward pass, with recomputation if `checkpointing`."""
     layer = _layer_bytes(dimensions, tokens)
     return int(GRADIENTS * layer) + (layer if checkpointing else 0)
 
@@ -67,9 +65,7 @@ def logit_bytes(dimensions: Dimensions, tokens: int) -> int:
 
 
 CHUNK_TOKENS, GPU_CHUNK_TOKENS = 96, 1024
-"""Number of tokens whose logits are held at once, on a CPU and on a GPU. Larger products are not
-faster, and on a CPU their logits would not fit in the cache.
-"""
+"""Number of tokens whose logits are held at once, on a CPU and on a GPU. More are not faster."""
 
 CPU_TOKENS = 2048
 
@@ -77,9 +73,7 @@ GPU_LEAST, GPU_MOST, GPU_STEP = 1024, 32_768, 1024
 """Bounds and step of the tokens of a micro-batch on a GPU, where larger ones are not faster."""
 
 GPU_ENOUGH = 4096
-"""Number of tokens that keep a GPU busy. If fewer fit, computing activations twice is worth its
-cost.
-"""
+"""Number of tokens that keep a GPU busy. If fewer fit, activations are computed twice."""
 
 USABLE = 0.85
 """Usable share of the free memory. The rest is for kernels, and for gaps between tensors."""

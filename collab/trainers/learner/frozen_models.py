@@ -55,9 +55,7 @@ class Frozen:
         return tuple(ids) or (int(tokenizer.eos_token_id),)
 
     async def features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
-        """Return the last layer's state at each sequence's last token: float32 on the CPU, [n,
-        hidden].
-        """
+        """Return the last state at each sequence's last token: float32 on the CPU, [n, hidden]."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._features, sequences)
 

@@ -35,8 +35,7 @@ hundred. Padding adds a sixteenth at most, or fewer tokens than this."""
 
 
 TOKENS_AT_ONCE = 128
-"""Tokens whose vocabularies are narrowed by top_p and top_k at once, which takes several times the
-memory of their logits."""
+"""Tokens narrowed by top_p and top_k at once. This takes several times their logits' memory."""
 
 
 class SamplingSettings(NamedTuple):
@@ -86,8 +85,7 @@ def response_logprobs(
 def states(
     model: Any, rows: Sequence[PackedSequence], device: torch.device, attention: str = "auto"
 ) -> Tensor:
-    """Return the last layer's states from which the response tokens are predicted, in order:
-    [tokens, hidden]."""
+    """Return the last states from which the response tokens are predicted: [tokens, hidden]."""
     trees = [row.tree for row in rows]
     width = _padded(max(row.width for row in rows))
     places = [
@@ -192,8 +190,7 @@ def _score_once(model: Any, hidden: Tensor, *rest: Any) -> tuple[Tensor, Tensor]
 
 
 class _Linear(torch.autograd.Function):
-    """Returns `values` [tokens] as a function of [tokens, n] with the gradient `slopes`, [tokens,
-    n]."""
+    """Returns `values` [tokens] as a function of x, [tokens, n], with the gradient `slopes`."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, slopes: Tensor, values: Tensor) -> Tensor:  # noqa: ARG004
@@ -259,8 +256,7 @@ def _reads_are_free(device: torch.device) -> bool:
 
 
 def logits_of(model: Any, hidden: Tensor) -> Tensor:
-    """Return the model's own logits, [n, vocabulary], for last hidden states [n, hidden], at least
-    in float32."""
+    """Map last hidden states [n, hidden] to logits [n, vocabulary], at least in float32."""
     config = model.config.get_text_config()
     logits: Tensor = model.get_output_embeddings()(hidden)
     if logits.dtype in (torch.bfloat16, torch.float16):

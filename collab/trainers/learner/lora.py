@@ -111,8 +111,7 @@ def lora_config(spec: LoraSpec) -> Any:
 
 
 def parameters_of(module: nn.Module, name: str) -> dict[str, nn.Parameter]:
-    """Return an adapter's parameters, by their names in PEFT's files, which omit the adapter's
-    name."""
+    """Return an adapter's parameters by their names in PEFT's files, which omit its own name."""
     pattern = re.compile(rf"(\.lora_[AB])\.{re.escape(name)}(\.weight)$")
     return {
         pattern.sub(r"\1\2", key): p for key, p in module.named_parameters() if pattern.search(key)
@@ -121,9 +120,7 @@ def parameters_of(module: nn.Module, name: str) -> dict[str, nn.Parameter]:
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Context manager that yields an empty folder. At exit, its files replace those of `folder`,
-    each atomically.
-    """
+    """Yield an empty folder. At exit, its files replace those of `folder`, each atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".partial-{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
@@ -140,8 +137,7 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def save_adapter(engine: TransformersEngine, name: str, folder: Path) -> None:
-    """Write an adapter in PEFT's format, with its base model's name, and replace each file
-    atomically."""
+    """Write an adapter in PEFT's format, with its base model's name, each file atomically."""
     module: Any = engine.module
     config = copy.copy(module.peft_config[name])
     config.inference_mode = True

@@ -120,8 +120,7 @@ class Tally:
         self._numbers = torch.cat(parts)
 
     def read(self) -> tuple[float, list[tuple[str, TokenSums]]]:
-        """Return the loss, and the agent and sums of each response, after waiting for the
-        device."""
+        """Return the loss, and the agent and sums of each response. This waits for the device."""
         loss, *numbers = self._numbers.tolist()
         width, responses, tokens = len(self._names), [], 0
         for place, sample in enumerate(self._batch):

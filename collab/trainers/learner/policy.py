@@ -162,8 +162,7 @@ class Policy:
         return self.is_adapter or self.frozen is not None
 
     def save(self, folder: Path) -> None:
-        """Write the acting weights: an adapter in PEFT's format, or a whole model with its
-        tokenizer."""
+        """Write the acting weights: an adapter in PEFT's format, or a model with its tokenizer."""
         if self.is_adapter:
             save_adapter(self.engine, self.name, folder)
         else:
@@ -234,9 +233,7 @@ class Policies:
         )
 
     async def publish(self) -> bool:
-        """Send the current parameters to samplers with their own copy of the weights that lack
-        these. Return True if any got them.
-        """
+        """Send samplers with their own weights the current ones. Return True if any lacked them."""
         samplers = self._samplers() if self.samplers_are_stale else {}
         if samplers and torch.cuda.is_available():
             torch.cuda.empty_cache()  # samplers may need memory that learning left unused
@@ -251,8 +248,7 @@ class Policies:
             await sampler.sleep()
 
     async def report(self) -> SamplerReport:
-        """Return the load, since the last report, of samplers with their own copy of the
-        weights."""
+        """Return the load since the last report, of samplers with their own copy of the weights."""
         metrics: dict[str, float] = {}
         warnings: list[str] = []
         for number, sampler in enumerate(self._samplers()):

@@ -117,8 +117,7 @@ def _by_action(
 def weigh_tokens(
     samples: list[Sample], samplings: Mapping[str, Sampling], spec: TrainerSpec
 ) -> list[Sample]:
-    """Return the samples with each response's scale divided as the recipe's `token_weighting`
-    says."""
+    """Return the samples with their scales divided as the recipe's `token_weighting` says."""
     if spec.token_weighting == "response_mean":
         return [replace(s, scale=s.scale / len(s.token_ids)) for s in samples]
     if spec.token_weighting == "constant":

@@ -25,8 +25,7 @@ class NotFinite(Exception):
 
 @contextmanager
 def explain_memory(sizes_of: Callable[[], DeviceSizes], policy: str) -> Iterator[None]:
-    """Context manager that replaces a device's out-of-memory error by OutOfMemory, which names
-    settings that need less memory."""
+    """Replace a device's out-of-memory error by one that names settings that need less memory."""
     try:
         yield
     except RuntimeError as error:

@@ -68,9 +68,7 @@ def _text_of(error: Exception) -> str:
 
 
 def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
-    """Raise the failure of the first failed rank, if any. The error names the rank, unless all
-    ranks failed with the same message.
-    """
+    """Raise the first failure, if any. It names its rank, unless all ranks failed alike."""
     failed = [(rank, o.kind, o.text) for rank, o in enumerate(outcomes) if o.kind is not None]
     if not failed:
         return
@@ -82,8 +80,7 @@ def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
 
 
 def known_to_all(error: Exception) -> Exception:
-    """Mark an error that every rank raises itself, so no rank reports it to the others, and return
-    the error."""
+    """Mark an error that every rank raises itself, so that none reports it, and return it."""
     setattr(error, KNOWN_TO_ALL, True)
     return error
 
@@ -209,9 +206,7 @@ JOIN_SECONDS = 3600.0
 """Seconds that ranks wait for rank 0, which may first download tasks."""
 
 LOST_SECONDS = 0.5
-"""Seconds that a rank waits, after losing another one, for torchrun to end it. torchrun reports the
-lost rank.
-"""
+"""Seconds that a rank waits, after losing another one, for torchrun to report that and end it."""
 
 GO_ON = "; continue with --resume"
 
@@ -260,9 +255,7 @@ class TorchRanks(Ranks):
             self._summed = dist.new_group(backend="nccl", timeout=limit)
 
     def send_order(self, order: T | None = None) -> T:
-        """Send rank 0's `order` to the other ranks, which wait for it. Return the order on every
-        rank.
-        """
+        """Send rank 0's `order` to the other ranks, which wait for it, and return it on all."""
         box = [order]
         with self._bounded("rank 0", self._play_limit, "play_limit"):
             dist.broadcast_object_list(box, src=0, group=self._handed)
@@ -282,9 +275,7 @@ class TorchRanks(Ranks):
         return outcome.result  # type: ignore[return-value]
 
     def gradients(self, parameters: Sequence[Tensor], pieces: int) -> GradientSum:
-        """Return an object that sums the parameters' gradients: exactly on CPUs, in float32 on
-        GPUs.
-        """
+        """Return a sum of the parameters' gradients: exact on CPUs, in float32 on GPUs."""
         if self._summed is None:
             return ExactSum(parameters, self._reduce, pieces)
         return FlatSum(parameters, self._reduce)

@@ -80,8 +80,7 @@ def _last_error(log: Path) -> str:
 
 @contextmanager
 def leading() -> Iterator[Ranks]:
-    """Yield the ranks that this process leads, or only itself without torchrun, and end them on
-    exit."""
+    """Yield the ranks that this process leads, or itself without torchrun, and end them on exit."""
     if not is_rank():
         yield ALONE
         return

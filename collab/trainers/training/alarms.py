@@ -57,8 +57,7 @@ def _agents(rows: Sequence[Row]) -> list[str]:
 
 
 def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Yield a warning if the parser finds nothing in most answers of some agents, but not of
-    all."""
+    """Yield a warning if the parser finds nothing in most answers of some agents, not of all."""
     empty = {a: _recent(rows, names.fill(names.EMPTY, a)) or 0.0 for a in _agents(rows)}
     idle = [agent for agent, share in empty.items() if share > 0.5]
     if idle and len(idle) < len(empty):
@@ -131,8 +130,7 @@ def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def credit(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Yield warnings of agents whose responses hardly influence the reward, or of one that decides
-    it alone."""
+    """Yield warnings of agents without influence on the reward, or of one that decides it alone."""
     shares = [
         {
             agent: share
@@ -213,8 +211,7 @@ def _gained(rows: Sequence[Row]) -> float | None:
 
 
 def _above(metric: str, limit: float, text: str) -> Alarm:
-    """Make an alarm of a metric above a limit. The text takes `{share}`, and `{agent}` for an
-    agent's."""
+    """Make an alarm of a metric above a limit. The text takes `{share}` and `{agent}`."""
 
     def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         for agent in _agents(rows) if "*" in metric else [""]:

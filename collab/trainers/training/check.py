@@ -161,9 +161,7 @@ def _check_local_parts(recipe: Recipe, spec: TrainerSpec) -> None:
 
 
 def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
-    """Refuse rules that score additional joint actions in games of several turns, whose state is
-    not kept.
-    """
+    """Refuse rules that score more joint actions in games of several turns: no state is kept."""
     if recipe.task is None or recipe.task.environment is None:
         return
     if spec.turn_structure == "greedy" and class_of(recipe.task.environment).zero_sum:

@@ -49,8 +49,7 @@ class TaskOrder:
     """Episodes to learn from, by task, if `trainer.episodes` is set."""
 
     def batch(self, step: int) -> list[Problem]:
-        """Return the problems of a step, counted from 0. They depend only on the seed and the
-        step."""
+        """Return the problems of a step, counted from 0. They depend on seed and step alone."""
         epoch, position = divmod(step, self.steps_per_epoch)
         order = _shuffled(len(self.training), f"{self.seed}|order|{epoch}")
         chosen = order[position * self.per_step : (position + 1) * self.per_step]

@@ -46,8 +46,7 @@ def at_temperature(recipe: Recipe, temperature: float) -> Recipe:
 
 
 def compare(before: Mapping[str, TaskResult], after: Mapping[str, TaskResult]) -> Gain | None:
-    """Return the gain from `before` to `after` on the tasks of both evaluations, or None if they
-    share no task."""
+    """Return the gain from `before` to `after` on the tasks of both, or None if there are none."""
     tasks = sorted(set(before) & set(after))
     if not tasks:
         return None

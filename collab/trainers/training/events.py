@@ -24,8 +24,7 @@ class TrainingProgress(Record):
 
     type: Literal["training.progress"] = "training.progress"
     step: int
-    """Current step, counted from 1. For work outside a step, the number of training steps before
-    it."""
+    """Current step, counted from 1. Outside a step, the number of training steps before it."""
     phase: StepPart
     done: int = 0
     total: int = 0
@@ -76,8 +75,7 @@ class Evaluation(Record):
     step: int
     """Number of training steps before the evaluation."""
     tokens: int | None = None
-    """Number of tokens generated in training before the evaluation, or None in records without it.
-    """
+    """Number of tokens generated in training before it, or None in records without it."""
     sampled: dict[str, TaskResult]
     """Results by task, with the sampling settings of training."""
     greedy: dict[str, TaskResult] = {}
@@ -89,8 +87,7 @@ class Evaluation(Record):
 
 
 def read_evaluations(run: Path) -> list[Evaluation]:
-    """Return the held-out evaluations of a training run in order, or an empty list if no metrics
-    can be read."""
+    """Return the held-out evaluations of a training run in order, or [] if it has no metrics."""
     if not (run / METRICS).is_file():
         return []
     lines = read_lines(run / METRICS, _evaluation, "no metrics")

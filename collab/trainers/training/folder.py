@@ -120,8 +120,7 @@ def _fixed(recipe: Recipe) -> dict[str, Any]:
 
 
 def _rows(source: SourceSpec) -> Mapping[str, Any]:
-    """Return the source of the rows. A file is identified by its content, because a run's folder
-    has a copy."""
+    """Return the source of the rows. A file counts by its content: a run's folder has a copy."""
     fields = source.model_dump()
     if source.path:
         fields["path"] = blake2b(Path(source.path).read_bytes(), digest_size=8).hexdigest()

@@ -182,9 +182,7 @@ def _mismatch(update: Update) -> Iterator[tuple[str, float]]:
 
 
 def _staleness(data: StepData, agents: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """Yield the mean number of steps that the sampling policies were behind, if responses record
-    it.
-    """
+    """Yield how many steps the sampling policies were behind, if responses record it."""
     if data.unlearned:
         return
     episodes = [episode for group in data.groups for episode in group]

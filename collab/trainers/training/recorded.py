@@ -87,9 +87,7 @@ class RecordedStepper(Stepper):
                 yield from self._samples_of(episode, problem, scale)
 
     def _samples_of(self, episode: Episode, problem: Problem, scale: float) -> Iterator[Sample]:
-        """Yield every response of an episode that a model generated and a trained agent can learn
-        from.
-        """
+        """Yield each response of an episode that a trained agent can learn from."""
         histories: dict[str, list[Message]] = {}
         for turn, before in zip(episode.turns, (None, *episode.turns), strict=False):
             for decision in turn.decisions:

@@ -65,8 +65,7 @@ class Ending:
         return step >= self.steps or (limit is not None and tokens >= limit)
 
     def planned(self) -> dict[str, int]:
-        """Return the limits as entries of `run.json`, without a number of steps that is just an
-        upper bound."""
+        """Return the limits for `run.json`, without a number of steps that is only a bound."""
         if self.spec.tokens is None:
             return {"steps": self.steps}
         tokens = {"tokens": self.spec.tokens}
@@ -74,8 +73,7 @@ class Ending:
 
 
 def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Recipe:
-    """Return the recipe. If vLLM and the trainer do not fit into a GPU together, vLLM sleeps while
-    the trainer learns."""
+    """Let vLLM sleep while the trainer learns if a GPU cannot hold both. Return the recipe."""
     if not may_sleep(recipe, spec, ranks):
         return recipe
     import torch

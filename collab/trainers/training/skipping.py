@@ -101,9 +101,7 @@ class History:
         self._of_the_run: Counter[str] = Counter()
 
     def restore(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Restore the counts of `step` steps from the rows of `metrics.jsonl`. Skips in a row start
-        at 0.
-        """
+        """Restore the counts of `step` steps from rows of metrics. Skips in a row start at 0."""
         steps = [row for row in rows if row["type"] == STEP_FINISHED]
         self.step = step
         self.tokens = sum(int(row.get(names.TOKENS, 0)) for row in steps)

@@ -171,8 +171,7 @@ class Trackers:
         self._samples = samples
 
     def open(self, names: Sequence[TrackerName], run: Tracked) -> None:
-        """Open the trackers called `names`, which must be installed. A resumed run continues its
-        earlier record in each tracker."""
+        """Open the trackers called `names`. A resumed run continues its earlier record in each."""
         for module, make in (_TRACKERS[name] for name in names):
             self._opened.append(make(import_module(module), run))
 
@@ -194,8 +193,7 @@ class Trackers:
 
 
 def chosen(groups: Sequence[Sequence[Episode]], limit: int) -> list[Episode]:
-    """Return up to `limit` episodes from best to worst: both ends, and others evenly between
-    them."""
+    """Return up to `limit` episodes from best to worst: both ends, and others evenly between."""
     ended = [e for group in groups for e in group if e.joint_return is not None]
     ranked = sorted(ended, key=lambda episode: episode.joint_return or 0.0, reverse=True)
     number = min(limit, len(ranked))

@@ -173,8 +173,7 @@ class Removal(Counterfactual):
         return now + leave_one_out(later), float(np.nanstd(rewards))
 
     async def _without(self, group: Group, nodes: Sequence[Node], agent: str) -> Vector:
-        """Return the reward of each joint action with the agent's answer empty, or NaN if
-        unknown."""
+        """Return the reward of each joint action without the agent's answer, or NaN if unknown."""
         turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
         rewards = []
         for node, turn in zip(nodes, turns, strict=True):

@@ -74,8 +74,7 @@ def _clip_to_unit(value: float) -> float:
 
 
 def _differences(values: Cells) -> tuple[float, float]:
-    """Return the sum of the squared differences of all pairs within a row, and the number of
-    pairs."""
+    """Return the sum of the squared differences of all pairs within rows, and their number."""
     known = ~np.isnan(values)
     numbers, filled = known.sum(1), np.where(known, values, 0.0)
     squares = numbers * (filled**2).sum(1) - filled.sum(1) ** 2
@@ -96,8 +95,7 @@ class Counterfactual(Algorithm):
     name = ""
 
     def __init__(self, of_two: Shifts = "samples", of_more: Shifts = "samples") -> None:
-        """Set which shifts to score: `of_two` for joint artifacts of two answers, `of_more` for
-        larger ones."""
+        """Set the shifts to score: `of_two` for joint artifacts of two answers, else `of_more`."""
         for shifts in (of_two, of_more):
             if isinstance(shifts, int) and shifts < 2:
                 raise RecipeError(
@@ -180,8 +178,7 @@ class Counterfactual(Algorithm):
             )
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
-        """Return lines with the form of each agent's credit, and the number of joint actions to
-        score."""
+        """Return the form of each agent's credit, and the number of joint actions to score."""
         first = planned_forms(recipe, shared=True)
         later = planned_forms(recipe, shared=spec.turn_structure != "chains")
         lines = []
@@ -213,8 +210,7 @@ class Counterfactual(Algorithm):
     async def _of_agent(
         self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, Form]
     ) -> tuple[Vector, float | None]:
-        """Return the agent's weights, and the standard deviation of the values they are computed
-        from."""
+        """Return the agent's weights, and the standard deviation of the values behind them."""
         form = agent_forms[agent]
         if form == "alone":
             returns = np.array(group.compared(nodes, agent))

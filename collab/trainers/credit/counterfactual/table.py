@@ -1,6 +1,4 @@
-"""Tables: rewards of an agent's responses, combined with its teammates' responses from other
-episodes.
-"""
+"""Tables: rewards of an agent's responses with those of its teammates from other episodes."""
 
 from __future__ import annotations
 
@@ -28,8 +26,7 @@ responses, from any samples.
 
 @dataclass(frozen=True)
 class Table:
-    """Rewards of an agent: one row per own response (G), one column per set of teammates'
-    responses."""
+    """Rewards of an agent: a row per own response (G), a column per set of teammates' responses."""
 
     cells: Cells
     """Rewards [G, columns], or NaN if a joint action was not scored, or could not be."""

@@ -31,8 +31,7 @@ def code_like(*, strong: bool = False, variants: int = 6, noise: float = 0.15) -
 
 
 def only_tests(*, strong: bool = False) -> Game:
-    """Return the game of `code_like` with a reward of 1 if all tests pass and 0 otherwise, without
-    variants."""
+    """Return the game of `code_like` without variants, paid 1 if all tests pass and 0 otherwise."""
     table = np.zeros((len(AUX), len(MAIN)))
     for i, aux in enumerate(AUX):
         for j, main in enumerate(MAIN):

@@ -115,8 +115,7 @@ class Estimate:
     variance: dict[str, float]
     """Variance of one group's estimate, summed over the logits."""
     cosine: dict[str, float]
-    """Mean cosine between a group's estimate and the true gradient, or 0 for a group without a
-    gradient."""
+    """Mean cosine between a group's estimate and the true gradient; 0 without a gradient."""
     dead: dict[str, float]
     """Share of groups that gave the agent no gradient at all."""
 
@@ -126,8 +125,7 @@ class Estimate:
         return self._distance(agent) / float(np.linalg.norm(self.gradient[agent]))
 
     def errors(self, agent: str) -> float:
-        """Return the norm of the difference between mean and true gradient, in standard errors.
-        Values above 3 are significant."""
+        """Return that difference in standard errors. Values above 3 are significant."""
         distance = self._distance(agent)
         error = (self.variance[agent] / self.groups) ** 0.5
         return 0.0 if distance < NOTHING else float("inf") if error == 0 else distance / error

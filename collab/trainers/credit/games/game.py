@@ -52,8 +52,7 @@ class Game:
     states: NDArray[np.int64] | None = None
     """State after every joint action, or None for 0 always."""
     solved: NDArray[np.bool_] | None = None
-    """Joint actions that solve the task: the episode ends, and the reward counts for the remaining
-    turns."""
+    """Joint actions that end the episode. Their reward counts for all remaining turns."""
     extra: Mapping[str, Table] = field(default_factory=dict)
     """Earnings of an agent in addition to the joint reward."""
     empty: Mapping[str, int] = field(default_factory=dict)

@@ -54,8 +54,7 @@ def word_pair(name: str, p: float = 0.5, q: float = 0.5) -> Game:
 
 
 def additive(alpha: Sequence[float] = (0, 1, 3), beta: Sequence[float] = (5, -4)) -> Game:
-    """Return a game whose reward is the sum of each agent's own value. All actions are equally
-    likely."""
+    """Return a game paid the sum of each agent's own value. All actions are equally likely."""
     rewards = np.add.outer(np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float))
     return one_turn(rewards, np.full(len(alpha), 1 / len(alpha)), np.full(len(beta), 1 / len(beta)))
 

@@ -24,8 +24,7 @@ ATTENTION_NAME = "collab_branches"
 
 
 class _Part(NamedTuple):
-    """Branches of similar sizes, attended to in one call. Indices refer to the tokens of all
-    rows."""
+    """Branches of similar sizes, attended to in one call. Indices are those of all rows' tokens."""
 
     queries: Tensor  # [branches, query]
     keys: Tensor  # [branches, key]
@@ -88,8 +87,7 @@ class TreeAttention:
         return torch.cat(read).index_select(0, self._back).view(batch, time, heads, size)
 
     def _mask(self, part: _Part, group: int, dtype: torch.dtype) -> Tensor:
-        """Return the mask to add to scores: [branches, 1, group * query, key]. It is the same in
-        every layer."""
+        """Return the mask to add to scores, [branches, 1, group * query, key], for all layers."""
         key = id(part), group, dtype
         if key not in self._masks:
             mask = torch.zeros(part.hidden.shape, dtype=dtype, device=part.hidden.device)
@@ -99,9 +97,7 @@ class TreeAttention:
 
 
 def _part(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _Part:
-    """Make a part, padded with each branch's last token. That token's answer is then computed
-    several times.
-    """
+    """Make a part, padded with each branch's last token, which is then computed several times."""
     starts = tensor_on([start for start, _ in branches], device)[:, None, None]
     queries = tensor_on(_padded(_added(branches)), device)
     keys = tensor_on(_padded([path for _, path in branches]), device)
@@ -151,9 +147,7 @@ def _split(read: Tensor, n: int) -> Tensor:
 
 @contextmanager
 def tree_attention(model: Any) -> Iterator[None]:
-    """Context manager in which passes of `model` can name `branches`. Run backward passes inside it
-    too.
-    """
+    """Let passes of `model` name `branches`. Backward passes must also run in this context."""
     config = model.config.get_text_config()
     before = config._attn_implementation
     config._attn_implementation = ATTENTION_NAME

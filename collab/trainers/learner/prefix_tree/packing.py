@@ -24,8 +24,7 @@ class PrefixTree:
         self.paths: list[list[int]] = []
         """For each sequence, the positions of its tokens in the row."""
         self.branches: list[tuple[int, list[int]]] = []
-        """Start and path of each sequence that added tokens. The start is the number of earlier
-        tokens."""
+        """Start, the number of earlier tokens, and path of each sequence that added tokens."""
         children: dict[tuple[int, int], int] = {}
         for sequence in sequences:
             before = len(self.tokens)

@@ -158,9 +158,7 @@ class VarlenAttention:
 
 
 def _whole(tensor: Tensor) -> tuple[object, ...]:
-    """Return a key that distinguishes a tensor from all other live tensors, including its own
-    slices.
-    """
+    """Return a key that tells a tensor from all other live tensors, including its own slices."""
     place = tensor.untyped_storage()._cdata, tensor.storage_offset()
     return (*place, *tensor.shape, *tensor.stride())
 
@@ -206,8 +204,7 @@ def varlen_kernel(model: Any, device: torch.device, how: str) -> Kernel | None:
 
 
 def why_masks(model: Any, device: torch.device, how: str) -> str | None:
-    """Return the reason why `model` attends under masks on `device`, or None if it uses the
-    kernel."""
+    """Return why `model` attends under masks on `device`, or None if it uses the kernel."""
     if how == "mask":
         return "trainer.tree_attention is 'mask'"
     config = model.config.get_text_config()
@@ -227,8 +224,7 @@ def describe_attention(model: Any, device: torch.device, how: str) -> str:
 
 
 def slow_attention(model: Any, device: torch.device, how: str) -> list[str]:
-    """Return a warning if a GPU attends under masks although the recipe does not ask for them, else
-    an empty list."""
+    """Return a warning if a GPU uses masks although the recipe does not ask for them, else []."""
     reason = why_masks(model, device, how)
     if reason is None or how != "auto" or device.type != "cuda":
         return []

@@ -75,9 +75,7 @@ def local_card(number: int) -> Card:
 ITEM_SIZES = {"bfloat16": 2, "float16": 2, "float32": 4}
 
 GPU_NODES = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
-"""Files that GPU drivers create: NVIDIA's, including on WSL, and AMD's. NVIDIA's driver creates its
-node in /dev on first use.
-"""
+"""Files of GPU drivers: NVIDIA's, whose node in /dev comes with its first use, WSL's and AMD's."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,7 @@ def place_of(model: TransformersModel, card: Card | None) -> ModelDevice:
 
 
 def processor(model: TransformersModel) -> ModelDevice | None:
-    """Return the CPU, from Linux's description, or None if unknown or if another device may be
-    used."""
+    """Return the CPU, from Linux's description, or None if another device may be used."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return None
     is_alone = model.device == "auto" and not may_have_gpus()

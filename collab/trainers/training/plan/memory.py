@@ -146,8 +146,7 @@ def sampling_peak(
 
 
 RUNTIME_BYTES = {"cpu": 500_000_000, "cuda": 600_000_000}
-"""Memory of Python and its libraries with compiled kernels on a CPU, or of CUDA's context on a GPU.
-"""
+"""Memory of Python and its libraries with their kernels on a CPU, or of CUDA's context."""
 
 ALLOCATOR_OVERHEAD = 1.25
 """Factor on the activations of a CPU, as measured, because its allocator cannot reuse all memory.
@@ -157,13 +156,10 @@ therefore takes new memory until the next trim.
 """
 
 RESERVE = 0.05
-"""Reserve for uncounted parts, as a share of the counted memory, because a plan should be an upper
-bound.
-"""
+"""Reserve for uncounted parts, as a share of the counted memory."""
 
 SIDE_BY_SIDE = 2
-"""Factor on the adapters' memory for stacking them to sample: layers with the same input are
-joined, with zeros where a layer has no part."""
+"""Factor on the adapters' memory for sampling, which joins layers with the same input."""
 
 MEMORY = {
     "runtime": "Python and its libraries",

@@ -205,9 +205,7 @@ def _unused_split(spec: TrainerSpec, suite: TaskSpec) -> str:
 
 
 def _steps(spec: TrainerSpec, limit: int, requests: Sequence[Request]) -> int:
-    """Return the steps of the run. If a number of tokens ends it, this is the minimum number of
-    steps that could generate them.
-    """
+    """Return the steps of the run, or the minimum that could generate the tokens that end it."""
     if spec.tokens is None:
         return limit
     a_step = step_episodes(requests, spec) * most_new_tokens(requests)

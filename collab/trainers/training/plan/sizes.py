@@ -33,8 +33,7 @@ NEEDED = (
 """Keys of a configuration that `dimensions_of` reads."""
 
 NF4_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
-"""Number of bytes per number: 4 bits, an 8-bit scale per 64 numbers, and a 32-bit one per 64 x 256.
-"""
+"""Bytes per number: 4 bits, an 8-bit scale per 64 numbers, and a 32-bit one per 64 x 256."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +113,7 @@ def _shapes_in(folder: Path) -> dict[str, tuple[int, ...]]:
 
 
 def count_weights_in_model(model: TransformersModel, lora: LoraSpec) -> WeightCounts:
-    """Return the numbers of weights of the model that transformers builds on torch's device
-    `meta`."""
+    """Return the numbers of weights of the model that transformers builds on the device `meta`."""
     import torch
     from peft import get_peft_model
     from transformers import AutoModelForCausalLM
@@ -135,9 +133,7 @@ def count_weights_in_model(model: TransformersModel, lora: LoraSpec) -> WeightCo
 
 
 def _config(name: str, revision: str | None) -> Any:
-    """Return a model's configuration: from the local folder or, for a hub model, downloaded without
-    weights.
-    """
+    """Return a model's configuration, of a hub model downloaded without its weights."""
     from transformers import AutoConfig
     from transformers.utils import cached_file
 
