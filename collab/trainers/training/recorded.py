@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
 from collab.agents import Template, parser_for
 from collab.agents.parsers import Parser
@@ -12,8 +11,6 @@ from collab.errors import AgentError, RecipeError
 from collab.models import Call, Request
 from collab.models.chat import check_context, prompt_ids
 from collab.models.controls import text_ids
-from collab.models.local.engine import TransformersEngine
-from collab.models.weights import LoadedModel
 from collab.plugins import call
 from collab.records import Decision, Episode, Message, Problem, Turn
 from collab.runtime.agents import prefix_of, template_fields
@@ -22,21 +19,12 @@ from collab.trainers.learner.samples import Sample, weigh_tokens
 from collab.trainers.training.step import Played, Report, Stepper
 
 
-def _end(loaded: LoadedModel) -> int:
-    """Return the token that ends a response."""
-    eos = loaded.tokenizer.eos_token_id
-    return int(eos if eos in loaded.stop_ids else min(loaded.stop_ids))
-
-
 def episodes_of_visit(episodes: Sequence[Episode], limit: int, visit: int) -> list[Episode]:
-    """Return the episodes of a task to learn from. `visit` counts the visits to the task from 0.
-
-    These are all episodes, or, if there are more than `limit`, the next `limit` of them in a cycle.
-    """
+    """Return the episodes of a task to learn from at a visit, counted from 0: the next `limit` of
+    them in a cycle, or all if there are fewer."""
     if len(episodes) <= limit:
         return list(episodes)
-    first = visit * limit
-    return [episodes[(first + n) % len(episodes)] for n in range(limit)]
+    return [episodes[(visit * limit + n) % len(episodes)] for n in range(limit)]
 
 
 class RecordedStepper(Stepper):
@@ -91,67 +79,21 @@ class RecordedStepper(Stepper):
         histories: dict[str, list[Message]] = {}
         for turn, before in zip(episode.turns, (None, *episode.turns), strict=False):
             for decision in turn.decisions:
-                history = histories.setdefault(decision.agent, [])
+                agent = decision.agent
+                history = histories.setdefault(agent, [])
                 history += decision.observation
-                learns = decision.agent in self._samplings and not decision.given
+                learns = agent in self._samplings and not decision.given
                 if learns and not decision.action.failure:
-                    fields = self._fields(problem, turn, before, decision)
-                    sample = self._sample(decision, history, fields, episode.id, scale)
-                    if sample is not None:
-                        yield sample
+                    prefix = self._prefix(problem, turn, before, decision)
+                    prompt, response = self._tokens(decision, history, prefix, episode.id)
+                    if response:
+                        yield self._sample(agent, prompt, response, scale)
                 history.append(decision.action.message)
 
-    @cached_property
-    def _parsers(self) -> dict[str, Parser]:
-        agents = self._recipe.team.agents
-        return {agent: parser_for(spec.parser) for agent, spec in agents.items()}
-
-    @cached_property
-    def _prefixes(self) -> dict[str, Template]:
-        agents = self._recipe.team.agents
-        return {agent: prefix_of(agent, agents[agent]) for agent in self._samplings}
-
-    def _fields(
-        self, problem: Problem, turn: Turn, before: Turn | None, decision: Decision
-    ) -> Mapping[str, Any]:
-        """Return the fields that the template of a prefix saw when `decision` was made.
-
-        Fields that an environment or a protocol added are missing, except `previous`. `before` is
-        the previous turn.
-        """
-        agent, previous = decision.agent, before.artifacts if before else {}
-        earlier = [d for d in turn.decisions if d.round < decision.round]
-        last = {d.agent: d.action.text for d in earlier if d.agent in decision.saw}
-        fields = template_fields(
-            self._recipe,
-            problem,
-            turn=turn.index,
-            others={
-                name: call(f"parser of {name}", AgentError, self._parsers[name], text)
-                for name, text in last.items()
-            },
-            feedback=before.feedback.get(agent, ()) if before else (),
-        )
-        return {"previous": {n: text for n, text in previous.items() if n != agent}, **fields}
-
     def _sample(
-        self,
-        decision: Decision,
-        history: Sequence[Message],
-        fields: Mapping[str, Any],
-        place: str,
-        scale: float,
-    ) -> Sample | None:
-        """Return the recorded response to `history` as a sample, or None if it has no token.
-
-        `place` identifies the response in messages.
-        """
-        agent = decision.agent
+        self, agent: str, prompt: Sequence[int], response: Sequence[int], scale: float
+    ) -> Sample:
         engine = self._policies.of(agent).engine
-        prefix = self._prefixes[agent].render(agent=agent, **fields)
-        prompt, response = self._tokens(decision, history, prefix, engine, place)
-        if not response:
-            return None
         check_context(len(prompt), len(response), engine.load().context, engine.name)
         return Sample(
             agent=agent,
@@ -163,15 +105,42 @@ class RecordedStepper(Stepper):
             scale=scale,
         )
 
+    @cached_property
+    def _parsers(self) -> dict[str, Parser]:
+        agents = self._recipe.team.agents
+        return {agent: parser_for(spec.parser) for agent, spec in agents.items()}
+
+    @cached_property
+    def _prefixes(self) -> dict[str, Template]:
+        agents = self._recipe.team.agents
+        return {agent: prefix_of(agent, agents[agent]) for agent in self._samplings}
+
+    def _prefix(self, problem: Problem, turn: Turn, before: Turn | None, decision: Decision) -> str:
+        """Return the agent's prefix of a decision, rendered with the fields that it saw.
+
+        Fields that an environment or a protocol added are missing, except `previous`. `before` is
+        the previous turn.
+        """
+        agent, previous = decision.agent, before.artifacts if before else {}
+        earlier = [d for d in turn.decisions if d.round < decision.round]
+        last = {d.agent: d.action.text for d in earlier if d.agent in decision.saw}
+        others = {
+            name: call(f"parser of {name}", AgentError, self._parsers[name], text)
+            for name, text in last.items()
+        }
+        feedback = before.feedback.get(agent, ()) if before else ()
+        fields = template_fields(
+            self._recipe, problem, turn=turn.index, others=others, feedback=feedback
+        )
+        before_it = {"previous": {n: text for n, text in previous.items() if n != agent}}
+        return self._prefixes[agent].render(agent=agent, **{**before_it, **fields})
+
     def _tokens(
-        self,
-        decision: Decision,
-        history: Sequence[Message],
-        prefix: str,
-        engine: TransformersEngine,
-        place: str,
+        self, decision: Decision, history: Sequence[Message], prefix: str, place: str
     ) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the prompt and the response. `place` identifies the response in messages."""
         agent, action = decision.agent, decision.action
+        engine = self._policies.of(agent).engine
         spec, sampling = self._recipe.team.agents[agent], self._samplings[agent]
         if spec.tools:
             if not action.token_ids or action.model != engine.name:
@@ -198,4 +167,5 @@ class RecordedStepper(Stepper):
             return prompt, text_ids(tokenizer, text)
         if sampling.stop:
             return prompt, text_ids(tokenizer, text + sampling.stop[0])
-        return prompt, [*text_ids(tokenizer, text), _end(engine.load())]
+        eos, stops = tokenizer.eos_token_id, engine.load().stop_ids
+        return prompt, [*text_ids(tokenizer, text), int(eos if eos in stops else min(stops))]
