@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,27 +48,6 @@ from collab.trainers.training.recorded import RecordedStepper
 from collab.trainers.training.skipping import History
 from collab.trainers.training.step import Report, Stepper
 from collab.trainers.training.trackers import Tracked, Trackers
-
-
-@dataclass(frozen=True)
-class Ending:
-    """The limits of a run. The run ends when it reaches one of them."""
-
-    spec: TrainerSpec
-    steps: int
-    """Maximum number of steps of the run."""
-
-    def is_reached(self, step: int, tokens: int) -> bool:
-        """Return True if a limit is reached after `step` steps and `tokens` generated tokens."""
-        limit = self.spec.tokens
-        return step >= self.steps or (limit is not None and tokens >= limit)
-
-    def planned(self) -> dict[str, int]:
-        """Return the limits for `run.json`, without a number of steps that is only a bound."""
-        if self.spec.tokens is None:
-            return {"steps": self.steps}
-        tokens = {"tokens": self.spec.tokens}
-        return tokens if self.spec.steps is None else {**tokens, "steps": self.steps}
 
 
 def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Recipe:
@@ -148,7 +126,6 @@ class TrainingRun:
         self.recipe = recipe = recipe.model_copy(update={"task": self.tasks.suite})
         play_dry(recipe, self.spec, self.tasks)
         self.total_steps = self.tasks.total_steps(self.spec)
-        self._ending = Ending(self.spec, self.total_steps)
         self._history = History(recipe, self.total_steps)
         self._emit = emit or (lambda _: None)
         self.evaluations = Evaluations(recipe, self.spec.evaluation, self.tasks.held_out)
@@ -248,7 +225,7 @@ class TrainingRun:
             about = self._opening.model_dump(mode="json", exclude={"type"}) | start_record(
                 self.recipe
             )
-        return {**about, **self._ending.planned(), **self._ranks.about(), "status": "running"}
+        return {**about, **self._limits(), **self._ranks.about(), "status": "running"}
 
     @property
     def step(self) -> int:
@@ -263,7 +240,18 @@ class TrainingRun:
     @property
     def is_over(self) -> bool:
         """True if the last step is finished."""
-        return self._ending.is_reached(self.step, self.tokens)
+        return self._is_reached(self.step, self.tokens)
+
+    def _is_reached(self, step: int, tokens: int) -> bool:
+        """Return True if `step` steps and `tokens` generated tokens end the run."""
+        limit = self.spec.tokens
+        return step >= self.total_steps or (limit is not None and tokens >= limit)
+
+    def _limits(self) -> dict[str, int]:
+        """Return the limits for `run.json`, without a number of steps that is only a bound."""
+        tokens = {} if self.spec.tokens is None else {"tokens": self.spec.tokens}
+        bounded = tokens and self.spec.steps is None
+        return tokens if bounded else {**tokens, "steps": self.total_steps}
 
     async def _train(self, policies: Policies, stepper: Stepper) -> None:
         if await self._evaluate_when_due(policies) and self.step > 0:
@@ -277,8 +265,7 @@ class TrainingRun:
                 self._save(policies)
 
     def _start_or_restore(self, policies: Policies, state: State | None) -> None:
-        """Start the run with its first checkpoint, or return the folder, the history and the
-        evaluations to a checkpoint's `state`."""
+        """Save a first checkpoint, or restore folder, history and evaluations from a `state`."""
         if state is None:
             self._folder.cut({})
             seed_random_states(self.recipe.seed)
@@ -297,7 +284,7 @@ class TrainingRun:
             report = self._reporter(self.step + 1)
             groups, times = await stepper.play(self.step, report)
             self._folder.append_groups(groups, first=self.step * self.spec.tasks_per_step)
-            if not self._ending.is_reached(self.step + 1, self.tokens + generated_tokens(groups)):
+            if not self._is_reached(self.step + 1, self.tokens + generated_tokens(groups)):
                 stepper.play_ahead(self.step + 1, self._reporter(self.step + 2))
             data = await stepper.learn(self.step, groups, times, report)
             data.times["step"] = time.perf_counter() - began
@@ -353,7 +340,7 @@ class TrainingRun:
     def _summary(self) -> dict[str, Any]:
         return {
             "steps": self.step,
-            "of": self._ending.planned().get("steps"),
+            "of": self._limits().get("steps"),
             "tokens": self.tokens,
             "seconds": round(time.perf_counter() - self._began, 3),
             "unlearned": self._history.unlearned,
