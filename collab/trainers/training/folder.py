@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from hashlib import blake2b
 from pathlib import Path
@@ -55,24 +55,30 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
     Raises:
         RecipeError: a fixed setting differs. The message has both values and the remedy.
     """
-    was, is_now = _fixed(before), _fixed(now)
-    for key in dict.fromkeys((*was, *is_now)):
-        if was.get(key) != is_now.get(key):
-            raise RecipeError(
-                f"{key} is {was.get(key)!r} in the run {run}, and {is_now.get(key)!r} would change"
-                " it; change the value back, or start a new run with collab train"
-                f" {run / TRAINING} --set {key}=... --out FOLDER"
-            )
+    for key, was, is_now in _differences(_fixed(before), _fixed(now)):
+        raise RecipeError(
+            f"{key} is {was!r} in the run {run}, and {is_now!r} would change it; change the value"
+            f" back, or start a new run with collab train {run / TRAINING} --set {key}=... --out"
+            " FOLDER"
+        )
 
 
 def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Change]:
     """Return the changed settings, each with its path, earlier and new value, and the step."""
-    was, is_now = (flatten(packing.pack(recipe)) for recipe in (before, now))
+    values = (flatten(packing.pack(recipe)) for recipe in (before, now))
     return [
-        {"step": step, "key": key, "before": was.get(key), "after": is_now.get(key)}
-        for key in dict.fromkeys((*was, *is_now))
-        if was.get(key) != is_now.get(key)
+        {"step": step, "key": key, "before": was, "after": is_now}
+        for key, was, is_now in _differences(*values)
     ]
+
+
+def _differences(
+    before: Mapping[str, Any], now: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each key whose value differs, with both values."""
+    for key in dict.fromkeys((*before, *now)):
+        if before.get(key) != now.get(key):
+            yield key, before.get(key), now.get(key)
 
 
 def applied_changes(
