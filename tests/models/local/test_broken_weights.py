@@ -18,7 +18,7 @@ from collab.records import Message
 from collab.trainers.training.plan.sizes import (
     count_weights_in_files,
     count_weights_in_model,
-    counts_of,
+    sizes_of,
 )
 
 OWN_CODE = b'{"tokenizer_class": "T", "auto_map": {"AutoTokenizer": ["evil.T", "evil.T"]}}'
@@ -126,4 +126,4 @@ def test_weights_smaller_than_the_configuration_are_refused(copy: Path, key: str
 def test_a_faulty_configuration_is_named_in_a_plan(copy: Path, content: str) -> None:
     (copy / "config.json").write_text(content)
     with pytest.raises(ModelUnavailable, match=r"cannot be loaded from .*(ZeroDivision|Type)Error"):
-        counts_of(TransformersModel(name=str(copy)), LoraSpec())
+        sizes_of(TransformersModel(name=str(copy)), LoraSpec())

@@ -83,17 +83,16 @@ def local_engines(recipe: Recipe) -> list[VLLMModel]:
 
 
 def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
-    """Return the bytes that local vLLM engines take of a GPU's `memory`.
-
-    `weights` are the bytes of a base, added to `kv_cache_gb` if that is set.
-    """
-    taken = 0.0
+    """Return the bytes that local vLLM engines take of a GPU's `memory`: a share of it, or
+    `kv_cache_gb` and the bytes of a base's `weights`."""
     models = local_engines(recipe) if memory else []
-    for model in models:
-        cache = model.kv_cache_gb
-        share = model.among(len(models)).memory_share
-        taken += share * memory if cache is None else cache * 1e9 + weights
-    return int(taken)
+    taken = [
+        model.among(len(models)).memory_share * memory
+        if model.kv_cache_gb is None
+        else model.kv_cache_gb * 1e9 + weights
+        for model in models
+    ]
+    return int(sum(taken))
 
 
 def may_sleep(recipe: Recipe, spec: TrainerSpec, ranks: int) -> bool:
@@ -105,8 +104,8 @@ def may_sleep(recipe: Recipe, spec: TrainerSpec, ranks: int) -> bool:
     return is_open and ranks == 1 and not spec.max_staleness
 
 
-def learning_peak(sizes: ModelSize, chosen: DeviceSizes, lengths: Sequence[Lengths]) -> int:
-    """Return the bytes of one micro-batch: the layers' activations, and the logits of a chunk."""
+def _learning_peak(sizes: ModelSize, chosen: DeviceSizes, lengths: Sequence[Lengths]) -> int:
+    """Return the bytes of one micro-batch."""
     longest = max((item.prompt + item.new for item in lengths), default=0)
     every = sum(item.tokens for item in lengths)
     return learning_bytes(
@@ -117,7 +116,7 @@ def learning_peak(sizes: ModelSize, chosen: DeviceSizes, lengths: Sequence[Lengt
     )
 
 
-def sampling_peak(
+def _sampling_peak(
     recipe: Recipe,
     agent: str,
     sizes: ModelSize,
@@ -126,10 +125,9 @@ def sampling_peak(
     responses: int,
     free: int,
 ) -> int:
-    """Return the bytes of one batch: the key-value cache, and drawing from the vocabulary.
+    """Return the bytes of one batch of a step's `responses`, with `free` bytes left on a GPU.
 
-    `responses` are those of a step, and `free` bytes are left on a GPU. Engines with their own
-    processes are not counted.
+    Engines with their own processes are not counted.
     """
     model = recipe.model_of(agent)
     if not isinstance(model, TransformersModel):
@@ -149,11 +147,8 @@ RUNTIME_BYTES = {"cpu": 500_000_000, "cuda": 600_000_000}
 """Memory of Python and its libraries with their kernels on a CPU, or of CUDA's context."""
 
 ALLOCATOR_OVERHEAD = 1.25
-"""Factor on the activations of a CPU, as measured, because its allocator cannot reuse all memory.
-
-Freed aligned memory cannot be reused for the same size (glibc's bug 14581). Each chunk of logits
-therefore takes new memory until the next trim.
-"""
+"""Factor on the activations of a CPU, as measured. Its allocator cannot reuse freed aligned memory
+for the same size (glibc's bug 14581), so each chunk of logits takes new memory until a trim."""
 
 RESERVE = 0.05
 """Reserve for uncounted parts, as a share of the counted memory."""
@@ -237,9 +232,9 @@ def count_memory(
     def counted(*, sleeps: bool) -> MemoryEstimate:
         free = whole - sum(memory.values()) - (0 if sleeps else engine)
         chosen = {a: device_sizes(spec, s.device, s.dimensions, free) for a, s in of_agent.items()}
-        learning = max(learning_peak(s, chosen[a], lengths[a]) for a, s in of_agent.items())
+        learning = max(_learning_peak(s, chosen[a], lengths[a]) for a, s in of_agent.items())
         sampling = max(
-            sampling_peak(recipe, a, s, lengths[a], responses=responses, free=free)
+            _sampling_peak(recipe, a, s, lengths[a], responses=responses, free=free)
             for a, s in of_agent.items()
         )
         if sampling and not full:

@@ -94,9 +94,18 @@ class Plan:
     def text(self) -> str:
         """Return the plan as text, with one fact per line."""
         share = self.trainable / self.parameters if self.parameters else 0.0
+        end = counted(self.steps, "step")
+        if self.tokens is not None:
+            end = f"{self.tokens:,} generated tokens, {end} or more"
+        unused = ""
+        if self.unused_split:
+            unused = (
+                f"; the split {self.unused_split} is not used, set"
+                f" 'trainer.evaluation={{tasks: {self.unused_split}}}' to evaluate on it"
+            )
         lines = [
-            f"{self._end()}, {counted(self.training_tasks, 'task')} to train on,"
-            f" {self.held_out_tasks:,} held out{self._unused()}",
+            f"{end}, {counted(self.training_tasks, 'task')} to train on,"
+            f" {self.held_out_tasks:,} held out{unused}",
             f"per step: {counted(self.episodes_per_step, 'episode')},"
             f" {counted(self.responses_per_step, 'response')}, at most {self.tokens_per_step:,}"
             f" tokens, of which the update computes {self.update_tokens_per_step:,}",
@@ -108,38 +117,23 @@ class Plan:
             f"parameters: {self.parameters:,}, trained {self.trainable:,} ({share:.2%})",
             f"memory: {self.total / 1e9:.2f} GB"
             + (f" for each of {self.ranks} ranks" if self.ranks > 1 else ""),
+            *(
+                f"  {MEMORY[name]:<27} {size / 1e9:>7.3f} GB"
+                for name, size in self.memory.items()
+                if size >= LEAST_SHOWN
+            ),
+            f"disk: {self.disk / 1e9:.2f} GB, {self.checkpoints} checkpoints and the team",
         ]
-        lines += [
-            f"  {MEMORY[name]:<27} {size / 1e9:>7.3f} GB"
-            for name, size in self.memory.items()
-            if size >= LEAST_SHOWN
-        ]
-        lines.append(f"disk: {self.disk / 1e9:.2f} GB, {self.checkpoints} checkpoints and the team")
-        lines += self._on(self.on_card) if self.on_card else []
-        lines += [f"warning: {warning}" for warning in self.warnings]
-        return "\n".join(lines)
-
-    def _on(self, gpu: CardFit) -> list[str]:
-        twice = "computed twice" if gpu.gradient_checkpointing else "kept"
-        lines = [
-            f"on {gpu.card}: {'fits' if gpu.fits else 'does not fit'}, {self.total / 1e9:.1f} of"
-            f" {gpu.memory / 1e9:.1f} GB per GPU",
-            f"  learning: micro-batches of {gpu.micro_batch_tokens:,} tokens, activations {twice}",
-        ]
-        return [*lines, "  vLLM sleeps while the trainer learns"] if self.sleeps else lines
-
-    def _unused(self) -> str:
-        if not self.unused_split:
-            return ""
-        return (
-            f"; the split {self.unused_split} is not used, set"
-            f" 'trainer.evaluation={{tasks: {self.unused_split}}}' to evaluate on it"
-        )
-
-    def _end(self) -> str:
-        if self.tokens is None:
-            return counted(self.steps, "step")
-        return f"{self.tokens:,} generated tokens, {counted(self.steps, 'step')} or more"
+        if gpu := self.on_card:
+            twice = "computed twice" if gpu.gradient_checkpointing else "kept"
+            lines += [
+                f"on {gpu.card}: {'fits' if gpu.fits else 'does not fit'}, {self.total / 1e9:.1f}"
+                f" of {gpu.memory / 1e9:.1f} GB per GPU",
+                f"  learning: micro-batches of {gpu.micro_batch_tokens:,} tokens, activations"
+                f" {twice}",
+                *(["  vLLM sleeps while the trainer learns"] if self.sleeps else []),
+            ]
+        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
 
 def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
@@ -161,8 +155,13 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
     lengths = lengths_of(played.requests, spec, trained)
     every = [item for items in lengths.values() for item in items]
+    needs = count_memory(recipe, spec, lengths, card, ranks)
+    for kind in needs.devices:
+        check_device(spec, kind)
+    steps = _steps(spec, tasks.total_steps(spec), played.requests)
+    checkpoints = min(spec.keep_checkpoints + (spec.evaluation is not None), steps + 1) + 1
     plan = Plan(
-        steps=_steps(spec, tasks.total_steps(spec), played.requests),
+        steps=steps,
         tokens=spec.tokens,
         episodes_per_step=step_episodes(played.requests, spec),
         responses_per_step=sum(item.responses for item in every),
@@ -177,15 +176,14 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         credit=list(algorithm_for(spec.algorithm).describe(recipe, spec)),
         overlap=_overlap(spec),
         judging=judging(recipe.sandbox) if recipe.uses_sandbox else "",
+        parameters=needs.parameters,
+        trainable=sum(count for count, _ in needs.trained),
+        memory=needs.memory,
+        checkpoints=checkpoints,
+        disk=_disk(checkpoints, needs.trained),
         ranks=ranks,
+        sleeps=needs.sleeps,
     )
-    needs = count_memory(recipe, spec, lengths, card, ranks)
-    for kind in needs.devices:
-        check_device(spec, kind)
-    plan.sleeps = needs.sleeps
-    plan.parameters, plan.memory = needs.parameters, needs.memory
-    plan.trainable = sum(count for count, _ in needs.trained)
-    _count_disk(plan, spec, needs.trained)
     if card is not None:
         least = min(needs.chosen.values(), key=lambda chosen: chosen.micro_batch_tokens)
         plan.on_card = CardFit(
@@ -228,10 +226,8 @@ def _overlap(spec: TrainerSpec) -> list[str]:
     ]
 
 
-def _count_disk(plan: Plan, spec: TrainerSpec, counts: Sequence[tuple[int, int]]) -> None:
-    """Count the disk space. `counts` are each policy's trained parameters, and the bytes of one."""
-    team = sum(count * size for count, size in counts)
-    state = sum(count * (8 if size >= 4 else 12) for count, size in counts)
-    kept = spec.keep_checkpoints + (spec.evaluation is not None)
-    plan.checkpoints = min(kept, plan.steps + 1) + 1
-    plan.disk = plan.checkpoints * (team + state) + 2 * team  # the team is replaced as a whole
+def _disk(checkpoints: int, trained: Sequence[tuple[int, int]]) -> int:
+    """Return the disk space. `trained` are each policy's parameters, and the bytes of one."""
+    team = sum(count * size for count, size in trained)
+    state = sum(count * (8 if size >= 4 else 12) for count, size in trained)
+    return checkpoints * (team + state) + 2 * team  # the team is replaced as a whole

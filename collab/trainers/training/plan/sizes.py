@@ -50,21 +50,9 @@ class WeightCounts:
     """Text configuration of the model, by attributes."""
 
 
-def counts_of(model: TransformersModel, lora: LoraSpec) -> WeightCounts:
-    """Return the numbers of weights of a model with an adapter.
-
-    Raises:
-        ModelUnavailable: the model has no configuration.
-    """
-    return count_weights_in_files(model, lora) or count_weights_in_model(model, lora)
-
-
 def count_weights_in_files(model: TransformersModel, lora: LoraSpec) -> WeightCounts | None:
-    """Return the numbers of weights, from their names in the model's files, or None if these are
-    not sufficient.
-
-    This takes less than a second. transformers needs several to build a model.
-    """
+    """Return the numbers of weights, from their names in the model's files, or None if these do
+    not suffice. This is faster than building the model."""
     folder = store.local_folder(model.name, model.revision)
     config = store.read_config(folder, model.name) if folder else {}
     if folder is None or config.get("model_type") not in PLAIN:
@@ -178,13 +166,13 @@ class ModelSize:
 
 @cache
 def sizes_of(model: TransformersModel, lora: LoraSpec, card: Card | None = None) -> ModelSize:
-    """Return a model's dimensions on `card`, which may be in another machine, or on this machine's
-    device.
+    """Return a model's dimensions on `card`, or on this machine's device.
 
     Raises:
         ModelUnavailable: the configuration is not available.
     """
-    return compute_sizes(model, place_of(model, card), counts_of(model, lora))
+    counts = count_weights_in_files(model, lora) or count_weights_in_model(model, lora)
+    return compute_sizes(model, place_of(model, card), counts)
 
 
 def compute_sizes(model: TransformersModel, place: ModelDevice, counts: WeightCounts) -> ModelSize:
