@@ -8,10 +8,6 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def nothing() -> None:
-    """Do nothing. Stands for a callback."""
-
-
 class GradientSum:
     """Sums the gradients of parameters over micro-batches.
 

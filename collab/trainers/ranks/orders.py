@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from collab.errors import RecipeError
+from collab.models.store import StoreProgress
 from collab.models.vllm.adapter_files import check_servable, is_adapter
 from collab.models.vllm.backend import Capacity
 from collab.models.vllm.own_server import OwnServer
@@ -29,7 +30,6 @@ from collab.runs.layout import LOGS
 from collab.signals import ending_signals
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
-from collab.trainers.learner.ranks import nothing
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import Update
 from collab.trainers.ranks.group import RankLost, TorchRanks, is_known_to_all
@@ -74,16 +74,22 @@ CHECK_EVERY = 10
 """Number of steps between two comparisons of all ranks' parameters."""
 
 
-def begin(
-    ranks: TorchRanks, recipe: Recipe, spec: TrainerSpec, total_steps: int, folder: Path
-) -> Recipe:
-    """Order the other ranks to open the policies.
+def open_learner(
+    begin: Begin,
+    ranks: TorchRanks,
+    kind: type[TorchLearner] = TorchLearner,
+    loading: StoreProgress | None = None,
+) -> TorchLearner:
+    """Open this rank's policies and its learner, with a vLLM server on each rank.
 
-    Return the recipe for opening the models, with a vLLM server on each rank.
+    Every rank calls this, because it makes collective calls.
     """
-    ranks.send_order(Begin(recipe, spec, total_steps, folder))
+    spec = begin.spec
     ranks.set_limits(spec.ranks)
-    return with_servers(recipe, spec, folder, ranks)
+    recipe = with_servers(begin.recipe, spec, begin.folder, ranks)
+    policies = ranks.each(lambda: open_policies(recipe, spec, loading=loading))
+    ranks.announce_device(next(iter(policies)).device.type)
+    return kind(policies, spec, begin.total_steps, ranks)
 
 
 def end(ranks: TorchRanks) -> None:
@@ -98,12 +104,6 @@ class LeadingLearner(TorchLearner):
     """Rank 0's learner: all ranks learn and restore, and rank 0 does everything else."""
 
     _ranks: TorchRanks
-
-    def __init__(
-        self, policies: Policies, spec: TrainerSpec, total_steps: int, ranks: TorchRanks
-    ) -> None:
-        ranks.announce_device(device_of(policies))
-        super().__init__(policies, spec, total_steps, ranks)
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
         """Learn from the step's samples on every rank, and return the statistics of rank 0.
@@ -143,7 +143,7 @@ def learn_together(
         if not is_known_to_all(error):
             ranks.each(partial(_fail, error))
         raise
-    ranks.each(nothing)
+    ranks.each(lambda: None)
     return update
 
 
@@ -161,11 +161,6 @@ def checksum(policies: Policies) -> str:
     return digest.hexdigest()
 
 
-def device_of(policies: Policies) -> str:
-    """Return the type of the policies' device, `cpu` or `cuda`."""
-    return next(iter(policies)).device.type
-
-
 def run_following_rank() -> None:
     """Take part in a training run until its first rank ends it.
 
@@ -179,9 +174,8 @@ def run_following_rank() -> None:
     begin: Order = ranks.send_order()
     if not isinstance(begin, Begin):
         return ranks.close()
-    ranks.set_limits(begin.spec.ranks)
     try:
-        learner = _open_learner(begin, ranks)
+        learner = open_learner(begin, ranks)
     except Exception as error:
         if not (is_known_to_all(error) and ranks.is_whole):
             raise
@@ -195,14 +189,6 @@ def run_following_rank() -> None:
         order = ranks.send_order()
     asyncio.run(learner.policies.aclose())
     return ranks.close()
-
-
-def _open_learner(begin: Begin, ranks: TorchRanks) -> TorchLearner:
-    """Open this rank's learner, with the same collective calls as rank 0 (`open_learner`)."""
-    recipe = with_servers(begin.recipe, begin.spec, begin.folder, ranks)
-    policies = ranks.each(lambda: open_policies(recipe, begin.spec))
-    ranks.announce_device(device_of(policies))
-    return TorchLearner(policies, begin.spec, begin.total_steps, ranks)
 
 
 def _obey(order: Learn | Restore, learner: TorchLearner, ranks: TorchRanks) -> None:

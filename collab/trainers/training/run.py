@@ -27,8 +27,9 @@ from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.update import OutOfMemory
+from collab.trainers.ranks import orders
 from collab.trainers.ranks.group import TorchRanks
-from collab.trainers.ranks.orders import LeadingLearner, begin
+from collab.trainers.ranks.orders import Begin, LeadingLearner
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import choose_tasks
@@ -75,19 +76,18 @@ def open_learner(
     *,
     ranks: Ranks,
     loading: StoreProgress | None,
-) -> tuple[Policies, TorchLearner]:
-    """Open a team's policies on every rank, and return them with their learner.
+) -> TorchLearner:
+    """Open a team's policies on every rank, and return their learner.
 
     Raises:
         CollabError: a rank cannot open them.
     """
-    if isinstance(ranks, TorchRanks):
-        recipe = begin(ranks, recipe, spec, total_steps, out)
     recipe = with_sleeping_engines(recipe, spec, ranks.world)
-    policies = ranks.each(lambda: open_policies(recipe, spec, loading=loading))
     if isinstance(ranks, TorchRanks):
-        return policies, LeadingLearner(policies, spec, total_steps, ranks)
-    return policies, TorchLearner(policies, spec, total_steps, ranks)
+        begin = ranks.send_order(Begin(recipe, spec, total_steps, out))
+        return orders.open_learner(begin, ranks, LeadingLearner, loading)
+    policies = open_policies(recipe, spec, loading=loading)
+    return TorchLearner(policies, spec, total_steps, ranks)
 
 
 Emit = Callable[[TrainingEvent], None]
@@ -159,9 +159,10 @@ class TrainingRun:
         about = self._check_folder()
         self._emit(self._opening)
         shape = (self.recipe, self.spec, self.total_steps, self.out)
-        policies, learner = await asyncio.to_thread(
+        learner = await asyncio.to_thread(
             open_learner, *shape, ranks=self._ranks, loading=self._loading
         )
+        policies = learner.policies
         kind = RecordedStepper if self.spec.episodes is not None else Stepper
         stepper = kind(self.recipe, self.spec, self.tasks, policies, learner)
         try:
