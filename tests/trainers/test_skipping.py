@@ -2,13 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 import torch
+from support.rooms.gradients import on_policy_samples
 from support.trainer_recipes import make_game, steps_of
 from torch import Tensor
 
@@ -17,10 +19,7 @@ from collab.recipe import Recipe
 from collab.records import read_episodes
 from collab.trainers import TrainingRun
 from collab.trainers.learner.learner import TorchLearner
-from collab.trainers.learner.policy import open_policies
-from collab.trainers.learner.samples import Sample
-from collab.trainers.training import skipping
-from collab.trainers.training.check import check_recipe
+from collab.trainers.training import run, skipping
 from collab.trainers.training.events import StepFinished, TrainingEvent
 from collab.trainers.training.skipping import History
 
@@ -118,30 +117,6 @@ def test_skips_are_counted_per_policy_and_reset_by_an_update(
         history.check_skipped({"policy/a": "no number", "policy/b": "no number"})
 
 
-@pytest.fixture
-def learner(tiny_words: Path, tmp_path: Path) -> Iterator[TorchLearner]:
-    recipe = make_game(tiny_words, tmp_path)
-    spec = check_recipe(recipe)
-    policies = open_policies(recipe, spec)
-    yield TorchLearner(policies, spec, total_steps=4)
-    asyncio.run(policies.aclose())
-
-
-def on_policy_samples(learner: TorchLearner) -> list[Sample]:
-    from collab.trainers.learner.logprobs import response_logprobs
-    from collab.trainers.learner.prefix_tree.packing import PackedSequence
-
-    found = []
-    for agent in "ab":
-        policy = learner.policies.of(agent)
-        plain = Sample(agent, (1, 2), (4, 5), (0.0, 0.0), 1.0, weight=1.0, scale=0.5)
-        with policy.training() as model, torch.no_grad():
-            row = PackedSequence([plain])
-            values = response_logprobs(model, [row], policy.device).logprobs.tolist()
-        found.append(Sample(agent, (1, 2), (4, 5), tuple(values), 1.0, weight=1.0, scale=0.5))
-    return found
-
-
 def poison(learner: TorchLearner, name: str) -> Callable[[], None]:
     """Make one gradient of a policy nan; return a function that undoes it."""
     parameter = next(iter(learner.policies.by_name[name].parameters.values()))
@@ -157,33 +132,29 @@ def test_nan_gradient_skips_its_policy_once(learner: TorchLearner) -> None:
     policies = learner.policies
     before = {p.name: [x.clone() for x in p.parameters.values()] for p in policies}
     heal = poison(learner, "a")
-    update = learner.learn(on_policy_samples(learner), 0, Event())
+    update = learner.learn(on_policy_samples(learner.policies), 0, Event())
     assert list(update.skipped) == ["a"]
     assert "the gradient norm of policy 'a' is nan" in update.skipped["a"]
     assert list(update.gradient_norms) == ["b"]
     same = {p.name: all(map(torch.equal, p.parameters.values(), before[p.name])) for p in policies}
     assert same == {"a": True, "b": False}
     heal()
-    update = learner.learn(on_policy_samples(learner), 1, Event())
+    update = learner.learn(on_policy_samples(learner.policies), 1, Event())
     assert (update.skipped, sorted(update.gradient_norms)) == ({}, ["a", "b"])
 
 
 def test_nan_loss_leaves_no_trace(learner: TorchLearner) -> None:
     """If the parameters are finite, a single response may be the cause."""
-    from dataclasses import replace
-
-    a, b = on_policy_samples(learner)
+    a, b = on_policy_samples(learner.policies)
     update = learner.learn([replace(a, weight=float("inf")), b], 0, Event())
     assert list(update.skipped) == ["a"]
-    assert learner.learn(on_policy_samples(learner), 1, Event()).skipped == {}
+    assert learner.learn(on_policy_samples(learner.policies), 1, Event()).skipped == {}
     assert all(p.isfinite().all() for p in learner.policies.by_name["a"].parameters.values())
 
 
 def test_persistent_nan_gradients_end_the_training(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from collab.trainers.training import run
-
     def poisoned(*arguments: Any) -> TorchLearner:
         learner = TorchLearner(*arguments)
         poison(learner, "a")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from threading import Event
 from typing import Any
 
@@ -17,7 +18,9 @@ from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.policy import Policies
+from collab.trainers.learner.prefix_tree.packing import PackedSequence
 from collab.trainers.learner.samples import Sample, make_samples
 
 SAMPLINGS = {"a": Sampling(), "b": Sampling(temperature=0.6)}
@@ -178,3 +181,16 @@ def compare(
         got = torch.cat([ours[agent][k].flatten() for k in plain[agent]])
         assert expected.norm() > 1e-3
         assert (got - expected).norm() <= 1e-5 * expected.norm()
+
+
+def on_policy_samples(policies: Policies, agents: str = "ab", weight: float = 1.0) -> list[Sample]:
+    """A response of each agent with the log-probabilities of its current policy."""
+    samples = []
+    for agent in agents:
+        policy = policies.of(agent)
+        plain = Sample(agent, (1, 2, 3), (4, 5), (0.0, 0.0), 1.0, weight=weight, scale=0.5)
+        with policy.training() as model, torch.no_grad():
+            row = PackedSequence([plain])
+            logprobs = response_logprobs(model, [row], policy.device).logprobs.tolist()
+        samples.append(replace(plain, logprobs=tuple(logprobs)))
+    return samples

@@ -1,6 +1,5 @@
 """Credit rules against numbers worked out by hand."""
 
-import asyncio
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -153,24 +152,6 @@ def test_equal_returns_have_no_weight(name: str, value: float) -> None:
     for how in ("none", "group", "agent", "step"):
         [weights] = normalize([group], [BUILT_IN[name](group)], how)
         assert max(abs(number(w)) for w in weights.values()) <= 1e-9
-
-
-def test_custom_algorithm_is_loaded_from_a_file(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pathlib import Path
-
-    path = Path(str(tmp_path))
-    (path / "mine.py").write_text(
-        "from collab.trainers import compare\n"
-        "def halves(group):\n"
-        "    return compare(group, lambda returns: [r / 2 for r in returns])\n"
-    )
-    monkeypatch.chdir(path)
-    weights = asyncio.run(
-        algorithm_for(Component(use="mine.py:halves")).credit([chains([1.0], [2.0])])
-    )[0]
-    assert of_agent(weights, 0) == [0.5, 1.0]
 
 
 def test_unknown_algorithm_names_the_nearest_one() -> None:

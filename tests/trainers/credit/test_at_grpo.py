@@ -1,6 +1,5 @@
 """AT-GRPO and its greedy tree: siblings share a state, and the best one continues."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +9,15 @@ import numpy as np
 import pytest
 from support.episodes import make_episode, make_score
 from support.rule_runs import run
+from support.rules import check_exact, rule
 from support.trainer_recipes import make_game
 
 from collab.recipe import Recipe
-from collab.recipe.base import Component
 from collab.records import Episode, read_episodes
-from collab.trainers.credit import Algorithm, Group, algorithm_for
+from collab.trainers.credit import Group
 from collab.trainers.credit.at_grpo import at_grpo
 from collab.trainers.credit.games import (
     Game,
-    expectation,
-    gradient,
     one_turn,
     paper_game,
     sample,
@@ -31,10 +28,6 @@ from collab.trainers.credit.magrpo import magrpo
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 from collab.trainers.training.plan.plan import make_plan
-
-
-def rule(name: str) -> Algorithm:
-    return algorithm_for(Component(use=name))
 
 
 def greedy(*rows: tuple[int, Sequence[float]], horizon: int = 2) -> Group:
@@ -87,9 +80,7 @@ def test_independent_turns_are_learned_without_bias() -> None:
     rng = np.random.default_rng(4)
     logits = {(agent, turn, 0): rng.normal(size=2) for agent in "ab" for turn in range(2)}
     game = Game(("a", "b"), tuple(rng.normal(size=(2, 2)) for _ in range(2)), logits)
-    found = asyncio.run(expectation(game, rule("marloo"), 2, shape=Shape("greedy", 2, 2)))
-    for agent, true in gradient(game).items():
-        assert found[agent] == pytest.approx(true, abs=1e-12)
+    check_exact(game, rule("marloo"), 2, shape=Shape("greedy", 2, 2))
 
 
 def test_greedy_game_continues_from_its_best_turn() -> None:

@@ -3,15 +3,16 @@
 import asyncio
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from support.rule_runs import check_resume
+from support.rules import rule
 from support.shares import one_in
 from support.trainer_recipes import make_game
 from transformers import AutoModelForCausalLM
 
 from collab.errors import RecipeError
-from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.critics import IAC, MAAC, advantages, joint_history, own_history
 from collab.trainers.credit.games import (
     Estimate,
@@ -28,10 +29,10 @@ from collab.trainers.learner.frozen_models import PolicyModels
 from collab.trainers.learner.policy import open_policies
 
 
-def run_estimate(game: Game, rule: IAC | MAAC, groups: int) -> Estimate:
+def run_estimate(game: Game, critic: IAC | MAAC, groups: int) -> Estimate:
     async def found() -> Estimate:
-        await rule.open(GameModels())
-        return await estimate(game, rule, groups=groups, group_size=1, groups_per_step=8)
+        await critic.open(GameModels())
+        return await estimate(game, critic, groups=groups, group_size=1, groups_per_step=8)
 
     return asyncio.run(found())
 
@@ -48,24 +49,14 @@ def run_estimate(game: Game, rule: IAC | MAAC, groups: int) -> Estimate:
 def test_full_returns_give_an_unbiased_gradient_with_less_variance(
     game: Game, kind: type[IAC | MAAC]
 ) -> None:
-    plain = asyncio.run(
-        estimate(game, algorithm_for_name("mareinforce"), groups=1000, group_size=1)
-    )
+    plain = asyncio.run(estimate(game, rule("mareinforce"), groups=1000, group_size=1))
     found = run_estimate(game, kind(trace=1.0, rate=0.05), 1000)
     for agent in game.agents:
         assert found.errors(agent) < 3
         assert found.variance[agent] < 0.8 * plain.variance[agent]
 
 
-def algorithm_for_name(name: str):  # type: ignore[no-untyped-def]
-    from collab.recipe.base import Component
-
-    return algorithm_for(Component(use=name))
-
-
 def sample_group(game: Game, group_size: int = 2) -> Group:
-    import numpy as np
-
     return play(game, group_size, drawing(np.random.default_rng(3)))
 
 

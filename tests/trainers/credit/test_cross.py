@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.rules import check_exact, rule, weights_of
 from support.shares import one_in, one_row_in
 
-from collab.recipe.base import Component
-from collab.trainers.credit import Algorithm, Group, Node, Weights, algorithm_for
+from collab.trainers.credit import Algorithm, Group, Node, Weights
 from collab.trainers.credit.games import (
     Game,
     additive,
@@ -20,7 +20,6 @@ from collab.trainers.credit.games import (
     code_like,
     dummy,
     estimate,
-    expectation,
     gradient,
     one_turn,
     only_tests,
@@ -31,20 +30,11 @@ from collab.trainers.credit.games import (
     word_pair,
 )
 from collab.trainers.credit.games.estimate import gradient_of
-from collab.trainers.credit.games.game import outcomes
+from collab.trainers.credit.games.game import outcomes, play
 from collab.trainers.credit.group import Choice
 from collab.trainers.credit.shape import Shape
 
 RULES = ["cross", "coma", "shapley", "removal"]
-
-
-def rule(name: str, **options: Any) -> Algorithm:
-    return algorithm_for(Component(use=name, options=options))
-
-
-def weights_of(name: str, group: Group, **options: Any) -> Weights:
-    [weights] = asyncio.run(rule(name, **options).credit([group]))
-    return weights
 
 
 def of(weights: Weights, agent: str, turn: int = 0) -> list[float]:
@@ -77,12 +67,6 @@ def turns_game() -> Game:
     rewards = (rng.normal(size=(2, 2)), 3 * rng.normal(size=(2, 2)))
     states = np.array([[0, 1], [1, 0]])
     return Game(("a", "b"), rewards, logits, states=states, empty={"a": 0, "b": 0})
-
-
-def check_exact(game: Game, algorithm: Algorithm, size: int, **options: Any) -> None:
-    found = asyncio.run(expectation(game, algorithm, size, **options))
-    for agent, true in gradient(game).items():
-        assert found[agent] == pytest.approx(true, abs=1e-12), agent
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -186,8 +170,6 @@ def test_the_order_of_a_teammates_samples_changes_nothing() -> None:
     group = sample(game, 4, np.random.default_rng(0))
     joint = [[d.action.token_ids[0] for d in e.turns[0].decisions] for e in group.episodes]
     draws = iter([n for g, (a, _) in enumerate(joint) for n in (a, joint[g - 1][1])])
-    from collab.trainers.credit.games.game import play
-
     turned = play(game, 4, lambda _: next(draws))
     ours, theirs = weights_of("cross", group), weights_of("cross", turned)
     assert of(ours, "aux") == pytest.approx(of(theirs, "aux"))

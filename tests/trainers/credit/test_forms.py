@@ -1,10 +1,14 @@
 """Checks of whether responses can be recombined, before anything runs."""
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
+from support.rules import rule
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
@@ -12,6 +16,7 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.runtime.independence import dependence_planned
 from collab.runtime.rehearsal import rehearsed
 from collab.trainers import credit
+from collab.trainers.credit.games import one_turn, sample
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.training.check import check_recipe
 
@@ -73,17 +78,10 @@ def test_invalid_settings_are_refused(
 @pytest.mark.parametrize("name", ["cross", "coma", "shapley"])
 def test_agent_without_influence_keeps_small_normalized_weights(name: str) -> None:
     """Dividing by their own deviation would make weights that are pure noise as large as others."""
-    import asyncio
-
-    import numpy as np
-
-    from collab.recipe.base import Component
-    from collab.trainers.credit.games import one_turn, sample
-
     rng = np.random.default_rng(0)
     table = np.tile([0.0, 1.0, 3.0], (4, 1)) + 1e-3 * rng.normal(size=(4, 3))
     group = sample(one_turn(table, [0.25] * 4, [0.3, 0.3, 0.4]), 8, rng)
-    algorithm = credit.algorithm_for(Component(use=name))
+    algorithm = rule(name)
     weights = list(asyncio.run(algorithm.credit([group])))
     [found] = normalize([group], weights, "group", algorithm.spreads())
     [loud] = normalize([group], weights, "group")
@@ -120,20 +118,13 @@ def test_dependence_is_known_before_any_episode(
 
 def test_removal_is_normalized_by_the_reward_with_and_without_the_answer() -> None:
     """Dividing by the deviation of the weights alone would blow up tiny differences."""
-    import asyncio
-    from dataclasses import replace
-
-    import numpy as np
-
-    from collab.trainers.credit.counterfactual.algorithms import Removal
-    from collab.trainers.credit.games import one_turn, sample
 
     async def without(_nodes: Any, choices: Any) -> Any:
         return [{"a": 0.9, "b": 0.9} for _ in choices]
 
     table = 1.0 + 1e-3 * np.arange(4).reshape(2, 2)
     group = sample(one_turn(table, [0.5, 0.5], [0.5, 0.5]), 8, np.random.default_rng(0))
-    algorithm = Removal()
-    weights = asyncio.run(algorithm.credit([replace(group, ask=without)]))
+    algorithm = rule("removal")
+    weights = list(asyncio.run(algorithm.credit([replace(group, ask=without)])))
     [found] = normalize([group], weights, "group", algorithm.spreads())
     assert list(found.values()) == pytest.approx([2.0] * 16, abs=0.05)

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.rules import weights_of
 from support.trainer_recipes import make_game
 
 from collab.recipe import Recipe
-from collab.recipe.base import Component
 from collab.trainers import TrainingRun
-from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.games import code_like, gradient, outcomes, sample, word_pair
 from collab.trainers.credit.games.estimate import gradient_of
 from collab.trainers.learner.policy import Policies, open_policies
@@ -22,24 +21,22 @@ from collab.trainers.training import run as run_module
 RULES = ["magrpo", "marloo", "cross", "coma"]
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_weights_match_those_of_a_fully_trained_team(rule: str) -> None:
+@pytest.mark.parametrize("name", RULES)
+def test_weights_match_those_of_a_fully_trained_team(name: str) -> None:
     group = sample(code_like(), 4, np.random.default_rng(1))
-    [full] = asyncio.run(algorithm_for(Component(use=rule)).credit([group]))
-    [alone] = asyncio.run(
-        algorithm_for(Component(use=rule)).credit([replace(group, agents=("main",))])
-    )
+    full = weights_of(name, group)
+    alone = weights_of(name, replace(group, agents=("main",)))
     assert set(alone) == {key for key in full if key[2] == "main"}
     assert all(alone[key] == full[key] for key in alone)
 
 
-@pytest.mark.parametrize("rule", ["marloo", "cross", "coma"])
-def test_gradient_of_the_only_trained_agent_is_exact(rule: str) -> None:
+@pytest.mark.parametrize("name", ["marloo", "cross", "coma"])
+def test_gradient_of_the_only_trained_agent_is_exact(name: str) -> None:
     game = word_pair("and", 0.3, 0.6)
     first, second = game.agents
-    found, algorithm = game.zeros(), algorithm_for(Component(use=rule))
+    found = game.zeros()
     for chance, group in outcomes(game, 2):
-        [weights] = asyncio.run(algorithm.credit([replace(group, agents=(first,))]))
+        weights = weights_of(name, replace(group, agents=(first,)))
         for agent, part in gradient_of(game, group, weights).items():
             found[agent] += chance * part
     assert found[first] == pytest.approx(gradient(game)[first], abs=1e-12)

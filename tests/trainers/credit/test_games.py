@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.rules import check_exact, rule
 
 from collab.errors import RecipeError
-from collab.recipe.base import Component
-from collab.trainers.credit import Algorithm, algorithm_for
 from collab.trainers.credit.games import (
     Game,
     additive,
@@ -28,10 +27,6 @@ from collab.trainers.credit.games import (
     word_pair,
 )
 from collab.trainers.credit.shape import Shape
-
-
-def rule(name: str) -> Algorithm:
-    return algorithm_for(Component(use=name))
 
 
 def random_game(turns: int = 1) -> Game:
@@ -92,19 +87,13 @@ def test_probabilities_of_all_outcomes_sum_to_one(game: Game, size: int) -> None
 @pytest.mark.parametrize("size", [2, 3])
 def test_marloo_is_unbiased_and_magrpo_scaled_by_a_known_factor(size: int) -> None:
     game = random_game()
-    found = asyncio.run(expectation(game, rule("marloo"), size))
-    short = asyncio.run(expectation(game, rule("magrpo"), size))
-    for agent, true in gradient(game).items():
-        assert found[agent] == pytest.approx(true, abs=1e-12)
-        assert short[agent] == pytest.approx((size - 1) / size * true, abs=1e-12)
+    check_exact(game, rule("marloo"), size)
+    check_exact(game, rule("magrpo"), size, share=(size - 1) / size)
 
 
 def test_mareinforce_is_exact_over_two_turns_with_early_ends() -> None:
     """Leave-one-out rules compare the last running episode with those solved earlier."""
-    game = random_game(2)
-    found = asyncio.run(expectation(game, rule("mareinforce"), 2))
-    for agent, true in gradient(game).items():
-        assert found[agent] == pytest.approx(true, abs=1e-12)
+    check_exact(random_game(2), rule("mareinforce"), 2)
 
 
 def test_marloo_is_unbiased_in_a_tree() -> None:

@@ -2,27 +2,22 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from support.rules import rule
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
-from collab.recipe.base import Component
-from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.games import GameModels, paper_game, sample
 from collab.trainers.credit.group import Group, make_group
 from collab.trainers.credit.shape import Shape
 
-OF_ONE = ["maac"]
 
-
-def check(recipe: Recipe, name: str, **options: Any) -> None:
+def check(recipe: Recipe) -> None:
     assert recipe.trainer is not None
-    algorithm = algorithm_for(Component(use=name, options=options))
-    algorithm.check(recipe, recipe.trainer)
+    rule("maac").check(recipe, recipe.trainer)
 
 
 def zero_sum_group() -> Group:
@@ -36,26 +31,23 @@ def zero_sum_group() -> Group:
     )
 
 
-@pytest.mark.parametrize("name", OF_ONE)
-def test_a_zero_sum_game_is_refused(name: str) -> None:
+def test_a_zero_sum_game_is_refused() -> None:
     recipe = load_recipe("kuhn", task="kuhn", trainer={"extends": "rae"})
     with pytest.raises(RecipeError, match="zero-sum game 'kuhn'"):
-        check(recipe, name)
+        check(recipe)
 
 
-@pytest.mark.parametrize("name", OF_ONE)
-def test_local_parts_are_refused(name: str, tmp_path: Path) -> None:
+def test_local_parts_are_refused(tmp_path: Path) -> None:
     recipe = make_game(Path("model"), tmp_path, local_parts={"a": ["a_left"]})
     with pytest.raises(RecipeError, match="local_parts gives each agent its own return"):
-        check(recipe, name)
+        check(recipe)
 
 
-@pytest.mark.parametrize("name", OF_ONE)
-def test_unequal_rewards_of_a_game_are_refused_while_training(name: str) -> None:
+def test_unequal_rewards_of_a_game_are_refused_while_training() -> None:
     async def credit() -> None:
-        rule = algorithm_for(Component(use=name))
-        await rule.open(GameModels(128))
-        await rule.credit([zero_sum_group()])
+        maac = rule("maac")
+        await maac.open(GameModels(128))
+        await maac.credit([zero_sum_group()])
 
     with pytest.raises(TrainingError, match=r"earned different ones \(\w+ \S+, \w+ \S+\); set"):
         asyncio.run(credit())

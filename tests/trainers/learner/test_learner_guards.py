@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.rooms.gradients import on_policy_samples
 from support.shares import one_in
 from support.trainer_recipes import make_game
 
@@ -24,24 +25,9 @@ from collab.trainers.learner.update import OutOfMemory, explain_memory
 from collab.trainers.training.check import check_recipe
 
 
-def samples_for(policies: Policies, agents: str = "ab", weight: float = 1.0) -> list[Sample]:
-    """Responses with the log-probs of the current policies."""
-    from collab.trainers.learner.logprobs import response_logprobs
-
-    found = []
-    for agent in agents:
-        policy = policies.of(agent)
-        plain = Sample(agent, (1, 2, 3), (4, 5), (0.0, 0.0), 1.0, weight=weight, scale=0.5)
-        with policy.training() as model, torch.no_grad():
-            row = PackedSequence([plain])
-            values = response_logprobs(model, [row], policy.device).logprobs.tolist()
-        found.append(Sample(agent, (1, 2, 3), (4, 5), tuple(values), 1.0, weight=weight, scale=0.5))
-    return found
-
-
 def test_only_the_agents_own_adapter_changes(learner: TorchLearner) -> None:
     before = tensors(learner.policies)
-    learner.learn(samples_for(learner.policies, "a"), 0, Event())
+    learner.learn(on_policy_samples(learner.policies, "a"), 0, Event())
     after = tensors(learner.policies)
     changed = {name.split("/")[0] for name in before if not torch.equal(before[name], after[name])}
     assert changed == {"a"}
@@ -55,7 +41,7 @@ def tensors(policies: Policies) -> dict[str, torch.Tensor]:
 
 
 def test_responses_without_weight_are_not_computed(learner: TorchLearner) -> None:
-    update = learner.learn(samples_for(learner.policies, weight=0.0), 0, Event())
+    update = learner.learn(on_policy_samples(learner.policies, weight=0.0), 0, Event())
     assert update.computed_tokens == 0
     assert update.losses == {}
 
@@ -77,18 +63,18 @@ def test_an_optimizer_of_stale_parameters_stops_the_run(learner: TorchLearner) -
         policy.engine.module.delete_adapter("a")
     add_adapter(policy.engine, "a", learner.spec.lora, seed=1, start=None)
     with pytest.raises(TrainingError, match="policy 'a' did not change in its first step"):
-        learner.learn(samples_for(learner.policies, "a"), 0, Event())
+        learner.learn(on_policy_samples(learner.policies, "a"), 0, Event())
 
 
 def test_sampler_that_differs_from_the_trainer_stops_the_run(learner: TorchLearner) -> None:
-    [sample] = samples_for(learner.policies, "b")
+    [sample] = on_policy_samples(learner.policies, "b")
     off = Sample("b", sample.prompt_ids, sample.token_ids, (-0.1, -0.1), 1.0, 1.0, 0.5)
     with pytest.raises(TrainingError, match=r"agent 'b'.*more than trainer.mismatch_tolerance 0.1"):
         learner.learn([off], 0, Event())
 
 
 def test_nan_loss_stops_the_run(learner: TorchLearner) -> None:
-    samples = samples_for(learner.policies, "a")
+    samples = on_policy_samples(learner.policies, "a")
     for parameter in learner.policies.by_name["a"].parameters.values():
         parameter.data.fill_(float("nan"))
     with pytest.raises(TrainingError, match="the loss of policy 'a' is nan"):
@@ -97,7 +83,7 @@ def test_nan_loss_stops_the_run(learner: TorchLearner) -> None:
 
 def test_frozen_parameters_stop_the_run(learner: TorchLearner) -> None:
     policy = learner.policies.by_name["a"]
-    samples = samples_for(learner.policies, "a")
+    samples = on_policy_samples(learner.policies, "a")
     training = policy.training
 
     @contextmanager
@@ -117,9 +103,9 @@ def test_slow_attention_is_warned_about_only_in_the_first_step(
     reason = "mask, not varlen: it needs a GPU, but the model is on cpu"
     assert learner.about() == {"attention": {"a": reason, "b": reason}}
     monkeypatch.setattr("collab.trainers.learner.learner.slow_attention", lambda *_: ["slow"])
-    samples = samples_for(learner.policies, "a")
+    samples = on_policy_samples(learner.policies, "a")
     assert learner.learn(samples, 0, Event()).warnings == ["slow"]
-    samples = samples_for(learner.policies, "a")
+    samples = on_policy_samples(learner.policies, "a")
     assert learner.learn(samples, 1, Event()).warnings == []
 
 
