@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
@@ -54,17 +54,11 @@ def outcome_of(work: Callable[[], T]) -> RankOutcome[T]:
     except RankLost:
         raise
     except Exception as error:
-        return RankOutcome(kind=_kind_of(error), text=_text_of(error))
-
-
-def _kind_of(error: Exception) -> type[Exception]:
-    if isinstance(error, RuntimeError) and is_out_of_memory(error):
-        return torch.OutOfMemoryError
-    return type(error) if isinstance(error, TYPED_FAILURES) else TrainingError
-
-
-def _text_of(error: Exception) -> str:
-    return str(error) if isinstance(error, (CollabError, *TYPED_FAILURES)) else one_line(error)
+        kind: type[Exception] = type(error) if isinstance(error, TYPED_FAILURES) else TrainingError
+        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            kind = torch.OutOfMemoryError
+        known = isinstance(error, (CollabError, *TYPED_FAILURES))
+        return RankOutcome(kind=kind, text=str(error) if known else one_line(error))
 
 
 def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:
@@ -87,13 +81,11 @@ def known_to_all(error: Exception) -> Exception:
 
 def is_known_to_all(error: BaseException | None) -> bool:
     """Return True if all ranks know of the failure, or cannot be notified."""
-    return any(isinstance(e, RankLost) or hasattr(e, KNOWN_TO_ALL) for e in _causes(error))
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
-        yield error
+        if isinstance(error, RankLost) or hasattr(error, KNOWN_TO_ALL):
+            return True
         error = error.__cause__
+    return False
 
 
 def deal(costs: Sequence[float], world: int) -> list[list[int]]:
@@ -208,8 +200,6 @@ JOIN_SECONDS = 3600.0
 LOST_SECONDS = 0.5
 """Seconds that a rank waits, after losing another one, for torchrun to report that and end it."""
 
-GO_ON = "; continue with --resume"
-
 
 class TorchRanks(Ranks):
     """The `Ranks` of a world that torchrun has started. A single rank is also a world."""
@@ -227,7 +217,8 @@ class TorchRanks(Ranks):
         self._messages = self._handed = dist.group.WORLD
         self._summed: Any = None
         self._lost = False
-        self._ending: list[Callable[[], None]] = []
+        self.servers = ExitStack()
+        """Servers that end when this rank leaves the others."""
 
     def set_limits(self, spec: RanksSpec) -> None:
         """Apply a recipe's time limits from now on. Call this on every rank."""
@@ -300,14 +291,9 @@ class TorchRanks(Ranks):
     def about(self) -> dict[str, int]:
         return {"ranks": self.world}
 
-    def on_close(self, end: Callable[[], None]) -> None:
-        """Register `end` to be called when this rank leaves the others."""
-        self._ending.append(end)
-
     def close(self) -> None:
         """Leave the other ranks. Nothing more can be sent."""
-        while self._ending:
-            self._ending.pop()()
+        self.servers.close()
         if not self._lost:
             with suppress(RuntimeError):
                 dist.destroy_process_group()
@@ -350,12 +336,10 @@ def _losing(whom: str, seconds: float, setting: str = "") -> Iterator[None]:
     except RuntimeError as error:
         missing = re.search(r"Ranks? ([\d, ]+?) failed to pass", str(error))
         who = f"rank {missing[1].strip()}" if missing else whom
-        raise RankLost(f"{who} {_why(began, seconds, setting)}{GO_ON}") from error
-
-
-def _why(began: float, seconds: float, setting: str) -> str:
-    """Explain why a rank that has been awaited since `began` is lost."""
-    if time.monotonic() - began >= seconds:
-        return f"did not respond within {seconds:g} s" + (setting and f" (trainer.ranks.{setting})")
-    time.sleep(LOST_SECONDS)
-    return "ended or cannot be reached"
+        why = f"did not respond within {seconds:g} s"
+        if time.monotonic() - began < seconds:
+            time.sleep(LOST_SECONDS)
+            why = "ended or cannot be reached"
+        elif setting:
+            why += f" (trainer.ranks.{setting})"
+        raise RankLost(f"{who} {why}; continue with --resume") from error

@@ -246,7 +246,8 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRa
     changed: dict[VLLMModel, VLLMModel] = {}
     for place, model in enumerate(models):
         log = folder / LOGS / f"vllm-{place}-rank-{ranks.rank}.log"
-        start = partial(_started, model, len(models), _capacity(model, recipe, spec), log, ranks)
+        capacity = _capacity(model, recipe, spec)
+        start = partial(_started, model.among(len(models)), capacity, log, ranks)
         urls = tuple(ranks.together(start))
         changed[model] = model.run_by(urls)
     return recipe.with_agents(
@@ -275,11 +276,9 @@ def _check(models: Sequence[VLLMModel], hosts: Sequence[str]) -> None:
             )
 
 
-def _started(
-    model: VLLMModel, models: int, capacity: Capacity, log: Path, ranks: TorchRanks
-) -> list[str]:
-    server = OwnServer(model.among(models), capacity, log)
-    ranks.on_close(server.stop)
+def _started(model: VLLMModel, capacity: Capacity, log: Path, ranks: TorchRanks) -> list[str]:
+    server = OwnServer(model, capacity, log)
+    ranks.servers.callback(server.stop)
     return [server.wait()]
 
 
