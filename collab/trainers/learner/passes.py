@@ -234,10 +234,15 @@ class Passes:
         """Compute the log-probabilities under the policy before training: of all responses if the
         loss uses them, else of the first `KL_PROBES` of the step, for the metric."""
         for batch in batches:
-            rows = batch.rows if self._spec.kl_coef else self._probes(policy, batch)
-            if rows:
-                with policy.reference() as model:
-                    batch.reference = self.scored(policy, model, rows).logprobs
+            rows = batch.rows
+            if not self._spec.kl_coef:
+                probes = rows[0].samples[:KL_PROBES]
+                # The divergence of truncated distributions may be infinite.
+                if batch.number or not policy.has_reference or any(s.truncated for s in probes):
+                    continue
+                rows = [PackedSequence(probes)]
+            with policy.reference() as model:
+                batch.reference = self.scored(policy, model, rows).logprobs
 
     def _pass(
         self, policy: Policy, model: Any, gradients: GradientSum, batch: MicroBatch
@@ -284,11 +289,3 @@ class Passes:
                 " they are frozen"
             )
         loss.total.backward()
-
-    def _probes(self, policy: Policy, batch: MicroBatch) -> list[PackedSequence]:
-        """Return the responses whose KL is measured although the loss does not use it."""
-        probes = batch.rows[0].samples[:KL_PROBES]
-        # Truncated distributions may exclude each other's tokens, so their divergence is infinite.
-        if batch.number or not policy.has_reference or any(s.truncated for s in probes):
-            return []
-        return [PackedSequence(probes)]

@@ -222,15 +222,10 @@ class Policies:
         acting = recipe.with_agents(
             {a: {"adapter": p.name if p.is_adapter else None} for p in self for a in p.agents}
         )
-        return acting.model_copy(update={"concurrency": recipe.concurrency or self._lanes})
-
-    @property
-    def _lanes(self) -> int | None:
-        """All episodes if large batches are sampled faster, on a GPU or by vLLM, otherwise None."""
         beside = any(isinstance(model, RolloutEngine) for model in self.models.values())
-        return (
-            ALL_EPISODES if beside or any(policy.device.type != "cpu" for policy in self) else None
-        )
+        # A GPU and vLLM sample large batches faster.
+        lanes = ALL_EPISODES if beside or any(p.device.type != "cpu" for p in self) else None
+        return acting.model_copy(update={"concurrency": recipe.concurrency or lanes})
 
     async def publish(self) -> bool:
         """Send samplers with their own weights the current ones. Return True if any lacked them."""
