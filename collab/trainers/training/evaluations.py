@@ -148,16 +148,12 @@ class Evaluations:
         """
         if self._spec is None or step in self._by_step:
             return False
-        in_between = self._spec.every is not None and step % self._spec.every == 0
-        return not self._by_step or in_between or last or self._passed_mark(tokens)
-
-    def _passed_mark(self, tokens: int) -> bool:
-        """Return True if a multiple of `every_tokens` was passed since the last evaluation."""
-        every = self._spec.every_tokens if self._spec is not None else None
-        if every is None:
-            return False
+        if not self._by_step or last:
+            return True
+        every, marks = self._spec.every, self._spec.every_tokens
         before = self._by_step[max(self._by_step)].tokens or 0
-        return tokens // every > before // every
+        passed_mark = marks is not None and tokens // marks > before // marks
+        return passed_mark or (every is not None and step % every == 0)
 
     async def play(
         self, step: int, tokens: int, policies: Policies, folder: TrainingFolder, report: Report
@@ -218,18 +214,16 @@ class Evaluations:
         return evaluation
 
     def summary(self) -> dict[str, Any]:
-        """Return the evaluations' part of the summary in `run.json`."""
-        gains = {name: gain.model_dump() for name, gain in self.gains().items()}
-        return {"best_step": self.best_step, "gains": gains}
-
-    def gains(self) -> dict[str, Gain]:
-        """Return the gain from the first evaluation to the last: `sampled`, and `greedy`."""
-        if len(self._by_step) < 2:
-            return {}
-        steps = sorted(self._by_step)
-        first, last = self._by_step[steps[0]], self._by_step[steps[-1]]
-        gains = {
-            "sampled": compare(first.sampled, last.sampled),
-            "greedy": compare(first.greedy, last.greedy),
+        """Return the best step, and the gains from the first evaluation to the last, for
+        `run.json`."""
+        gains = {}
+        if len(self._by_step) > 1:
+            first, last = (self._by_step[end(self._by_step)] for end in (min, max))
+            gains = {
+                "sampled": compare(first.sampled, last.sampled),
+                "greedy": compare(first.greedy, last.greedy),
+            }
+        return {
+            "best_step": self.best_step,
+            "gains": {name: gain.model_dump() for name, gain in gains.items() if gain is not None},
         }
-        return {name: gain for name, gain in gains.items() if gain is not None}
