@@ -161,7 +161,7 @@ class TrainingFolder:
         with explain_disk_errors(path):
             folder = cls(path)
             write_recipe(path / TRAINING, recipe, folder.packing)
-        folder.about(about)
+        write_about(path, about)
         return folder
 
     @classmethod
@@ -184,7 +184,7 @@ class TrainingFolder:
             new = changes(before, recipe, folder.packing, step)
             if listed or new:
                 about["changes"] = [*listed, *new]
-            folder.about(about)
+            write_about(path, about)
             if new:
                 write_recipe(path / TRAINING, recipe, folder.packing)
             opened.pop_all()
@@ -240,10 +240,6 @@ class TrainingFolder:
         """
         if not (path / TRAINING).is_file():
             raise RecordError(f"{path} is not a training run: it has no {TRAINING}")
-
-    def about(self, about: Mapping[str, Any]) -> None:
-        """Replace the content of `run.json`."""
-        write_about(self.path, about)
 
     def append_groups(self, groups: Sequence[Sequence[Episode]], first: int) -> None:
         """Append the groups of a step. `first` is the number of the first one in the run."""

@@ -15,6 +15,7 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import VLLMModel
 from collab.records import failure_of
 from collab.runs import metric_names as names
+from collab.runs.about import write_about
 from collab.runs.atomic import Lock
 from collab.runs.checkpoint import State
 from collab.runs.layout import CHECKPOINTS
@@ -196,7 +197,9 @@ class TrainingRun:
             self._folder = TrainingFolder.reopen(self.out, self._before, self.recipe, about, step)
         status = "interrupted"
         try:
-            self._trackers.open(self.spec.report_to, Tracked.of(about, self.recipe, self.out, step))
+            config = self.recipe.model_dump(mode="json")
+            tracked = Tracked(str(about["run"]), str(about["started"]), self.out, config, step)
+            self._trackers.open(self.spec.report_to, tracked)
             self._start_or_restore(policies, checkpoint)
             await self._train(policies, stepper)
             status = "done"
@@ -211,7 +214,7 @@ class TrainingRun:
             self._trackers.close()
             summary = self._summary()
             with closing(self._folder):
-                self._folder.about({**about, "status": status, "summary": summary})
+                write_about(self.out, {**about, "status": status, "summary": summary})
         return summary
 
     def _check_folder(self) -> dict[str, Any]:

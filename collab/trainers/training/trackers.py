@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 from collab.distribution import install
 from collab.errors import RecipeError
-from collab.recipe import Recipe
 from collab.recipe.trainer import TrackerName
 from collab.records import Episode
 
@@ -55,12 +54,6 @@ class Tracked:
     config: Mapping[str, Any]
     step: int
     """Step from which it continues, or 0 for a new run."""
-
-    @classmethod
-    def of(cls, about: Mapping[str, Any], recipe: Recipe, folder: Path, step: int) -> Tracked:
-        """Return the description of a run. `about` is the content of `run.json`."""
-        config = recipe.model_dump(mode="json")
-        return cls(str(about["run"]), str(about["started"]), folder, config, step)
 
     @property
     def key(self) -> str:
@@ -183,7 +176,13 @@ class Trackers:
         """Show some responses of a step, if a table is due."""
         if not (self._opened and self._samples and (step == 1 or step % EVERY == 0)):
             return
-        rows = [row for episode in chosen(groups, self._samples) for row in rows_of(episode, step)]
+        rows = [
+            (step, episode.id, turn.index + 1, decision.agent, text, episode.joint_return or 0.0)
+            for episode in chosen(groups, self._samples)
+            for turn in episode.turns
+            for decision in turn.decisions
+            for text in [decision.action.text[:MOST_LETTERS]]
+        ]
         for tracker in self._opened if rows else ():
             tracker.show(rows, step)
 
@@ -198,16 +197,6 @@ def chosen(groups: Sequence[Sequence[Episode]], limit: int) -> list[Episode]:
     ranked = sorted(ended, key=lambda episode: episode.joint_return or 0.0, reverse=True)
     number = min(limit, len(ranked))
     return [ranked[place * (len(ranked) - 1) // max(1, number - 1)] for place in range(number)]
-
-
-def rows_of(episode: Episode, step: int) -> list[Row]:
-    """Return a row for each response of an episode, with cropped text and the episode's return."""
-    return [
-        (step, episode.id, turn.index + 1, decision.agent, text, episode.joint_return or 0.0)
-        for turn in episode.turns
-        for decision in turn.decisions
-        for text in [decision.action.text[:MOST_LETTERS]]
-    ]
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
