@@ -71,10 +71,11 @@ class JointActions:
         """Return the score of each choice of responses at `nodes`, or None if scoring failed."""
         team = self.team(nodes)
         made = [self._turn(node).contributions for node in nodes]
+        picks = [{a: choice.get(a, 0) for a in team} for choice in choices]
         return await asyncio.gather(
             *(
-                self._score({a: _pick(made, choice.get(a, 0), a) for a in team})
-                for choice in choices
+                self._score({a: "" if n is None else made[n][a] for a, n in pick.items()})
+                for pick in picks
             )
         )
 
@@ -98,7 +99,3 @@ class JointActions:
 
     def _turn(self, node: Node) -> Turn:
         return self._episodes[node[0]].turns[node[1]]
-
-
-def _pick(made: Sequence[Mapping[str, str]], position: int | None, agent: str) -> str:
-    return "" if position is None else made[position][agent]

@@ -10,8 +10,11 @@ from collab.recipe.trainer import Normalize
 from collab.stats import deviation
 from collab.trainers.credit.group import Group, Key, Weights
 
-Member = tuple[int, Key]
-"""Position of a group in the step, and the key of one of its weights."""
+Numbers = dict[Key, float]
+"""Weights with one number per response."""
+
+Divisions = Iterator[tuple[list[tuple[int, Key]], float]]
+"""Weights, by the position of their group in the step and their key, and their divisor."""
 
 NO_SPREAD = 1e-9
 """Largest standard deviation that counts as rounding error. Advantages are not divided by it."""
@@ -56,13 +59,6 @@ def _numbers(weights: Weights, how: Normalize) -> Numbers:
     return numbers
 
 
-Numbers = dict[Key, float]
-"""Weights with one number per response."""
-
-Divisions = Iterator[tuple[list[Member], float]]
-"""Pairs of weights and the deviation that divides them."""
-
-
 def _of_baselines(groups: Sequence[Group], weights: Sequence[Numbers]) -> Divisions:
     for number, group in enumerate(groups):
         for nodes, agent in product(group.baselines_over, group.agents):
@@ -71,22 +67,18 @@ def _of_baselines(groups: Sequence[Group], weights: Sequence[Numbers]) -> Divisi
             values = [weights[n][k] for n, k in keys]
             if len(nodes) == 1:
                 values = group.compared(nodes, agent)
-            yield keys, _divisor(values)
+            yield keys, _at_least(deviation(values))
 
 
 def _of_agents(weights: Sequence[Numbers], how: Normalize) -> Divisions:
     """Yield the weights of each agent, within each task or over all tasks of the step."""
-    alike: dict[tuple[str, int], list[Member]] = {}
+    alike: dict[tuple[str, int], list[tuple[int, Key]]] = {}
     for number, of_task in enumerate(weights):
         for key in of_task:
             task = number if how == "agent" else 0
             alike.setdefault((key[2], task), []).append((number, key))
     for keys in alike.values():
-        yield keys, _divisor([weights[n][k] for n, k in keys])
-
-
-def _divisor(values: Sequence[float]) -> float:
-    return _at_least(deviation(values))
+        yield keys, _at_least(deviation([weights[n][k] for n, k in keys]))
 
 
 def _at_least(spread: float) -> float:
