@@ -185,7 +185,7 @@ def test_repeated_episode_counts_once(project: Path) -> None:
     assert [e.task for e in record.episodes] == [f"words/{n}" for n in range(4)]
     assert record.complaints == ["4 lines of episodes.jsonl repeated and not counted"]
     assert len(list(read_episodes("r"))) == 4
-    assert len(recorded_episodes("r", "trainer.episodes")) == 4
+    assert len(recorded_episodes(Path("r"))) == 4
     assert len(read_run(Path("r")).episodes) == 4
 
 

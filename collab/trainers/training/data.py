@@ -117,26 +117,21 @@ def _check_size(recipe: Recipe, spec: TrainerSpec, n_training: int, n_held_out: 
         )
 
 
-def recorded_episodes(name: str, key: str) -> list[Episode]:
+def recorded_episodes(path: Path) -> list[Episode]:
     """Return the episodes of a run's folder or an `episodes.jsonl`, in the order of the file.
 
-    `key` is the setting that names the folder or file, for messages.
-
     Raises:
-        RecordError: there are no episodes, or not all of them can be read.
+        RecordError: there is no such file, or an episode in it cannot be read.
     """
-    path = Path(name)
     file = path / EPISODES if path.is_dir() else path
     if not file.is_file():
         raise RecordError(
-            f"{key}: {name} is neither a run's folder nor a file of episodes; use one that has"
-            f" {EPISODES}"
+            f"trainer.episodes: {path} is neither a run's folder nor a file of episodes; use one"
+            f" that has {EPISODES}"
         )
     episodes, complaints = read_episode_lines(file, Episode)
     if complaints:
-        raise RecordError(f"{key}: {complaints[0]}; correct or remove that line")
-    if not episodes:
-        raise RecordError(f"{key}: {file} has no episode")
+        raise RecordError(f"trainer.episodes: {complaints[0]}; correct or remove that line")
     return list(each_once(episodes, key_of))
 
 
@@ -151,7 +146,7 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
     assert spec.episodes is not None, "the trainer has episodes"
     rule = algorithm_for(spec.algorithm)
     assert isinstance(rule, Sft), "the recipe was checked"
-    recorded = recorded_episodes(spec.episodes, "trainer.episodes")
+    recorded = recorded_episodes(Path(spec.episodes))
     usable = [episode for episode in complete_episodes(recorded) if episode.task in tasks]
     kept: dict[str, list[Episode]] = {}
     for episode in usable:
