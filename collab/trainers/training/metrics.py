@@ -73,8 +73,7 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     """
     episodes = [episode for group in data.groups for episode in group]
     ended = finished_episodes(episodes)
-    metrics: dict[str, float] = {}
-    metrics.update(_returns(data.groups, ended))
+    metrics = dict(_returns(data.groups, ended))
     metrics.update(_parts(ended))
     metrics.update(_groups(data, episodes))
     for policy in policies:
@@ -88,7 +87,7 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
                 metrics[names.fill(pattern, policy.name)] = values[policy.name]
     metrics.update(_mismatch(data.update))
     metrics.update(_staleness(data, policies.agents))
-    metrics.update(_costs(data, episodes, policies))
+    metrics.update(_costs(data, policies))
     metrics.update({names.fill(names.SERVER, k): v for k, v in data.sampler.metrics.items()})
     metrics[names.LEARNING_RATE] = data.update.rate
     metrics.update(data.credit.measures)
@@ -192,12 +191,8 @@ def _staleness(data: StepData, agents: Sequence[str]) -> Iterator[tuple[str, flo
         yield names.STALENESS, data.version - mean(versions)
 
 
-def _costs(
-    data: StepData, episodes: Sequence[Episode], policies: Policies
-) -> Iterator[tuple[str, float]]:
-    actions = {id(a): a for e in episodes for a in _actions(e)}.values()
-    seconds = data.times["step"]
-    tokens = generated_tokens(data.groups)
+def _costs(data: StepData, policies: Policies) -> Iterator[tuple[str, float]]:
+    seconds, tokens = data.times["step"], generated_tokens(data.groups)
     yield names.TOKENS, tokens
     yield names.TOKENS_PER_SECOND, tokens / seconds
     yield names.UPDATE_TOKENS, data.update.computed_tokens
@@ -205,7 +200,7 @@ def _costs(
     for name, spent in data.times.items():
         if name != "step":
             yield names.fill(names.TIME, name), spent / seconds
-    costs = [a.usage.cost for a in actions if a.usage.cost is not None]
+    costs = [a.usage.cost for a in _actions(data.groups) if a.usage.cost is not None]
     if costs:
         yield names.COST, fsum(costs)
     yield names.MEMORY, memory_gb(policies)
@@ -213,12 +208,13 @@ def _costs(
 
 def generated_tokens(groups: Sequence[Sequence[Episode]]) -> int:
     """Return the number of tokens that a step's episodes generated. Shared tokens count once."""
-    actions = {id(a): a for group in groups for e in group for a in _actions(e)}.values()
-    return sum(len(a.token_ids) or a.usage.new_tokens for a in actions)
+    return sum(len(a.token_ids) or a.usage.new_tokens for a in _actions(groups))
 
 
-def _actions(episode: Episode) -> Iterable[Action]:
-    return (d.action for turn in episode.turns for d in turn.decisions)
+def _actions(groups: Sequence[Sequence[Episode]]) -> Iterable[Action]:
+    """Return the actions of a step. Episodes of a tree share some of them."""
+    turns = (turn for group in groups for episode in group for turn in episode.turns)
+    return {id(d.action): d.action for turn in turns for d in turn.decisions}.values()
 
 
 def memory_gb(policies: Policies) -> float:
