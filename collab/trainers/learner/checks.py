@@ -11,11 +11,6 @@ from collab.trainers.learner.passes import PassResult
 from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.update import TOKENS, Update
 
-STALE_HINT = (
-    ". With max_staleness 1, one step of learning is part of the difference: lower"
-    " trainer.learning_rate, or set max_staleness to 0"
-)
-
 Fingerprint = list[tuple[float, float]]
 
 
@@ -31,6 +26,10 @@ def check_mismatch(
         sums = update.sums.get(agent)
         mismatch = sums[names.AGENT_MISMATCH] / sums[TOKENS] if sums else 0.0
         if not mismatch <= spec.tolerance_used:
+            stale = (
+                ". With max_staleness 1, one step of learning is part of the difference: lower"
+                " trainer.learning_rate, or set max_staleness to 0"
+            )
             raise TrainingError(
                 f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
                 f" {mismatch:.3g} nats per token, more than trainer.mismatch_tolerance"
@@ -39,7 +38,7 @@ def check_mismatch(
                 " 1e-4, bfloat16 mostly to 0.03: set model.dtype to float32, or raise"
                 " trainer.mismatch_tolerance and set trainer.importance_cap; if float32 shows the"
                 " same difference, check that both hold the same"
-                f" adapter{STALE_HINT if spec.max_staleness else ''}"
+                f" adapter{stale if spec.max_staleness else ''}"
             )
 
 

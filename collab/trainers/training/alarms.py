@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 
-from collab.recipe.reward import AlarmSpec, RewardSpec
+from collab.recipe.reward import RewardSpec
 from collab.rewards.declared import Watched, watched
 from collab.runs import metric_names as names
 
@@ -173,20 +173,17 @@ def _declared(item: Watched) -> Alarm:
     """Return the alarm of a metric that the reward declares."""
 
     def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-        now = _recent(rows, item.metric)
-        if now is not None and _counts(item.alarm, rows):
-            first = _first(rows, item.metric)
-            now, first = now / item.scale, (now if first is None else first) / item.scale
-            if _out_of_bounds(item, rows, first, now):
-                text = item.alarm.says.format(first=first, now=now, gain=_gained(rows) or 0.0)
-                yield f"{item.metric}: {item.alarm.says}", text
+        now, solved = _recent(rows, item.metric), _recent(rows, names.SOLVED)
+        least = item.alarm.while_solved
+        if now is None or (least is not None and (solved is None or solved <= least)):
+            return
+        first = _first(rows, item.metric)
+        now, first = now / item.scale, (now if first is None else first) / item.scale
+        if _out_of_bounds(item, rows, first, now):
+            text = item.alarm.says.format(first=first, now=now, gain=_gained(rows) or 0.0)
+            yield f"{item.metric}: {item.alarm.says}", text
 
     return alarm
-
-
-def _counts(alarm: AlarmSpec, rows: Sequence[Row]) -> bool:
-    solved = _recent(rows, names.SOLVED)
-    return alarm.while_solved is None or (solved is not None and solved > alarm.while_solved)
 
 
 def _out_of_bounds(item: Watched, rows: Sequence[Row], first: float, now: float) -> bool:

@@ -112,12 +112,13 @@ def _go_on(episodes: Sequence[Episode], shape: Shape) -> list[Episode]:
     if shape.structure == "greedy":
         scored = [e for e in episodes if e.reward is not None]
         episodes = sorted(scored, key=lambda e: (-(e.reward or 0.0), e.sample))[:1]
-    return [episode for episode in episodes if _may_go_on(episode, shape)]
-
-
-def _may_go_on(episode: Episode, shape: Shape) -> bool:
-    left = len(episode.turns) < min(shape.n_turns, episode.horizon or shape.n_turns)
-    return shape.siblings_share_state and left and not (episode.failure or _is_solved(episode))
+    return [
+        e
+        for e in episodes
+        if shape.siblings_share_state
+        and len(e.turns) < min(shape.n_turns, e.horizon or shape.n_turns)
+        and not (e.failure or _is_solved(e))
+    ]
 
 
 def _is_solved(episode: Episode) -> bool:

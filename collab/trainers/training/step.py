@@ -58,7 +58,6 @@ class Stepper:
         self.update_interrupted = False
         """True if an update was interrupted, so the parameters belong to no step."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
-        self._models = PolicyModels(policies, spec, self._thread)
         self._session: Session | None = None
         self._phases = phases(recipe, spec)
         self._phase = -1
@@ -70,7 +69,7 @@ class Stepper:
 
     async def open(self) -> None:
         """Pass the team's models to the algorithm, before the first step."""
-        await self.algorithm.open(self._models)
+        await self.algorithm.open(PolicyModels(self._policies, self._spec, self._thread))
 
     async def check(self) -> None:
         """Open the resources of each phase once, so that missing ones are reported before any work.
