@@ -22,11 +22,8 @@ class GradientSum:
 
 
 class Ranks:
-    """The processes that take a step together, seen from one of them. This class stands for a
-    single process.
-
-    `collab.trainers.ranks.group.TorchRanks` is the class for several.
-    """
+    """The processes that take a step together, seen from one of them. This class stands for one
+    process, and `collab.trainers.ranks.group.TorchRanks` for several."""
 
     rank: int = 0
     """Number of this process, from 0."""
@@ -34,22 +31,22 @@ class Ranks:
     """Number of processes."""
 
     def deal(self, costs: Sequence[float]) -> Sequence[Sequence[int]]:
-        """Distribute pieces of work over the ranks.
+        """Return the positions of each rank's pieces in `costs`, in order: the largest first to the
+        least loaded rank.
 
-        Return, for each rank, the positions of its pieces in `costs`, in order.
+        Ties are broken by position, then by the lower rank, so the result is always the same. No
+        rank exceeds the mean plus the largest cost.
         """
-        return [range(len(costs))]
+        loads = [0.0] * self.world
+        dealt: list[list[int]] = [[] for _ in loads]
+        for place in sorted(range(len(costs)), key=lambda place: (-costs[place], place)):
+            rank = min(range(self.world), key=lambda rank: (loads[rank], rank))
+            loads[rank] += costs[place]
+            dealt[rank].append(place)
+        return [sorted(places) for places in dealt]
 
     def together(self, work: Callable[[], list[T]]) -> list[T]:
         """Do this rank's part of the work, and return the results of all ranks, in order of rank.
-
-        Raises:
-            Exception: the failure of any rank, raised on all ranks, with the rank in the message.
-        """
-        return work()
-
-    def each(self, work: Callable[[], T]) -> T:
-        """Do work that every rank does for itself, and return its result.
 
         Raises:
             Exception: the failure of any rank, raised on all ranks, with the rank in the message.

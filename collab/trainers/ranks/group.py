@@ -88,22 +88,6 @@ def is_known_to_all(error: BaseException | None) -> bool:
     return False
 
 
-def deal(costs: Sequence[float], world: int) -> list[list[int]]:
-    """Return the positions of `costs` by rank, each in order: the largest first to the least loaded
-    rank.
-
-    Ties are broken by position, then by the lower rank, so the result is always the same. No rank
-    exceeds the mean plus the largest cost.
-    """
-    loads = [0.0] * world
-    dealt: list[list[int]] = [[] for _ in range(world)]
-    for place in sorted(range(len(costs)), key=lambda place: (-costs[place], place)):
-        rank = min(range(world), key=lambda rank: (loads[rank], rank))
-        loads[rank] += costs[place]
-        dealt[rank].append(place)
-    return [sorted(places) for places in dealt]
-
-
 SCALE = 2**40
 """Units per 1 in an exact sum. The resolution is 9e-13."""
 
@@ -252,15 +236,17 @@ class TorchRanks(Ranks):
             dist.broadcast_object_list(box, src=0, group=self._handed)
         return box[0]  # type: ignore[return-value]
 
-    def deal(self, costs: Sequence[float]) -> Sequence[Sequence[int]]:
-        return deal(costs, self.world)
-
     def together(self, work: Callable[[], list[T]]) -> list[T]:
         outcomes = self._gather(outcome_of(work))
         raise_failures(outcomes)
         return [result for outcome in outcomes for result in outcome.result or []]
 
     def each(self, work: Callable[[], T]) -> T:
+        """Do work that every rank does for itself, and return its result.
+
+        Raises:
+            Exception: the failure of any rank, raised on all ranks, with the rank in the message.
+        """
         outcome = outcome_of(work)
         raise_failures(self._gather(RankOutcome[None](kind=outcome.kind, text=outcome.text)))
         return outcome.result  # type: ignore[return-value]

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from collab.errors import TrainingError
 from collab.trainers.learner.passes import cost_of
-from collab.trainers.learner.ranks import ALONE
+from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.update import NotFinite
 from collab.trainers.ranks.group import (
     ExactSum,
     FlatSum,
-    deal,
     is_known_to_all,
     outcome_of,
     raise_failures,
@@ -27,10 +26,12 @@ COSTS = st.lists(st.floats(min_value=0.1, max_value=1e6), max_size=40)
 
 @given(costs=COSTS, world=st.integers(min_value=1, max_value=9))
 def test_deal_is_an_even_and_deterministic_partition(costs: list[float], world: int) -> None:
-    dealt = deal(costs, world)
+    ranks = Ranks()
+    ranks.world = world
+    dealt = ranks.deal(costs)
     assert sorted(place for places in dealt for place in places) == list(range(len(costs)))
     assert all(places == sorted(places) for places in dealt)
-    assert dealt == deal(list(costs), world)
+    assert dealt == ranks.deal(list(costs))
     loads = [sum(costs[place] for place in places) for places in dealt]
     most = sum(costs) / world + max(costs, default=0.0)
     assert max(loads) <= most * (1 + 1e-9)
