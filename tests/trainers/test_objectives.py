@@ -89,8 +89,8 @@ def test_masked_tokens_are_reported() -> None:
     sampler = (LOGPROBS[0] - 2.0, *LOGPROBS[1:])
     spec = TrainerSpec(importance_band=(0.5, 5.0))
     found = token_loss(torch.tensor(LOGPROBS), samples_with(sampler), spec)
-    assert found.correction.masked.tolist() == [True, False, False, False, False, False]
-    assert found.correction.ratio.tolist() == pytest.approx([7.389056, 1, 1, 1, 1, 1])
+    assert found.masked.tolist() == [True, False, False, False, False, False]
+    assert found.ratio.tolist() == pytest.approx([7.389056, 1, 1, 1, 1, 1])
 
 
 @pytest.mark.parametrize(

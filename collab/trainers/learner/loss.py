@@ -99,19 +99,9 @@ OBJECTIVES: Mapping[str, Callable[[Tokens, TrainerSpec], TokenObjective]] = {
 }
 
 
-@dataclass(frozen=True)
-class Correction:
-    """The factor of each token's loss, with fields of shape [tokens]."""
-
-    factor: Tensor
-    ratio: Tensor
-    """Ratio rho of the trainer's to the sampler's probability."""
-    masked: Tensor
-    """True if the token was excluded."""
-
-
-def correct(tokens: Tokens, difference: Tensor, spec: TrainerSpec) -> Correction:
-    """Return the factor of each token's loss from the corrections that the recipe names.
+def correct(tokens: Tokens, difference: Tensor, spec: TrainerSpec) -> tuple[Tensor, Tensor, Tensor]:
+    """Return each token's factor of the loss from the corrections that the recipe names, its ratio
+    rho, and whether it is excluded: each [tokens].
 
     `importance_cap`: min(rho, cap), truncated importance sampling. `importance_band`: rho inside
     the band, 0 outside. `sequence_limit`: 0 for all tokens of a response whose product of rho is
@@ -132,7 +122,7 @@ def correct(tokens: Tokens, difference: Tensor, spec: TrainerSpec) -> Correction
     if spec.sequence_limit is not None:
         product = torch.exp(tokens.response_mean(difference) * tokens.lengths(difference))
         kept = kept & (product <= spec.sequence_limit)
-    return Correction(torch.where(kept, factor, torch.zeros_like(factor)), ratio, ~kept)
+    return torch.where(kept, factor, torch.zeros_like(factor)), ratio, ~kept
 
 
 @dataclass(frozen=True)
@@ -145,8 +135,10 @@ class TokenLoss:
     """|trainer's - sampler's log-probability|."""
     clipped: Tensor
     """True if the clip removed or bounded the token's gradient."""
-    correction: Correction
-    """Factor of the token's loss that corrects for a sampler that differs from the policy."""
+    ratio: Tensor
+    """Ratio rho of the trainer's to the sampler's probability."""
+    masked: Tensor
+    """True if a correction for the sampler excluded the token."""
     kl: Tensor | None
     """KL divergence of the tokens with a reference, by the k3 estimate."""
 
@@ -190,9 +182,9 @@ def token_loss(
         responses=len(samples),
     )
     gain, clipped = OBJECTIVES[spec.objective_used](tokens, spec)
-    correction = correct(tokens, begun - sampler, spec)
+    factor, ratio, masked = correct(tokens, begun - sampler, spec)
 
-    total = -(scale * (gain * correction.factor)).sum()
+    total = -(scale * (gain * factor)).sum()
     kl = None
     if reference is not None:
         measured = len(reference)
@@ -201,7 +193,8 @@ def token_loss(
         if spec.kl_coef:
             total = total + spec.kl_coef * (scale[:measured] * divergence).sum()
         kl = divergence.detach()
-    return TokenLoss(total, (logprobs.detach() - sampler).abs(), clipped, correction, kl)
+    mismatch = (logprobs.detach() - sampler).abs()
+    return TokenLoss(total, mismatch, clipped, ratio, masked, kl)
 
 
 def _sampler(samples: Sequence[Sample], logprobs: Tensor) -> Tensor:

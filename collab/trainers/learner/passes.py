@@ -138,13 +138,13 @@ class Tally:
 
 def _columns(loss: TokenLoss, logprobs: Tensor, outside_support: Tensor) -> dict[str, Tensor]:
     """Return the values of each token, by metric. Their means are metrics of its agent."""
-    ratio = loss.correction.ratio
+    ratio = loss.ratio
     return {
         names.LOGPROB: logprobs,
         names.AGENT_MISMATCH: loss.mismatch,
         names.AGENT_MISMATCH_KL: ratio - torch.log(ratio) - 1,  # by the k3 estimate
         names.IMPORTANCE: ratio,
-        names.MASKED: loss.correction.masked,
+        names.MASKED: loss.masked,
         names.CLIPPED: loss.clipped,
         names.OUTSIDE_SUPPORT: outside_support,
     }
