@@ -19,7 +19,7 @@ _PLACES = {
     "maac": "critics:MAAC",
     "rae": "rae:Rae",
     "sft": "sft:Sft",
-    "at-grpo": "at_grpo:at_grpo",
+    "at-grpo": "magrpo:at_grpo",
 }
 
 BUILT_IN = BuiltIn(_PACKAGE, _PLACES)

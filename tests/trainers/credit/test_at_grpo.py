@@ -15,7 +15,6 @@ from support.trainer_recipes import make_game
 from collab.recipe import Recipe
 from collab.records import Episode, read_episodes
 from collab.trainers.credit import Group
-from collab.trainers.credit.at_grpo import at_grpo
 from collab.trainers.credit.games import (
     Game,
     one_turn,
@@ -24,7 +23,7 @@ from collab.trainers.credit.games import (
     two_turns,
 )
 from collab.trainers.credit.group import make_group
-from collab.trainers.credit.magrpo import magrpo
+from collab.trainers.credit.magrpo import at_grpo, magrpo
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 from collab.trainers.training.plan.plan import make_plan
