@@ -157,10 +157,9 @@ class IAC(ActorCritic):
     The source is CoLLM-DC, arXiv 2601.21972.
 
     V_i is a linear head on the base model with its adapters off, at the last token of the agent's
-    prompt. V_i is trained by squared error toward A + V, one update per batch. The baseline needs
-    no other episode, so G may be 1. The baseline is valid for every protocol, because nothing in a
-    history depends on the response. The rule costs one forward pass over the prompts, and no
-    additional response or score. The options are those of `ActorCritic`.
+    prompt, trained by squared error toward A + V, one update per step. G may be 1. The baseline is
+    valid for every protocol, because nothing in a history depends on the response. The options are
+    those of `ActorCritic`.
     """
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
@@ -191,11 +190,10 @@ class MAAC(ActorCritic):
     The source is CoLLM-CC, arXiv 2601.21972.
 
     One head on the base model of the first agent, with adapters off, reads one string: each agent's
-    name and history, separated by blank lines. The head is updated once per batch. Answers that
-    agents see of each other within the turn are omitted, so V is a valid baseline for all of them.
-    V is a single number, so the rule is valid for every protocol in which all agents earn the same.
-    The rule costs one forward pass over the joint histories, and no additional response or score.
-    The options are those of `ActorCritic`.
+    name and history, separated by blank lines. Answers that agents see of each other within the
+    turn are omitted, so V is a valid baseline for all of them. V is a single number, so the rule is
+    valid for every protocol in which all agents earn the same. The options are those of
+    `ActorCritic`.
     """
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:

@@ -68,13 +68,10 @@ def mareinforce(group: Group) -> Weights:
 def at_grpo(group: Group) -> Weights:
     """AT-GRPO: A_i,t^(g) = (r_i,t^(g) - mean over g' of r_i,t^(g')) / their standard deviation.
 
-    Agent- and turn-wise grouped GRPO, arXiv 2510.11062. The rule compares the rewards of the turn
-    itself, among responses of one task, agent and turn. r_i,t = team_weight x r_t + the agent's
-    `local_parts`. The rule is meant for `turn_structure: greedy`, in which the compared responses
-    share one state and only the best is continued: n G H responses per task. A turn gets no credit
-    for later turns, and later states are better than the team would usually reach. Every turn
-    therefore needs a reward that measures the team's progress. In chains, the states of later turns
-    differ. One turn of one agent is GRPO (arXiv 2402.03300).
+    Agent- and turn-wise grouped GRPO, arXiv 2510.11062, on the rewards r_i,t of the turn itself.
+    The rule is meant for `turn_structure: greedy`, in which the compared responses share one state
+    and only the best is continued. A turn gets no credit for later turns, so every turn needs a
+    reward that measures the team's progress. One turn of one agent is GRPO (arXiv 2402.03300).
     """
     weights: dict[Key, float] = {}
     for nodes in group.baselines_over:

@@ -20,8 +20,7 @@ class Sft(Algorithm):
     The objective is then the log-likelihood of the kept responses, over G. On the team's own
     samples this is iterated rejection sampling (expert iteration: STaR, arXiv 2203.14465; RAFT,
     2304.06767), for each agent separately. The first step on new samples is REINFORCE with a reward
-    of 1 for kept episodes. Further `inner_epochs` raise the likelihood of the same episodes, and
-    need no clip. A group without a kept episode teaches nothing. A poor answer that teammates made
+    of 1 for kept episodes. Further `inner_epochs` need no clip. A poor answer that teammates made
     up for also counts as good. The rule is meant as a warm start.
 
     Args:

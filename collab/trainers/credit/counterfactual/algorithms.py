@@ -24,15 +24,13 @@ class Cross(Counterfactual):
 
     Q_i^g is the mean over teammates' samples h of R(y_i^g, y_-i^h). This rule is collab's own.
 
-    A response's credit is its mean reward over all of the teammates' samples. This removes the
-    noise of the teammates' samples, which MAGRPO passes on to every agent. The gradient is unbiased
-    if missing scores do not depend on the answers. The credit is the additive part of the reward.
-    An exact VDN (arXiv 1706.05296) would learn this part; the rule measures it. The rule applies to
-    a turn of a parallel team, or to siblings in a tree. `forms` describes the credit of other
-    responses.
+    This removes the noise of the teammates' samples, which MAGRPO passes on to every agent. The
+    gradient is unbiased if missing scores do not depend on the answers. The credit is the additive
+    part of the reward, which an exact VDN (arXiv 1706.05296) would learn. The rule applies to a
+    turn of a parallel team, or to siblings in a tree. `forms` describes all other credit.
 
-    The rule generates no more responses, but scores more joint actions: per turn G^n - G with
-    `shifts: all`, and n G (m - 1) with m shifts, or half as many for two agents.
+    The rule scores G^n - G more joint actions per turn with `shifts: all`, and n G (m - 1) with m
+    shifts, or half as many for two agents.
 
     Args:
         shifts: see `Shifts`; by default `all` for two agents, and 3 for more.
@@ -53,11 +51,9 @@ class Coma(Counterfactual):
     Foerster et al., arXiv 1705.08926. The expectation over the agent's own actions is taken over
     the agent's other samples, which the reward scores instead of a critic. The rule is unbiased if
     no answer of the turn depends on the agent's. This includes the last agent of a sequential team,
-    and later turns. Other agents get leave-one-out. In most games of docs/credit.md, `cross` has
-    less variance.
+    and later turns. Other agents get leave-one-out.
 
-    The rule generates no more responses, but scores up to n G (G - 1) joint actions per turn, or
-    half as many for two agents.
+    The rule scores up to n G (G - 1) more joint actions per turn, or half as many for two agents.
 
     Args:
         shifts: the joint actions of m samples, as in `cross`; by default those of all samples.
@@ -76,13 +72,11 @@ class Shapley(Counterfactual):
     phi_i is the Shapley value (1953) of agent i. The agents join one after the other, in every
     order. When i joins, it adds an amount to v(S), with S the agents before it; phi_i is the mean
     of these amounts. v(S) is the expected reward given the responses of S, averaged over the
-    samples of each agent outside S. For two agents, the rule is the mean of `coma` and `cross`.
-    Rewards that agents earn only together are split evenly among them. The rule is unbiased where
-    `cross` is, and takes `coma`'s form where crossing would be biased. Removing absent agents,
-    instead of averaging over them, would bias the rule toward the reward that each agent earns
-    alone.
+    samples of each agent outside S; leaving these agents out would favor what each earns alone. For
+    two agents, the rule is the mean of `coma` and `cross`. It is unbiased where `cross` is, and
+    takes `coma`'s form where crossing would be biased.
 
-    The rule generates no more responses, but scores G^n - G joint actions per turn.
+    The rule scores G^n - G more joint actions per turn.
     """
 
     name = "shapley"
@@ -127,11 +121,9 @@ class Removal(Counterfactual):
     Wolpert and Tumer 2001. The rule is unbiased if no answer of the turn depends on the agent's.
     Other agents get leave-one-out. The rule is mainly a diagnosis: `credit/AGENT/contribution` is
     the mean difference and shows whether the agent's answer helped at all. As a training rule, it
-    lacks the group's mean as a baseline. On the games of docs/credit.md the rule's variance is 0.6
-    to 2.4 times that of `marloo`, and always above that of `cross`, except where both are
-    leave-one-out.
+    lacks the group's mean as a baseline.
 
-    The rule generates no more responses, but scores n G joint actions per turn.
+    The rule scores n G more joint actions per turn.
     """
 
     name = "removal"
