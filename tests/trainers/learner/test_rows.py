@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.rooms.rows import CPU, logprobs_and_gradients, sample, samples
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -20,27 +21,6 @@ from collab.trainers.learner.prefix_tree.packing import (
     PrefixTree,
     packed_sequences,
 )
-from collab.trainers.learner.samples import Sample
-
-CPU = torch.device("cpu")
-
-
-def sample(prompt: tuple[int, ...], response: tuple[int, ...], temperature: float = 1.0) -> Sample:
-    zeros = (0.0,) * len(response)
-    return Sample("a", prompt, response, zeros, temperature, weight=1.0, scale=1.0)
-
-
-def samples() -> list[Sample]:
-    """Two prompts, a later turn, shared prefixes, a single token, and duplicates."""
-    first, second = (1, 2, 3, 4), (1, 2, 9)
-    return [
-        sample(first, (5, 6, 7), 0.5),
-        sample(second, (5, 6, 7, 8, 9, 10)),
-        sample(first, (5, 6, 8, 9)),
-        sample(first, (7,), 2.0),
-        sample((*first, 5, 6, 7, 3), (2, 1)),
-        sample(first, (5, 6, 7), 0.5),
-    ]
 
 
 def tiny(model_type: str, **options: Any) -> Any:
@@ -86,14 +66,10 @@ def test_shared_rows_give_the_same_log_probs_and_gradients(
     rows = packed_sequences(samples(), budget, shared=True)
     assert len(rows) < len(samples())
     order = [s for row in rows for s in row.samples]
-    found = []
-    for layout in (rows, [PackedSequence([s]) for s in order]):
-        logprobs = response_logprobs(model, layout, CPU).logprobs
-        weights = torch.arange(1.0, len(logprobs) + 1, dtype=torch.float64)
-        with tree_attention(model):
-            gradients = torch.autograd.grad((weights * logprobs).sum(), list(model.parameters()))
-        found.append(torch.cat([logprobs, *(g.flatten() for g in gradients)]))
-    together, apart = found  # Llama always computes norms in float32
+    together, apart = (
+        logprobs_and_gradients(model, layout)
+        for layout in (rows, [PackedSequence([s]) for s in order])
+    )  # Llama always computes norms in float32
     assert (together - apart).norm() <= 1e-6 * apart.norm()
 
 

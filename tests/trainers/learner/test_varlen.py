@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.naive.held import Held
 from support.naive.varlen import varlen_by_hand, varlen_of_torch_2_11
+from support.rooms.rows import CPU, logprobs_and_gradients, samples
 from support.tiny_models import tiny
 from torch import Tensor
 
@@ -20,10 +21,9 @@ from collab.errors import RecipeError, TrainingError
 from collab.recipe import TrainerSpec
 from collab.trainers.learner import logprobs
 from collab.trainers.learner.device_sizes import check_device
-from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.policy import enable_checkpointing
 from collab.trainers.learner.prefix_tree import varlen
-from collab.trainers.learner.prefix_tree.attention import Branches, TreeAttention, tree_attention
+from collab.trainers.learner.prefix_tree.attention import Branches, TreeAttention
 from collab.trainers.learner.prefix_tree.packing import PrefixTree, packed_sequences
 from collab.trainers.learner.prefix_tree.varlen import (
     Heads,
@@ -34,9 +34,6 @@ from collab.trainers.learner.prefix_tree.varlen import (
     slow_attention,
     varlen_kernel,
 )
-from collab.trainers.learner.samples import Sample
-
-CPU = torch.device("cpu")
 
 sequences = st.lists(st.integers(0, 2), min_size=1, max_size=9)
 rows = st.lists(st.lists(sequences, min_size=1, max_size=5), min_size=1, max_size=3)
@@ -89,19 +86,6 @@ def test_varlen_matches_masks_in_outputs_and_gradients(
             torch.testing.assert_close(ours, exact, rtol=0, atol=1e-13)
 
 
-def samples() -> list[Sample]:
-    def sample(prompt: tuple[int, ...], response: tuple[int, ...]) -> Sample:
-        return Sample("a", prompt, response, (0.0,) * len(response), 1.0, weight=1.0, scale=1.0)
-
-    first, second = (1, 2, 3, 4), (1, 2, 9)
-    return [
-        sample(first, (5, 6, 7)),
-        sample(second, (5, 6, 7, 8, 9, 10)),
-        sample(first, (5, 6, 8, 9)),
-        sample((*first, 5, 6, 7, 3), (2, 1)),
-    ]
-
-
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_varlen_trains_a_model_like_masks(
     checkpointing: bool, monkeypatch: pytest.MonkeyPatch
@@ -110,7 +94,8 @@ def test_varlen_trains_a_model_like_masks(
     if checkpointing:
         enable_checkpointing(model)
         model.train()
-    by_mask = logprobs_and_gradients(model)
+    packed = packed_sequences(samples(), 1000, shared=True)
+    by_mask = logprobs_and_gradients(model, packed)
     monkeypatch.setattr(logprobs, "varlen_kernel", lambda *_: varlen_by_hand)
     used: list[int] = []
     original = VarlenAttention.attend
@@ -120,18 +105,9 @@ def test_varlen_trains_a_model_like_masks(
         return original(way, *arguments, **options)
 
     monkeypatch.setattr(VarlenAttention, "attend", watched)
-    by_hand = logprobs_and_gradients(model)
+    by_hand = logprobs_and_gradients(model, packed)
     assert used
     assert (by_hand - by_mask).norm() <= 1e-12 * by_mask.norm()
-
-
-def logprobs_and_gradients(model: Any) -> Tensor:
-    rows = packed_sequences(samples(), 1000, shared=True)
-    found = response_logprobs(model, rows, CPU).logprobs
-    weights = torch.arange(1.0, len(found) + 1, dtype=torch.float64)
-    with tree_attention(model):
-        gradients = torch.autograd.grad((weights * found).sum(), list(model.parameters()))
-    return torch.cat([found.detach(), *(g.flatten() for g in gradients)])
 
 
 class Keeps(torch.autograd.Function):
