@@ -37,11 +37,7 @@ class TorchLearner:
     """Learns in this process: holds the policies' optimizers and takes their steps."""
 
     def __init__(
-        self,
-        policies: Policies,
-        spec: TrainerSpec,
-        total_steps: int,
-        ranks: Ranks = ALONE,
+        self, policies: Policies, spec: TrainerSpec, total_steps: int, ranks: Ranks = ALONE
     ) -> None:
         """Make one optimizer per policy."""
         self.policies, self.spec, self.total_steps = policies, spec, total_steps

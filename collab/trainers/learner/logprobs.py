@@ -16,17 +16,9 @@ from collab.models.local.dimensions import attends_to_all
 from collab.models.local.layers import computes_twice
 from collab.models.local.sampling import nucleus
 from collab.trainers.learner.device_sizes import chunk_tokens
-from collab.trainers.learner.prefix_tree.attention import (
-    Branches,
-    TreeAttention,
-    tree_attention,
-)
+from collab.trainers.learner.prefix_tree.attention import Branches, TreeAttention, tree_attention
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, PrefixTree
-from collab.trainers.learner.prefix_tree.varlen import (
-    VarlenAttention,
-    branch_plan,
-    varlen_kernel,
-)
+from collab.trainers.learner.prefix_tree.varlen import VarlenAttention, branch_plan, varlen_kernel
 from collab.trainers.learner.to_device import tensor_on, to_device
 
 WIDTHS = 16

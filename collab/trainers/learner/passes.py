@@ -28,11 +28,7 @@ from collab.trainers.learner.loss import TokenLoss, token_loss
 from collab.trainers.learner.optimizer import Optimizer
 from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.prefix_tree.attention import tree_attention
-from collab.trainers.learner.prefix_tree.packing import (
-    PackedSequence,
-    packed_sequences,
-    tokens_of,
-)
+from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_sequences, tokens_of
 from collab.trainers.learner.ranks import GradientSum, Ranks
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import (
@@ -208,11 +204,7 @@ class Passes:
         return passes
 
     def _compute(
-        self,
-        policy: Policy,
-        mine: Sequence[MicroBatch],
-        gradients: GradientSum,
-        cancelled: Event,
+        self, policy: Policy, mine: Sequence[MicroBatch], gradients: GradientSum, cancelled: Event
     ) -> list[PassResult]:
         """Compute the losses of this rank's micro-batches. Their gradients stay in `gradients`."""
         self._add_references(policy, [batch for batch in mine if batch.start is None])

@@ -17,12 +17,7 @@ from collab.errors import RecipeError
 from collab.models import Model, RolloutEngine
 from collab.models.base import ReportsLoad, SamplerReport
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.multi_lora import (
-    can_mix,
-    one_adapter,
-    unwrapped,
-    without_adapters,
-)
+from collab.models.local.multi_lora import can_mix, one_adapter, unwrapped, without_adapters
 from collab.models.open import ModelPool, open_model
 from collab.models.out_of_memory import grow_segments
 from collab.models.store import StoreProgress
@@ -273,10 +268,7 @@ class Policies:
 
 
 def open_policies(
-    recipe: Recipe,
-    spec: TrainerSpec,
-    *,
-    loading: StoreProgress | None = None,
+    recipe: Recipe, spec: TrainerSpec, *, loading: StoreProgress | None = None
 ) -> Policies:
     """Open every model of the team, load the trained ones, and return the policies.
 

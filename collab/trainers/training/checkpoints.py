@@ -16,12 +16,7 @@ import torch
 from collab.errors import RecordError
 from collab.runs.atomic import check_same_folder, sync_files, sync_names
 from collab.runs.checkpoint import State, check_fits, name_of, read_state
-from collab.runs.layout import (
-    CHECKPOINT,
-    CHECKPOINT_POLICIES,
-    CHECKPOINT_STATE,
-    CHECKPOINT_TENSORS,
-)
+from collab.runs.layout import CHECKPOINT, CHECKPOINT_POLICIES, CHECKPOINT_STATE, CHECKPOINT_TENSORS
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.learner import TorchLearner
 from collab.wording import option
@@ -37,11 +32,7 @@ class Checkpoints:
         self.folder, self._keep = folder, keep
 
     def save(
-        self,
-        step: int,
-        learner: TorchLearner,
-        algorithm: Algorithm,
-        state: Mapping[str, Any],
+        self, step: int, learner: TorchLearner, algorithm: Algorithm, state: Mapping[str, Any]
     ) -> Path:
         """Write a checkpoint, remove old ones except the best, and return the new folder.
 

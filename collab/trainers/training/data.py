@@ -94,12 +94,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
         recorded = kept_episodes(recipe, spec, {problem.address for problem in training})
         training = [problem for problem in training if problem.address in recorded]
     return TaskOrder(
-        tuple(training),
-        tuple(held_out),
-        spec.tasks_per_step,
-        recipe.seed,
-        suite.spec,
-        recorded,
+        tuple(training), tuple(held_out), spec.tasks_per_step, recipe.seed, suite.spec, recorded
     )
 
 

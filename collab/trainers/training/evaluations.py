@@ -113,10 +113,7 @@ class Evaluations:
     """Runs the held-out tasks before training, after it and in between."""
 
     def __init__(
-        self,
-        recipe: Recipe,
-        spec: EvaluationSpec | None,
-        problems: Sequence[Problem],
+        self, recipe: Recipe, spec: EvaluationSpec | None, problems: Sequence[Problem]
     ) -> None:
         self._recipe, self._spec, self._problems = recipe, spec, problems
         self._by_step: dict[int, Evaluation] = {}

@@ -180,11 +180,7 @@ class TrainingRun:
         return summary
 
     async def _record(
-        self,
-        about: dict[str, Any],
-        policies: Policies,
-        stepper: Stepper,
-        checkpoint: State | None,
+        self, about: dict[str, Any], policies: Policies, stepper: Stepper, checkpoint: State | None
     ) -> dict[str, Any]:
         """Train in the run's folder, record it in `run.json`, and return the final summary."""
         about.update(self._stateful[0].about())

@@ -20,11 +20,7 @@ from typing import Literal
 
 from collab.recipe import Recipe
 from collab.records import Turn
-from collab.runtime.independence import (
-    Dependence,
-    dependence_of,
-    dependence_planned,
-)
+from collab.runtime.independence import Dependence, dependence_of, dependence_planned
 from collab.runtime.rehearsal import rehearsed
 from collab.trainers.credit.group import Group, Node
 

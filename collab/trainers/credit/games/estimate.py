@@ -8,14 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from collab.trainers.credit.base import Algorithm
-from collab.trainers.credit.games.game import (
-    Game,
-    Table,
-    Vector,
-    Where,
-    outcomes,
-    sample,
-)
+from collab.trainers.credit.games.game import Game, Table, Vector, Where, outcomes, sample
 from collab.trainers.credit.group import Group, Weights
 from collab.trainers.credit.shape import Shape
 

@@ -17,12 +17,7 @@ from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.plan.cards import Card
-from collab.trainers.training.plan.memory import (
-    MEMORY,
-    count_memory,
-    lengths_of,
-    step_episodes,
-)
+from collab.trainers.training.plan.memory import MEMORY, count_memory, lengths_of, step_episodes
 from collab.wording import counted
 
 
