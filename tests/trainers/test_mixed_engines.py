@@ -43,10 +43,7 @@ def team(hosts: tuple[OpenAIServer, ClaudeServer], tiny_words: Path, tmp_path: P
     options = {"steps": STEPS, "checkpoint_every": 1, "keep_checkpoints": 9}
     data: dict[str, Any] = make_game(tiny_words, tmp_path, **options).model_dump()
     data["team"]["protocol"] = "discussion"
-    data["team"]["agents"]["b"] |= {
-        "trainable": False,
-        "model": f"openai:{server.base_url}#qwen",
-    }
+    data["team"]["agents"]["b"] |= {"trainable": False, "model": f"openai:{server.base_url}#qwen"}
     data["team"]["agents"]["claude"] = {
         "trainable": False,
         "model": {"engine": "anthropic", "name": "claude-test", "base_url": claude.url},

@@ -44,9 +44,7 @@ def gradient(sampler: tuple[float, ...], **options: Any) -> list[float]:
         {"sequence_limit": 3.0},
     ],
 )
-def test_objectives_have_equal_gradients_on_policy(
-    options: dict[str, Any],
-) -> None:
+def test_objectives_have_equal_gradients_on_policy(options: dict[str, Any]) -> None:
     plain = gradient(LOGPROBS)
     assert plain == pytest.approx([1.0, 1.0, 1.0, -2.0, 0.5, 0.5], abs=1e-12)
     assert gradient(LOGPROBS, **options) == pytest.approx(plain, abs=1e-12)

@@ -14,13 +14,7 @@ from support.shares import one_in
 from support.trainer_recipes import make_game
 
 from collab.errors import CollabError
-from collab.recipe import (
-    EvaluationSpec,
-    LoraSpec,
-    PhaseSpec,
-    Recipe,
-    TrainerSpec,
-)
+from collab.recipe import EvaluationSpec, LoraSpec, PhaseSpec, Recipe, TrainerSpec
 from collab.trainers import TrainingRun
 
 TWO_TURNS = {"team.turns": 2}
@@ -85,11 +79,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "report_samples": (1, {"report_to": ["trackio"]}),
 }
 
-NESTED: dict[str, Any] = {
-    "lora": LoraSpec,
-    "curriculum": PhaseSpec,
-    "evaluation": EvaluationSpec,
-}
+NESTED: dict[str, Any] = {"lora": LoraSpec, "curriculum": PhaseSpec, "evaluation": EvaluationSpec}
 
 TRACKIO = """\
 logged = []

@@ -86,9 +86,7 @@ def test_change_to_another_run_is_refused_and_writes_nothing(
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
-def test_a_refused_change_stops_the_run_before_it_writes(
-    short_run: tuple[Recipe, Path],
-) -> None:
+def test_a_refused_change_stops_the_run_before_it_writes(short_run: tuple[Recipe, Path]) -> None:
     recipe, run = short_run
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     with pytest.raises(RecipeError, match=r"seed is 0 in the run .* and 7 would change it"):

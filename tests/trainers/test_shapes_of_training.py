@@ -65,11 +65,7 @@ def test_shared_adapter_for_all_agents(tiny_words: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("dtype", "kl_coef"), [("float32", 0.1), ("bfloat16", 0.0)])
 def test_full_models_are_trained(
-    tiny_words: Path,
-    tmp_path: Path,
-    dtype: str,
-    kl_coef: float,
-    capfd: pytest.CaptureFixture[str],
+    tiny_words: Path, tmp_path: Path, dtype: str, kl_coef: float, capfd: pytest.CaptureFixture[str]
 ) -> None:
     game = make_game(tiny_words, tmp_path, policies="full", kl_coef=kl_coef, **KEEP_ALL)
     rows = train(changed(game, "model.dtype", dtype), tmp_path / "run")

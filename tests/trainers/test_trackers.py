@@ -137,11 +137,7 @@ def test_no_response_is_sent_if_disabled(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(
     ("name", "steps_of"),
-    [
-        ("trackio", of_trackio),
-        ("tensorboard", of_tensorboard),
-        ("mlflow", of_mlflow),
-    ],
+    [("trackio", of_trackio), ("tensorboard", of_tensorboard), ("mlflow", of_mlflow)],
 )
 def test_resumed_run_continues_its_chart(
     name: str,

@@ -15,13 +15,7 @@ from support.trainer_recipes import make_game
 from collab.recipe import Recipe
 from collab.records import Episode, read_episodes
 from collab.trainers.credit import Group
-from collab.trainers.credit.games import (
-    Game,
-    one_turn,
-    paper_game,
-    sample,
-    two_turns,
-)
+from collab.trainers.credit.games import Game, one_turn, paper_game, sample, two_turns
 from collab.trainers.credit.group import make_group
 from collab.trainers.credit.magrpo import at_grpo, magrpo
 from collab.trainers.credit.normalize import normalize

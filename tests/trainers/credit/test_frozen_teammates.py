@@ -60,11 +60,7 @@ def adapter(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("rule", ["magrpo", "cross"])
 def test_base_and_frozen_teammate_stay_bit_for_bit_equal(
-    rule: str,
-    adapter: Path,
-    tiny_words: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    rule: str, adapter: Path, tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Policies] = []
 

@@ -36,10 +36,7 @@ SMALL = {
 }
 
 IN_TURNS = {"turns": 2}
-TEAMS: dict[str, dict[str, Any]] = {
-    "at-grpo": IN_TURNS,
-    "magrpo-tree": IN_TURNS,
-}
+TEAMS: dict[str, dict[str, Any]] = {"at-grpo": IN_TURNS, "magrpo-tree": IN_TURNS}
 """Team settings of trainers that need more than one parallel turn."""
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -95,10 +92,7 @@ def recipe_of(name: str) -> Recipe:
         return load_recipe("kuhn", task="kuhn", **common)
     agents = {
         "a": {"prompt": "A {{ task.thing }} is", "revise": "It was"},
-        "b": {
-            "prompt": "My {{ task.thing }}{{ others.a if others }} is",
-            "revise": "Now it",
-        },
+        "b": {"prompt": "My {{ task.thing }}{{ others.a if others }} is", "revise": "Now it"},
     }
     for agent in agents.values():
         agent["style"] = "completion"

@@ -36,10 +36,7 @@ def test_advantage_of_a_seat_gives_no_credit() -> None:
     """In a zero-sum game that the first player always wins, neither player gets credit."""
     game = one_turn(np.zeros((2, 2)), [0.5, 0.5], [0.5, 0.5])
     game = Game(
-        game.agents,
-        game.rewards,
-        game.logits,
-        extra={"a": np.ones((2, 2)), "b": -np.ones((2, 2))},
+        game.agents, game.rewards, game.logits, extra={"a": np.ones((2, 2)), "b": -np.ones((2, 2))}
     )
     rule = Rae()
     for _ in range(200):
@@ -61,11 +58,7 @@ def test_each_game_has_its_own_average() -> None:
 
 @pytest.mark.parametrize(
     ("game", "shape"),
-    [
-        (code_like(variants=1), None),
-        (two_turns(), None),
-        (two_turns(), Shape("tree", 2, 2)),
-    ],
+    [(code_like(variants=1), None), (two_turns(), None), (two_turns(), Shape("tree", 2, 2))],
     ids=["one turn", "chains", "tree"],
 )
 def test_gradient_is_unbiased(game: Game, shape: Shape | None) -> None:

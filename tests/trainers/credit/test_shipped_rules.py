@@ -20,11 +20,7 @@ def shipped(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "metric"),
-    [
-        ("cross", "credit/a/crossed"),
-        ("removal", "credit/a/contribution"),
-    ],
+    ("name", "metric"), [("cross", "credit/a/crossed"), ("removal", "credit/a/contribution")]
 )
 def test_rule_trains_a_team_and_reports_its_measures(
     name: str, metric: str, tiny_words: Path, tmp_path: Path

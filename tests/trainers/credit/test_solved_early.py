@@ -34,9 +34,7 @@ def episode(
 ) -> Episode:
     turns = tuple(
         Turn(
-            index=t,
-            decisions=(),
-            score=Score(reward=reward, maximum=10.0, solved=reward == solved),
+            index=t, decisions=(), score=Score(reward=reward, maximum=10.0, solved=reward == solved)
         )
         for t, reward in enumerate(rewards)
     )

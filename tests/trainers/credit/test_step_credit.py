@@ -65,9 +65,7 @@ class Broken(Asking):
 def episode(sample: int, a: str, b: str) -> Episode:
     decisions = tuple(
         Decision(
-            agent=agent,
-            observation=(Message(role="user", content="?"),),
-            action=Action(text=text),
+            agent=agent, observation=(Message(role="user", content="?"),), action=Action(text=text)
         )
         for agent, text in (("a", a), ("b", b))
     )

@@ -16,11 +16,7 @@ from collab.trainers.learner.batch_sizes import supports_prefix_tree
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.policy import enable_checkpointing
 from collab.trainers.learner.prefix_tree.attention import tree_attention
-from collab.trainers.learner.prefix_tree.packing import (
-    PackedSequence,
-    PrefixTree,
-    packed_sequences,
-)
+from collab.trainers.learner.prefix_tree.packing import PackedSequence, PrefixTree, packed_sequences
 
 
 def tiny(model_type: str, **options: Any) -> Any:

@@ -271,10 +271,7 @@ def test_episodes_beyond_the_group_size_are_used_in_turn() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"algorithm": "marloo", "steps": 1},
-            "needs new episodes of the team; set algorithm",
-        ),
+        ({"algorithm": "marloo", "steps": 1}, "needs new episodes of the team; set algorithm"),
         ({"tokens": 9}, "so tokens has no effect"),
         ({"importance_cap": 2.0}, "so a correction for the sampler has no effect"),
     ],

@@ -77,11 +77,7 @@ def test_model_of_the_servers_keeps_the_other_options() -> None:
 )
 @pytest.mark.usefixtures("no_server_starts")
 def test_unsupported_server_options_are_refused_with_the_remedy(
-    tiny_words: Path,
-    tmp_path: Path,
-    hosts: tuple[str, ...],
-    options: dict[str, Any],
-    message: str,
+    tiny_words: Path, tmp_path: Path, hosts: tuple[str, ...], options: dict[str, Any], message: str
 ) -> None:
     recipe = make_game(tiny_words, tmp_path)
     vllm = VLLMModel(name=str(tiny_words), **options)
