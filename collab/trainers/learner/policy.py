@@ -25,17 +25,8 @@ from collab.models.weights import quiet_transformers
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
 from collab.runs.layout import ADAPTER_WEIGHTS
+from collab.trainers.learner import lora
 from collab.trainers.learner.device_sizes import check_device
-from collab.trainers.learner.lora import (
-    add_adapter,
-    copy_tensors,
-    merge_adapter,
-    parameters_of,
-    read_tensors,
-    replacing,
-    save_adapter,
-    save_tensors,
-)
 
 
 @contextmanager
@@ -103,7 +94,9 @@ class Policy:
     def acting_parameters(self) -> list[nn.Parameter]:
         """Return parameters that are currently in the model, looked up at each access."""
         module = self.engine.module
-        held = parameters_of(module, self.name) if self.is_adapter else module.named_parameters()
+        held = (
+            lora.parameters_of(module, self.name) if self.is_adapter else module.named_parameters()
+        )
         return list(dict(held).values())
 
     @contextmanager
@@ -159,20 +152,20 @@ class Policy:
     def save(self, folder: Path) -> None:
         """Write the acting weights: an adapter in PEFT's format, or a model with its tokenizer."""
         if self.is_adapter:
-            save_adapter(self.engine, self.name, folder)
+            lora.save_adapter(self.engine, self.name, folder)
         else:
-            with replacing(folder) as partial, quiet_transformers():
+            with lora.replacing(folder) as partial, quiet_transformers():
                 self.engine.module.save_pretrained(partial)
                 self.engine.tokenizer.save_pretrained(partial)
 
     def save_parameters(self, folder: Path) -> None:
         """Write the parameters alone, for a checkpoint."""
         if self.is_adapter:
-            save_adapter(self.engine, self.name, folder)
+            lora.save_adapter(self.engine, self.name, folder)
         else:
-            with replacing(folder) as partial:
+            with lora.replacing(folder) as partial:
                 tensors = {k: p.detach() for k, p in self.parameters.items()}
-                save_tensors(tensors, partial / ADAPTER_WEIGHTS)
+                lora.save_tensors(tensors, partial / ADAPTER_WEIGHTS)
 
     def load_parameters(self, folder: Path) -> None:
         """Load the parameters of a checkpoint.
@@ -180,7 +173,7 @@ class Policy:
         Raises:
             RecordError: the parameters do not fit.
         """
-        copy_tensors(self.parameters, read_tensors(folder / ADAPTER_WEIGHTS), folder)
+        lora.copy_tensors(self.parameters, lora.read_tensors(folder / ADAPTER_WEIGHTS), folder)
 
 
 @dataclass
@@ -211,9 +204,7 @@ class Policies:
         return tuple(agent for policy in self for agent in policy.agents)
 
     def recipe_with_adapters(self, recipe: Recipe) -> Recipe:
-        """Return the recipe with these policies as its agents' adapters, and with a suitable
-        concurrency.
-        """
+        """Return the recipe with these policies as adapters, and a suitable concurrency."""
         acting = recipe.with_agents(
             {a: {"adapter": p.name if p.is_adapter else None} for p in self for a in p.agents}
         )
@@ -338,8 +329,8 @@ def _adapter(
     start, frozen = starts.pop(), None
     if start is not None:
         frozen = f"{name}-start"  # cannot be an agent's name: these are plain words
-        add_adapter(engine, frozen, spec.lora, seed=recipe.seed, start=start)
-    parameters = add_adapter(engine, name, spec.lora, seed=recipe.seed, start=start)
+        lora.add_adapter(engine, frozen, spec.lora, seed=recipe.seed, start=start)
+    parameters = lora.add_adapter(engine, name, spec.lora, seed=recipe.seed, start=start)
     return Policy(name, agents, engine, parameters, is_adapter=True, start=frozen)
 
 
@@ -348,7 +339,7 @@ def _whole_model(
 ) -> Policy:
     start = recipe.team.agents[name].adapter
     if start is not None:
-        merge_adapter(engine, start)
+        lora.merge_adapter(engine, start)
     module = engine.module
     frozen = copy.deepcopy(module).eval().requires_grad_(False) if spec.kl_coef else None
     parameters = dict(module.named_parameters())

@@ -20,19 +20,9 @@ from collab.recipe.packing import Packing
 from collab.recipe.schema import write_recipe
 from collab.recipe.task import SourceSpec
 from collab.records import Episode
+from collab.runs import layout
 from collab.runs.about import is_at_work, read_about, write_about
 from collab.runs.atomic import check_no_other_files, check_same_folder, explain_disk_errors
-from collab.runs.layout import (
-    ADAPTERS,
-    EPISODES,
-    EVALUATION,
-    METRICS,
-    MODELS,
-    RECIPE,
-    RUN,
-    TRAINING,
-    TRAINING_LOG,
-)
 from collab.runs.log import Log
 from collab.runs.metrics import STEP_FINISHED, read_rows
 from collab.tasks import pin_revision
@@ -58,8 +48,8 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
     for key, was, is_now in _differences(_fixed(before), _fixed(now)):
         raise RecipeError(
             f"{key} is {was!r} in the run {run}, and {is_now!r} would change it; change the value"
-            f" back, or start a new run with collab train {run / TRAINING} --set {key}=... --out"
-            " FOLDER"
+            f" back, or start a new run with collab train {run / layout.TRAINING} --set {key}=..."
+            " --out FOLDER"
         )
 
 
@@ -137,7 +127,7 @@ def _place(name: str | None) -> str | None:
     return str(Path(name).resolve()) if name and Path(name).exists() else name
 
 
-_LOGS = (EPISODES, METRICS, EVALUATION)
+_LOGS = (layout.EPISODES, layout.METRICS, layout.EVALUATION)
 
 
 class TrainingFolder:
@@ -160,7 +150,7 @@ class TrainingFolder:
         """
         with explain_disk_errors(path):
             folder = cls(path)
-            write_recipe(path / TRAINING, recipe, folder.packing)
+            write_recipe(path / layout.TRAINING, recipe, folder.packing)
         write_about(path, about)
         return folder
 
@@ -186,7 +176,7 @@ class TrainingFolder:
                 about["changes"] = [*listed, *new]
             write_about(path, about)
             if new:
-                write_recipe(path / TRAINING, recipe, folder.packing)
+                write_recipe(path / layout.TRAINING, recipe, folder.packing)
             opened.pop_all()
         return folder
 
@@ -200,7 +190,7 @@ class TrainingFolder:
             RecipeError: `recipe` would make it another run.
         """
         cls.check_holds_run(path)
-        before = read_recipe(str(path / TRAINING), is_run=True)[0]
+        before = read_recipe(str(path / layout.TRAINING), is_run=True)[0]
         check_same_run(before, recipe, path)
         return before, read_about(path)
 
@@ -224,8 +214,8 @@ class TrainingFolder:
         Raises:
             RecordError: the folder contains one of these.
         """
-        check_no_other_files(path, RUN, TRAINING_LOG)
-        if (path / EPISODES).exists() and not _has_no_step(path):
+        check_no_other_files(path, layout.RUN, layout.TRAINING_LOG)
+        if (path / layout.EPISODES).exists() and not _has_no_step(path):
             raise RecordError(
                 f"{path} already contains a run; choose another folder with {option('out')}, or"
                 f" continue with {option('resume', path)}"
@@ -238,8 +228,8 @@ class TrainingFolder:
         Raises:
             RecordError: the folder is not a training run.
         """
-        if not (path / TRAINING).is_file():
-            raise RecordError(f"{path} is not a training run: it has no {TRAINING}")
+        if not (path / layout.TRAINING).is_file():
+            raise RecordError(f"{path} is not a training run: it has no {layout.TRAINING}")
 
     def append_groups(self, groups: Sequence[Sequence[Episode]], first: int) -> None:
         """Append the groups of a step. `first` is the number of the first one in the run."""
@@ -247,16 +237,16 @@ class TrainingFolder:
         for number, group in enumerate(groups, start=first):
             for episode in group:
                 numbered = episode.model_copy(update={"group": number})
-                self._logs[EPISODES].append(numbered.model_dump_json())
+                self._logs[layout.EPISODES].append(numbered.model_dump_json())
 
     def append_held_out(self, played: HeldOut) -> None:
         """Append an episode of an evaluation to `evaluation.jsonl`."""
-        self._logs[EVALUATION].append(played.model_dump_json())
+        self._logs[layout.EVALUATION].append(played.model_dump_json())
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Append a row to `metrics.jsonl`: the metrics of a step, or of an evaluation."""
         self._before_step = None
-        self._logs[METRICS].append(json.dumps(dict(row)))
+        self._logs[layout.METRICS].append(json.dumps(dict(row)))
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the lines of `metrics.jsonl`.
@@ -300,8 +290,8 @@ class TrainingFolder:
             raise RecordError(f"{self.path}: the team cannot be written: {error}") from error
         trained = recipe.with_agents({a: _as_trained(p) for p in policies for a in p.agents})
         trained = trained.model_copy(update={"trainer": None})
-        with explain_disk_errors(self.path / RECIPE):
-            write_recipe(self.path / RECIPE, trained, self.packing)
+        with explain_disk_errors(self.path / layout.RECIPE):
+            write_recipe(self.path / layout.RECIPE, trained, self.packing)
 
     def close(self) -> None:
         for log in self._logs.values():
@@ -310,14 +300,14 @@ class TrainingFolder:
 
 def _has_no_step(path: Path) -> bool:
     """Return True if the training in this folder has ended without a finished step."""
-    if not (path / TRAINING).is_file() or is_at_work(path):
+    if not (path / layout.TRAINING).is_file() or is_at_work(path):
         return False
-    metrics = path / METRICS
+    metrics = path / layout.METRICS
     return not metrics.exists() or f'"{STEP_FINISHED}"'.encode() not in metrics.read_bytes()
 
 
 def _place_of(policy: Policy) -> str:
-    return f"{ADAPTERS if policy.is_adapter else MODELS}/{policy.name}"
+    return f"{layout.ADAPTERS if policy.is_adapter else layout.MODELS}/{policy.name}"
 
 
 def _as_trained(policy: Policy) -> dict[str, Any]:
