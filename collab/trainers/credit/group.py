@@ -36,8 +36,7 @@ Advantages = Callable[[Sequence[float]], Sequence[float]]
 """Maps compared returns to the advantage of each, in the same order."""
 
 Choice = Mapping[str, int | None]
-"""For each agent, the index of the joint action from which its response is taken, or None for no
-answer."""
+"""Index of the joint action with each agent's response, or None for no answer."""
 
 Ask = Callable[[Sequence[Node], Sequence[Choice]], Awaitable[list[Mapping[str, float] | None]]]
 """Scores additional joint actions, like `Group.score`."""
@@ -63,8 +62,7 @@ class Group:
     """Sets of joint actions whose returns form a baseline: in `chains` the joint actions of one
     turn, in `tree` and `greedy` the children of one joint action."""
     visit_share: Mapping[Node, float]
-    """Share of the group's play that passes through a joint action: 1/G at the first turn, and in
-    `greedy` at every turn."""
+    """Share of the play through a joint action: 1/G at the first turn, in `greedy` at every one."""
     absorbed: Mapping[int, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
     """In `chains`, by turn: the remaining rewards of episodes that were solved earlier."""
     ask: Ask | None = None

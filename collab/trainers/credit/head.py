@@ -34,8 +34,7 @@ class Critic:
         self._optimizer = torch.optim.Adam(self._network.parameters(), lr=rate)
         self._features: Tensor | None = None
         self.measured: dict[str, float] = {}
-        """Statistics of the last `learn`: `loss`, the mean squared error, and `explained`, the
-        share of the targets' variance that the values explain."""
+        """`loss`, the mean squared error, and `explained`, the share of variance, of `learn`."""
 
     async def values(self, histories: Sequence[Sequence[int]]) -> list[float]:
         """Return the value of each history, as tokens. The next `learn` refers to them."""

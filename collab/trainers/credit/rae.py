@@ -43,8 +43,7 @@ class Rae(Algorithm):
         return [self._credit(group) for group in groups]
 
     def measures(self) -> dict[str, float]:
-        """Return `credit/AGENT/average`: the average return of the agent's first turn, over all
-        games."""
+        """Return `credit/AGENT/average`: the average return of the first turn, over all games."""
         by_agent: dict[str, list[float]] = {}
         for (_, agent, turn), average in self._averages.items():
             if turn == 0:

@@ -83,8 +83,7 @@ class TorchLearner:
         }
 
     def state(self) -> dict[str, Any]:
-        """Return all state that the next step needs, except the parameters: the optimizers' states
-        by policy."""
+        """Return all state that the next step needs besides parameters, by policy."""
         return {name: optimizer.state() for name, optimizer in self.optimizers.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:

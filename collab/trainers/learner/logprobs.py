@@ -198,9 +198,7 @@ class _Linear(torch.autograd.Function):
 def _score(
     model: Any, hidden: Tensor, targets: Tensor, settings: Tensor, drawn: Sequence[SamplingSettings]
 ) -> tuple[Tensor, Tensor]:
-    """Score a chunk. `settings` are the values of `drawn`, [chunk, 3]. Only `drawn` decides what to
-    compute.
-    """
+    """Score a chunk. `settings`, [chunk, 3], are the values of `drawn`, on the device."""
     temperatures, top_p, top_k = settings.unbind(dim=1)
     logits = logits_of(model, hidden)  # [chunk, vocabulary]
     if any(way.temperature != 1 for way in drawn):

@@ -41,9 +41,7 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self, rate: float, max_norm: float | None) -> float:
-        """Take one AdamW step at learning rate `rate`, clear the gradients, and return their norm
-        before clipping to `max_norm`.
-        """
+        """Take an AdamW step, clear the gradients, and return their norm before clipping."""
         for parameter, master in zip(self._parameters, self._masters, strict=True):
             if master is not parameter:
                 _move_gradient_to_master(parameter, master)

@@ -99,8 +99,7 @@ class Tally:
         logprobs: Tensor,
         outside_support: Tensor | None = None,
     ) -> None:
-        """Collect the sums of a micro-batch. Without `outside_support`, collect only the loss and
-        the KL."""
+        """Collect a micro-batch's sums: without `outside_support`, only the loss and the KL."""
         self._batch = batch
         columns = {}
         if outside_support is not None:
@@ -263,9 +262,7 @@ class Passes:
         return [[rows[i] for i in batch] for batch in pack([(r.width, 0) for r in rows], budget)]
 
     def scored(self, policy: Policy, model: Any, batch: Sequence[PackedSequence]) -> Scored:
-        """Return the log-probabilities of a micro-batch's response tokens, and which of these
-        tokens the sampling settings exclude, each [tokens].
-        """
+        """Return each response token's log-probability, and whether it was excluded: [tokens]."""
         chunk = self._sizes.of(policy).head_chunk_tokens
         return response_logprobs(model, batch, policy.device, chunk, self._spec.tree_attention)
 

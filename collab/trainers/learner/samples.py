@@ -37,15 +37,12 @@ class Sample:
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """The sampler's log-probabilities, one per entry of `token_ids`, or () if no policy of this
-    team sampled it.
-    """
+    """The sampler's log-probabilities, by token, or () if no policy of this team sampled it."""
     temperature: float
     weight: float
     """Advantage of its joint action, or the mean if each token has its own."""
     scale: float
-    """Factor of each token's loss: the visit share (1/G in chains) divided by the number of groups,
-    then as `token_weighting` says."""
+    """Factor of each token's loss: visit share / groups, then as `token_weighting` says."""
     top_p: float = 1.0
     top_k: int = 0
     token_weights: tuple[float, ...] = ()

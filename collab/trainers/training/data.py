@@ -171,8 +171,7 @@ def _check_agents(recipe: Recipe, kept: Mapping[str, Sequence[Episode]]) -> None
 
 
 def phases(recipe: Recipe, spec: TrainerSpec) -> list[tuple[int, Recipe]]:
-    """Return the first step of each phase, counted from 0, with the recipe that applies from then
-    on. The last phase has the team's own turns and feedback."""
+    """Return each phase's first step, from 0, and recipe. The last has the team's own turns."""
     listed, first = [], 0
     for planned in spec.curriculum:
         changes: dict[str, object] = {"turns": planned.turns}

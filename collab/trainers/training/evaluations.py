@@ -211,8 +211,7 @@ class Evaluations:
         return evaluation
 
     def summary(self) -> dict[str, Any]:
-        """Return the best step, and the gains from the first evaluation to the last, for
-        `run.json`."""
+        """Return the best step, and the gains from first to last evaluation, for `run.json`."""
         gains = {}
         if len(self._by_step) > 1:
             first, last = (self._by_step[end(self._by_step)] for end in (min, max))

@@ -20,8 +20,7 @@ from collab.trainers.training.step import Played, Report, Stepper
 
 
 def episodes_of_visit(episodes: Sequence[Episode], limit: int, visit: int) -> list[Episode]:
-    """Return the episodes of a task to learn from at a visit, counted from 0: the next `limit` of
-    them in a cycle, or all if there are fewer."""
+    """Return the next `limit` episodes of a task in a cycle, at a visit counted from 0."""
     if len(episodes) <= limit:
         return list(episodes)
     return [episodes[(visit * limit + n) % len(episodes)] for n in range(limit)]

@@ -141,8 +141,7 @@ class Stepper:
         times: dict[str, float],
         report: Report,
     ) -> StepData:
-        """Give credit to the episodes, learn from them unless too many failed, and return the
-        step's data."""
+        """Give credit, learn unless too many episodes failed, and return the step's data."""
         sampler = self._sampler_reports.pop(step, SamplerReport())
         if reason := too_many_failed(groups, self._spec):
             await self._end_credit()

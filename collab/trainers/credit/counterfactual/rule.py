@@ -128,8 +128,7 @@ class Counterfactual(Algorithm):
         return [await self._credit(group) for group in groups]
 
     def measures(self) -> Mapping[str, float]:
-        """Return the metrics `credit/AGENT/FORM`: the share of an agent's responses with credit in
-        this form. `VarianceShares` has more metrics."""
+        """Return the share of an agent's responses by form, and the shares of the variance."""
         totals = Counter[str]()
         for (agent, _), count in self._given.items():
             totals[agent] += count
@@ -140,8 +139,7 @@ class Counterfactual(Algorithm):
         return {**shares, **dict(self._shares.measures())}
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
-        """Return, by group, the standard deviation of the rewards from which the last `credit`
-        computed each weight."""
+        """Return the deviations of the rewards behind each weight, by group."""
         return self._spreads
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:

@@ -24,8 +24,7 @@ EMPTY = {"aux": 0, "main": 0}
 
 
 def code_like(*, strong: bool = False, variants: int = 6, noise: float = 0.15) -> Game:
-    """Return a game of one parallel turn. Each kind of answer has `variants`, whose test results
-    differ by `noise`."""
+    """Return a game of one parallel turn, with `variants` of answers that differ by `noise`."""
     aux, main = STRONG if strong else WEAK
     return _parallel(_rewards(variants, noise), _spread(aux, variants), _spread(main, variants))
 
@@ -50,8 +49,7 @@ def sequential_code(*, variants: int = 2, reaction: float = 0.5) -> Game:
 
 
 def two_turns() -> Game:
-    """Return a game of two parallel turns. After the first, both agents know in which of four bands
-    its reward was."""
+    """Return a game of two parallel turns. Agents see which of four bands the first earned."""
     table = _rewards(1, 0.0)
     bands = np.digitize(table, [0.9, 1.6, 2.6])
     aux, main = (logits(_spread(chances, 1)) for chances in WEAK)

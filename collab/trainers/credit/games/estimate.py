@@ -19,9 +19,7 @@ def value(game: Game) -> float:
 
 
 def gradient(game: Game) -> dict[str, Vector]:
-    """Return the gradient of each agent's earnings with respect to its logits, in the order of
-    `Game.offsets`. As in training, a later turn's part is not discounted a second time.
-    """
+    """Return the gradient of each agent's earnings by its logits, as in `Game.offsets`."""
     gradients = game.zeros()
     values_of = {agent: _values(game, agent) for agent in game.agents}
     visits = np.zeros(_n_states(game))
@@ -113,8 +111,7 @@ class Estimate:
     """Share of groups that gave the agent no gradient at all."""
 
     def bias(self, agent: str) -> float:
-        """Return the norm of the difference between mean and true gradient, relative to the true
-        gradient."""
+        """Return the norm of the mean's error, relative to that of the true gradient."""
         return self._distance(agent) / float(np.linalg.norm(self.gradient[agent]))
 
     def errors(self, agent: str) -> float:

@@ -292,8 +292,7 @@ class OutcomeEnumerator:
         self._number = 0
 
     def draw(self, chances: Table) -> int:
-        """Return an action. The actions before the one that changes are the same as in the previous
-        outcome."""
+        """Return an action. Those before the one that changes are as in the previous outcome."""
         if self._number == len(self._drawn):
             self._drawn.append(0)
             self._of.append(len(chances))

@@ -31,14 +31,12 @@ def logits(chances: ArrayLike) -> Table:
 
 
 def two_actions(rewards: ArrayLike, *chances: float) -> Game:
-    """Return a `one_turn` game of agents with two actions. `chances` are the probabilities of the
-    first ones."""
+    """Return a `one_turn` game with two actions per agent. `chances` are those of the first."""
     return one_turn(rewards, *([p, 1 - p] for p in chances))
 
 
 def paper_game(p: float = 0.5, q: float = 0.5) -> Game:
-    """Return the cooperation game of arXiv 2508.04652: reward 10 if both agents cooperate, 7 if one
-    does, 0 if none."""
+    """Return the game of arXiv 2508.04652: 10 if both agents cooperate, 7 if one does, else 0."""
     return two_actions([[10, 7], [7, 0]], p, q)
 
 

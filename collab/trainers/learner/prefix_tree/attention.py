@@ -37,9 +37,7 @@ class Branches(Protocol):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
     ) -> Tensor:
-        """Return the attention output, [batch, time, heads, size], for inputs of [batch, heads,
-        time, size].
-        """
+        """Map [batch, heads, time, size] to the attention output, [batch, time, heads, size]."""
 
 
 class TreeAttention:

@@ -83,8 +83,7 @@ def local_engines(recipe: Recipe) -> list[VLLMModel]:
 
 
 def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
-    """Return the bytes that local vLLM engines take of a GPU's `memory`: a share of it, or
-    `kv_cache_gb` and the bytes of a base's `weights`."""
+    """Return what local vLLM engines take of a GPU: a share, or a cache and `weights`."""
     models = local_engines(recipe) if memory else []
     taken = [
         model.among(len(models)).memory_share * memory

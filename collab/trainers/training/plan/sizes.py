@@ -51,8 +51,7 @@ class WeightCounts:
 
 
 def count_weights_in_files(model: TransformersModel, lora: LoraSpec) -> WeightCounts | None:
-    """Return the numbers of weights, from their names in the model's files, or None if these do
-    not suffice. This is faster than building the model."""
+    """Return the numbers of weights from the model's files, or None if these do not suffice."""
     folder = store.local_folder(model.name, model.revision)
     config = store.read_config(folder, model.name) if folder else {}
     if folder is None or config.get("model_type") not in PLAIN:
