@@ -9,7 +9,7 @@ from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from collab.distribution import install
 from collab.errors import RecipeError
@@ -28,19 +28,6 @@ MOST_LETTERS = 4000
 
 Row = tuple[int, str, int, str, str, float]
 """A response, by column."""
-
-
-class Tracker(Protocol):
-    """A service that records metrics."""
-
-    def log(self, metrics: Mapping[str, float], step: int) -> None:
-        """Record the metrics of a step."""
-
-    def show(self, rows: Sequence[Row], step: int) -> None:
-        """Record a table of sample responses."""
-
-    def close(self) -> None:
-        """Finish the record."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +49,8 @@ class Tracked:
 
 
 class Trackio:
+    """Records metrics, and tables of sample responses, in Trackio. Other trackers do the same."""
+
     def __init__(self, module: Any, run: Tracked) -> None:
         self._module = module
         name = f"{run.name}-{run.key}"  # a resumed run finds it by this name
@@ -132,6 +121,8 @@ class MLflow:
     def close(self) -> None:
         self._module.end_run()
 
+
+Tracker = Trackio | TensorBoard | MLflow
 
 _TRACKERS: dict[TrackerName, tuple[str, Callable[..., Tracker]]] = {
     "trackio": ("trackio", Trackio),
