@@ -277,6 +277,13 @@ class TorchRanks(Ranks):
     def about(self) -> dict[str, int]:
         return {"ranks": self.world}
 
+    def end(self) -> None:
+        """Let the other ranks end, and leave them."""
+        with suppress(RankLost):
+            if self.is_whole:
+                self.send_order(None)
+        self.close()
+
     def close(self) -> None:
         """Leave the other ranks. Nothing more can be sent."""
         self.servers.close()

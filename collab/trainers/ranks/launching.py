@@ -86,13 +86,12 @@ def leading() -> Iterator[Ranks]:
         return
     _prepare()
     from collab.trainers.ranks.group import TorchRanks
-    from collab.trainers.ranks.orders import end
 
     ranks = TorchRanks()
     try:
         yield ranks
     finally:
-        end(ranks)
+        ranks.end()
 
 
 def following() -> None:
@@ -104,8 +103,12 @@ def following() -> None:
 
 
 def _prepare() -> None:
+    """Take a GPU, and end this rank when torchrun is killed, so that no training goes on unseen."""
     _take_own_gpu()
-    _end_with_parent()
+    if sys.platform == "linux":
+        from collab.sandbox.jail.layers import linux
+
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def is_rank() -> bool:
@@ -125,11 +128,3 @@ def _take_own_gpu() -> None:
     names = [str(place)] if seen is None else [name for name in seen.split(",") if name]
     if seen is None or len(names) > 1:
         os.environ["CUDA_VISIBLE_DEVICES"] = names[place if len(names) > place else 0]
-
-
-def _end_with_parent() -> None:
-    """End this rank when torchrun is killed, so that no training continues unnoticed."""
-    if sys.platform == "linux":
-        from collab.sandbox.jail.layers import linux
-
-        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGTERM)

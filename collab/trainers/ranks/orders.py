@@ -9,7 +9,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -32,7 +31,7 @@ from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import Update
-from collab.trainers.ranks.group import RankLost, TorchRanks, is_known_to_all
+from collab.trainers.ranks.group import TorchRanks, is_known_to_all
 
 
 @dataclass(frozen=True)
@@ -62,12 +61,8 @@ class Learn:
     step: int
 
 
-@dataclass(frozen=True)
-class End:
-    """Order to end the training."""
-
-
-Order = Begin | Restore | Learn | End
+Order = Begin | Restore | Learn | None
+"""None ends the training."""
 
 
 CHECK_EVERY = 10
@@ -90,14 +85,6 @@ def open_learner(
     policies = ranks.each(lambda: open_policies(recipe, spec, loading=loading))
     ranks.announce_device(next(iter(policies)).device.type)
     return kind(policies, spec, begin.total_steps, ranks)
-
-
-def end(ranks: TorchRanks) -> None:
-    """Send the other ranks the order to end."""
-    with suppress(RankLost):
-        if ranks.is_whole:
-            ranks.send_order(End())
-    ranks.close()
 
 
 class LeadingLearner(TorchLearner):
@@ -182,7 +169,7 @@ def run_following_rank() -> None:
         ranks.send_order()  # rank 0 reports the failure, and ends
         return ranks.close()
     order: Order = ranks.send_order()
-    if not isinstance(order, End):
+    if order is not None:
         redirect_output_to_log(begin.folder, ranks.rank)
     while isinstance(order, Learn | Restore):
         _obey(order, learner, ranks)
