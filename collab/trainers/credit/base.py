@@ -115,11 +115,6 @@ class Algorithm:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state` from a checkpoint."""
 
-    @property
-    def scores_more(self) -> bool:
-        """True if `prepare` scores joint actions that the team did not play."""
-        return type(self).prepare is not Algorithm.prepare
-
 
 class PerGroup(Algorithm):
     """An algorithm that applies one function to each group, and keeps no state."""

@@ -57,9 +57,6 @@ class Sample:
     def alive(self) -> bool:
         return is_alive(self.token_weights or self.weight)
 
-    def __len__(self) -> int:
-        return len(self.prompt_ids) + len(self.token_ids)
-
 
 def make_samples(
     credit: Credit, samplings: Mapping[str, Sampling], spec: TrainerSpec

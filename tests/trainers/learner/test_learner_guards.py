@@ -200,4 +200,5 @@ def test_response_that_exceeds_memory_alone_ends_the_run(
     scarce = Scarce(learner, monkeypatch, holds=1)
     with pytest.raises(OutOfMemory, match=r"learning with policy 'a'; lower"):
         learner.learn(several_samples(), 0, Event())
-    assert scarce.tried[-1] <= len(several_samples()[-1])
+    longest = several_samples()[-1]
+    assert scarce.tried[-1] <= len(longest.prompt_ids + longest.token_ids)
