@@ -12,7 +12,6 @@ import torch
 
 from collab.models.local.dimensions import dimensions_of
 from collab.models.local.multi_lora import unwrapped
-from collab.models.open import ModelPool
 from collab.recipe import LoraSpec, TrainerSpec
 from collab.trainers.learner.device_sizes import learning_bytes
 from collab.trainers.learner.learner import TorchLearner
@@ -75,7 +74,7 @@ def learner_of(engine: Any, **options: Any) -> Iterator[TorchLearner]:
     if spec.gradient_checkpointing is True:
         policy.enable_gradient_checkpointing()
     try:
-        yield TorchLearner(Policies({"a": policy}, {}, ModelPool()), spec, total_steps=100)
+        yield TorchLearner(Policies({"a": policy}, {}), spec, total_steps=100)
     finally:
         engine.module = engine.module.unload()
         free(engine.load().device)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from collab.models import Model, RolloutEngine
 from collab.models.base import ReportsLoad, SamplerReport
 from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import can_mix, one_adapter, unwrapped, without_adapters
-from collab.models.open import ModelPool, open_model
+from collab.models.open import ModelPool
 from collab.models.out_of_memory import grow_segments
 from collab.models.store import StoreProgress
 from collab.models.weights import quiet_transformers
@@ -183,9 +183,7 @@ class Policies:
     by_name: dict[str, Policy]
     models: dict[str, Model]
     """Model of each agent, frozen ones included."""
-    _pool: ModelPool
-    _engines: list[Model] = field(default_factory=list)
-    """Engines of whole models, which are not shared."""
+    _pools: Sequence[ModelPool] = ()
     samplers_are_stale: bool = True
     """True if the parameters differ from those of separate samplers."""
     version: int = 0
@@ -253,9 +251,8 @@ class Policies:
         }
 
     async def aclose(self) -> None:
-        await self._pool.aclose()
-        for engine in self._engines:
-            await engine.aclose()
+        for pool in self._pools:
+            await pool.aclose()
 
 
 def open_policies(
@@ -268,24 +265,24 @@ def open_policies(
         ModelUnavailable, ModelError: a model cannot be loaded.
     """
     grow_segments(recipe)
-    pool = ModelPool(progress=loading)
+    shared = ModelPool(progress=loading)
+    pools = [shared]
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
     models: dict[str, Model] = {}
-    whole_models: list[Model] = []
     for name in recipe.team.agents:
-        if spec.policies == "full" and name in trained:
-            models[name] = open_model(recipe.model_of(name), progress=loading)
-            whole_models.append(models[name])
-        else:
-            models[name] = pool.open(recipe.model_of(name))
-    engines = {name: _engine_of(name, recipe, models[name], pool) for name in trained}
+        pool = shared
+        if spec.policies == "full" and name in trained:  # whole models are not shared
+            pool = ModelPool(progress=loading)
+            pools.append(pool)
+        models[name] = pool.open(recipe.model_of(name))
+    engines = {name: _engine_of(name, recipe, models[name], shared) for name in trained}
     policies = _make_policies(recipe, spec, engines)
     for policy in policies:
         check_device(spec, policy.device.type)
         disable_dropout(policy.engine.module)
         if spec.gradient_checkpointing is True:
             policy.enable_gradient_checkpointing()
-    return Policies({policy.name: policy for policy in policies}, models, pool, whole_models)
+    return Policies({policy.name: policy for policy in policies}, models, pools)
 
 
 def _engine_of(name: str, recipe: Recipe, model: Model, pool: ModelPool) -> TransformersEngine:
