@@ -53,15 +53,13 @@ def ranks_wanted(
             )
         return Wanted(ranks, on_gpus=False)
     if gpus is not None and gpus > visible:
-        if visible:
-            raise RecipeError(
-                f"--gpus {gpus}, but the recipe's models can use only {visible}; lower it, or check"
-                " CUDA_VISIBLE_DEVICES"
+        usable = f"only {visible}; lower it, or check CUDA_VISIBLE_DEVICES"
+        if not visible:
+            usable = (
+                f"no GPU here; to train on CPUs use --ranks N, {_REMEDY}. If there is a GPU, check"
+                " CUDA_VISIBLE_DEVICES and model.device"
             )
-        raise RecipeError(
-            f"--gpus {gpus}, but the recipe's models can use no GPU here; to train on CPUs use"
-            f" --ranks N, {_REMEDY}. If there is a GPU, check CUDA_VISIBLE_DEVICES and model.device"
-        )
+        raise RecipeError(f"--gpus {gpus}, but the recipe's models can use {usable}")
     if visible:
         wanted = gpus or visible
         return Wanted(wanted, on_gpus=True) if wanted > 1 else None
