@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from support.episodes import make_episode, make_score
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError, TrainingError, UnknownName
 from collab.recipe.base import Component
-from collab.records import Episode, Score, Turn
+from collab.records import Episode
 from collab.trainers.credit import BUILT_IN, Group, Weights, algorithm_for, compare
 from collab.trainers.credit.checks import check_weights
 from collab.trainers.credit.group import make_group
@@ -19,11 +20,7 @@ from collab.trainers.training.check import check_recipe
 
 
 def episode(sample: int, rewards: Sequence[float]) -> Episode:
-    turns = tuple(
-        Turn(index=t, decisions=(), score=Score(reward=reward, maximum=1.0))
-        for t, reward in enumerate(rewards)
-    )
-    return Episode(id=f"t#{sample}", task="t", team="x", sample=sample, turns=turns)
+    return make_episode("t", sample, *map(make_score, rewards))
 
 
 def group_of(episodes: list[Episode], shape: Shape, discount: float = 1.0) -> Group:

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.episodes import make_episode, make_score
 from support.trainer_recipes import make_game, make_solvable, steps_of
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import TrainerSpec, load_recipe
-from collab.records import Episode, Score, Turn
 from collab.trainers import TrainingRun
 from collab.trainers.credit.group import make_group
 from collab.trainers.credit.sft import Sft
@@ -20,17 +20,8 @@ from collab.trainers.training.check import check_recipe
 def group_of_scores(*scores: tuple[float, bool | None]) -> Any:
     """A group of one-turn episodes of two agents; each score is a reward out of 4 and solved."""
     episodes = [
-        Episode(
-            id=f"t#{n}",
-            task="suite/t",
-            team="pair",
-            sample=n,
-            turns=(
-                Turn(index=0, decisions=(), score=Score(reward=r, maximum=4.0, solved=s, parts=())),
-            ),
-            horizon=1,
-        )
-        for n, (r, s) in enumerate(scores)
+        make_episode("suite/t", n, make_score(reward, solved=solved), horizon=1)
+        for n, (reward, solved) in enumerate(scores)
     ]
     shape = Shape("chains", len(episodes), 1)
     return make_group(episodes, "ab", lambda node: dict.fromkeys("ab", scores[node[0]][0]), shape)
