@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from collab.errors import SandboxError, SandboxUnavailable
@@ -17,153 +17,7 @@ from collab.sandbox.client import JailClient
 from collab.sandbox.verdict import Trial, Verdict
 from collab.wording import counted
 
-Job = dict[str, Any]
-"""A request to a supervisor, as plain data."""
-Result = dict[str, Any]
-"""The answer of a supervisor, as plain data: a verdict, or `refused` or `trouble`."""
-
-
-class Executor:
-    """Runs at most `workers` jobs at the same time, each in its own process. Default: one per
-    processor.
-
-    An executor may serve several event loops in turn, and restarts after `close`.
-    """
-
-    def __init__(self, isolation: str, workers: int = 0) -> None:
-        self._isolation, self._workers = isolation, workers or processors()
-        self._lock = threading.Lock()
-        self._idle: list[JailClient] = []
-        self._busy: set[JailClient] = set()
-        self._threads: ThreadPoolExecutor | None = None
-
-    async def run(self, job: Job) -> Result:
-        """Return the result of one job. If this call is canceled, it first stops the job.
-
-        Raises:
-            SandboxError: the sandbox failed, e.g. lost a process.
-        """
-        work = _Work()
-        waiting = self._submit(job, work)
-        ending = asyncio.wrap_future(waiting)
-        try:
-            await asyncio.wait([ending])
-        except asyncio.CancelledError:
-            work.cancel()
-            await _ended(waiting, ending)
-            raise
-        if ending.cancelled():  # by `close`, not by the caller
-            raise _closed()
-        return ending.result()
-
-    def close(self) -> None:
-        """End every process. Running jobs raise SandboxError."""
-        with self._lock:
-            threads, self._threads = self._threads, None
-            supervisors = [*self._idle, *self._busy]
-            self._idle.clear()
-        for supervisor in supervisors:
-            supervisor.stop()
-        if threads is not None:
-            threads.shutdown(wait=True, cancel_futures=True)
-        for supervisor in supervisors:
-            supervisor.end()
-
-    def _submit(self, job: Job, work: _Work) -> Future[Result]:
-        with self._lock:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(self._workers, "sandbox")
-            return self._threads.submit(self._run, job, work, self._threads)
-
-    def _run(self, job: Job, work: _Work, threads: ThreadPoolExecutor) -> Result:
-        supervisor = self._take(threads)
-        try:
-            answer = work.ask(supervisor, job)
-        except BaseException:
-            with self._lock:
-                self._busy.discard(supervisor)
-            supervisor.end()
-            raise
-        self._give_back(supervisor, threads)
-        return answer
-
-    def _take(self, threads: ThreadPoolExecutor) -> JailClient:
-        with self._lock:
-            supervisor = self._idle.pop() if self._idle else None
-        if supervisor is not None and not supervisor.alive:
-            supervisor.end()
-            supervisor = None
-        supervisor = supervisor or JailClient(self._isolation)
-        with self._lock:
-            is_open = self._threads is threads
-            if is_open:
-                self._busy.add(supervisor)
-        if not is_open:  # it was closed in the meantime, without this supervisor
-            supervisor.end()
-            raise _closed()
-        return supervisor
-
-    def _give_back(self, supervisor: JailClient, threads: ThreadPoolExecutor) -> None:
-        with self._lock:
-            self._busy.discard(supervisor)
-            is_open = self._threads is threads
-            if is_open:
-                self._idle.append(supervisor)
-        if not is_open:
-            supervisor.end()
-
-
-class _Work:
-    """One job's claim on a supervisor, which may be canceled from another thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._client: JailClient | None = None
-        self._cancelled = False
-
-    def ask(self, supervisor: JailClient, job: Job) -> Result:
-        with self._lock:
-            if self._cancelled:
-                raise SandboxError("the trial was canceled")
-            self._client = supervisor
-        answer = supervisor.ask(job)
-        with self._lock:
-            self._client = None
-            if self._cancelled:
-                raise SandboxError("the trial was canceled")
-        return answer
-
-    def cancel(self) -> None:
-        with self._lock:
-            self._cancelled = True
-            if self._client is not None:
-                self._client.stop()
-
-
-async def _ended(waiting: Future[Result], ending: asyncio.Future[Result]) -> None:
-    """Wait for the thread of a canceled job, which ends together with its supervisor."""
-    if not waiting.cancel():
-        await asyncio.wait([ending])
-        if not ending.cancelled():
-            ending.exception()  # nobody waits for this job anymore
-
-
-def _closed() -> SandboxError:
-    return SandboxError(
-        "the sandbox was closed before the trial started; the next trial opens it again"
-    )
-
-
-def processors() -> int:
-    """Return the number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 UNSAFE_HINT = "or, to run without isolation, use --sandbox unsafe"
-_OF_THE_EXECUTOR = {"isolation", "workers"}
-"""Settings that are not limits of a program."""
 
 
 class Sandbox:
@@ -179,11 +33,15 @@ class Sandbox:
     def __init__(self, spec: SandboxSpec | None = None) -> None:
         self.spec = spec or SandboxSpec()
         self._lock = threading.Lock()
-        self._executor = Executor(self.spec.isolation, self.spec.workers)
         self._owner = os.getpid()
+        self._idle: list[JailClient] = []
+        self._busy: set[JailClient] = set()
+        self._threads: ThreadPoolExecutor | None = None
+        """One thread per supervisor, or None if the sandbox is closed."""
 
     async def check(self, trial: Trial) -> Verdict:
-        """Run one trial, and return its verdict.
+        """Run one trial, and return its verdict. If this call is canceled, it first stops the
+        trial.
 
         A program's own behavior leads to a verdict, never to an error.
 
@@ -191,11 +49,39 @@ class Sandbox:
             SandboxUnavailable: the program cannot be isolated.
             SandboxError: the sandbox fails in another way, e.g. because a test does not parse.
         """
-        return self._verdict(await self._own_executor().run(self._job(trial)))
+        job = _Job(trial, self.spec)
+        with self._lock:
+            self._forget_parent()
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self.spec.workers or processors(), "sandbox")
+            waiting = self._threads.submit(self._run, job, self._threads)
+        ending = asyncio.wrap_future(waiting)
+        try:
+            await asyncio.wait([ending])
+        except asyncio.CancelledError:
+            job.cancel()
+            if not waiting.cancel():
+                await asyncio.wait([ending])  # the thread ends together with its supervisor
+                if not ending.cancelled():
+                    ending.exception()  # nobody waits for this job anymore
+            raise
+        if ending.cancelled():  # by `close`, not by the caller
+            raise _closed()
+        return self._verdict(ending.result())
 
     def close(self) -> None:
         """End every process of the sandbox. Running trials raise SandboxError."""
-        self._own_executor().close()
+        with self._lock:
+            self._forget_parent()
+            threads, self._threads = self._threads, None
+            supervisors = [*self._idle, *self._busy]
+            self._idle.clear()
+        for supervisor in supervisors:
+            supervisor.stop()
+        if threads is not None:
+            threads.shutdown(wait=True, cancel_futures=True)
+        for supervisor in supervisors:
+            supervisor.end()
 
     async def aclose(self) -> None:
         """Close the sandbox without blocking the event loop."""
@@ -207,25 +93,43 @@ class Sandbox:
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
-    def _own_executor(self) -> Executor:
+    def _forget_parent(self) -> None:
+        """In a fork of the caller, let go of its parent's processes and threads."""
+        if self._owner != os.getpid():
+            self._owner, self._threads = os.getpid(), None
+            self._idle, self._busy = [], set()
+
+    def _run(self, job: _Job, threads: ThreadPoolExecutor) -> dict[str, Any]:
         with self._lock:
-            if self._owner != os.getpid():
-                # A fork of the caller must not talk to its parent's processes.
-                self._owner = os.getpid()
-                self._executor = Executor(self.spec.isolation, self.spec.workers)
-            return self._executor
+            supervisor = self._idle.pop() if self._idle else None
+        if supervisor is not None and not supervisor.alive:
+            supervisor.end()
+            supervisor = None
+        supervisor = supervisor or JailClient(self.spec.isolation)
+        with self._lock:
+            is_open = self._threads is threads
+            if is_open:
+                self._busy.add(supervisor)
+        if not is_open:  # it was closed in the meantime, without this supervisor
+            supervisor.end()
+            raise _closed()
+        try:
+            answer = job.ask(supervisor)
+        except BaseException:
+            with self._lock:
+                self._busy.discard(supervisor)
+            supervisor.end()
+            raise
+        with self._lock:
+            self._busy.discard(supervisor)
+            is_open = self._threads is threads
+            if is_open:
+                self._idle.append(supervisor)
+        if not is_open:
+            supervisor.end()
+        return answer
 
-    def _job(self, trial: Trial) -> Job:
-        return {
-            "program": trial.program,
-            "entry_point": trial.entry_point,
-            "test": trial.test,
-            "prelude": trial.prelude,
-            "treatment": trial.treatment.model_dump() if trial.treatment else None,
-            "limits": self.spec.model_dump(exclude=_OF_THE_EXECUTOR),
-        }
-
-    def _verdict(self, result: Result) -> Verdict:
+    def _verdict(self, result: dict[str, Any]) -> Verdict:
         if refused := result.get("refused"):
             raise SandboxUnavailable(
                 f"programs cannot be isolated here: the layer `{refused['layer']}` is not"
@@ -234,6 +138,49 @@ class Sandbox:
         if "trouble" in result:
             raise SandboxError(result["trouble"])
         return Verdict(**result, isolation=self.spec.isolation)
+
+
+class _Job:
+    """A request to a supervisor, which may be canceled from another thread."""
+
+    def __init__(self, trial: Trial, spec: SandboxSpec) -> None:
+        limits = spec.model_dump(exclude={"isolation", "workers"})
+        self._request = {**trial.model_dump(), "limits": limits}
+        self._lock = threading.Lock()
+        self._client: JailClient | None = None
+        self._cancelled = False
+
+    def ask(self, supervisor: JailClient) -> dict[str, Any]:
+        """Return the supervisor's answer: a verdict, or `refused` or `trouble`."""
+        self._serve(supervisor)
+        answer = supervisor.ask(self._request)
+        self._serve(None)
+        return answer
+
+    def _serve(self, supervisor: JailClient | None) -> None:
+        with self._lock:
+            if self._cancelled:
+                raise SandboxError("the trial was canceled")
+            self._client = supervisor
+
+    def cancel(self) -> None:
+        with self._lock:
+            self._cancelled = True
+            if self._client is not None:
+                self._client.stop()
+
+
+def _closed() -> SandboxError:
+    return SandboxError(
+        "the sandbox was closed before the trial started; the next trial opens it again"
+    )
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def judging(spec: SandboxSpec) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import pickle
 import subprocess
 import sys
 import threading
@@ -17,7 +16,6 @@ from collab.recipe.sandbox import SandboxSpec
 from collab.sandbox import Sandbox, Trial, judging
 from collab.sandbox import sandbox as sandbox_module
 from collab.sandbox.client import JailClient
-from collab.sandbox.sandbox import Executor
 
 
 def test_verdicts_do_not_depend_on_the_number_of_workers() -> None:
@@ -30,18 +28,9 @@ def test_number_of_parallel_programs_is_limited() -> None:
     async def main() -> None:
         async with Sandbox(SandboxSpec(workers=2)) as sandbox:
             await asyncio.gather(*(sandbox.check(job) for job in JOBS))
-            assert len(sandbox._executor._idle) == 2
+            assert len(sandbox._idle) == 2
 
     asyncio.run(main())
-
-
-def test_jobs_and_results_are_plain_data() -> None:
-    local = Executor("sealed", 1)
-    job = Sandbox()._job(JOBS[0])
-    result = asyncio.run(local.run(job))
-    local.close()
-    for plain in (job, result):
-        assert pickle.loads(pickle.dumps(plain)) == plain == json.loads(json.dumps(plain))
 
 
 def test_number_of_parallel_programs_is_described() -> None:
@@ -56,18 +45,15 @@ def test_queued_trials_fail_when_the_sandbox_is_closed() -> None:
     async def main() -> list[object]:
         sandbox = Sandbox(SandboxSpec(workers=1, seconds=60))
         trials = [asyncio.create_task(sandbox.check(endless)) for _ in range(3)]
-        while not sandbox._executor._busy:
+        while not sandbox._busy:
             await asyncio.sleep(0.01)
         await sandbox.aclose()
         return await asyncio.gather(*trials, return_exceptions=True)
 
     ended = asyncio.run(main())
     assert [type(error) for error in ended] == [SandboxError] * 3
-    assert [str(error).startswith("the sandbox was closed") for error in ended] == [
-        False,
-        True,
-        True,
-    ]
+    closed = [str(error).startswith("the sandbox was closed") for error in ended]
+    assert closed == [False, True, True]
 
 
 def test_process_starting_during_close_is_ended(
@@ -89,7 +75,7 @@ def test_process_starting_during_close_is_ended(
         trial = asyncio.create_task(sandbox.check(JOBS[0]))
         await asyncio.to_thread(starting.wait, 60)
         closed = asyncio.create_task(sandbox.aclose())
-        while sandbox._executor._threads is not None:
+        while sandbox._threads is not None:
             await asyncio.sleep(0.01)
         closing.set()
         await closed

@@ -74,7 +74,7 @@ def test_worker_start_does_not_count_as_program_time() -> None:
         async with Sandbox(SandboxSpec(workers=1, seconds=0.5)) as sandbox:
             before = descendants(os.getpid())
             await sandbox.check(trial(HONEST))
-            supervisors = {supervisor.pid for supervisor in sandbox._executor._idle}
+            supervisors = {supervisor.pid for supervisor in sandbox._idle}
             zygotes = descendants(os.getpid()) - before - supervisors
             assert zygotes
             for pid in zygotes:
@@ -141,7 +141,7 @@ def test_killed_supervisor_is_replaced(idle: bool) -> None:
     async def main() -> None:
         async with Sandbox(SandboxSpec(seconds=30, workers=1)) as sandbox:
             await sandbox.check(trial(HONEST))
-            [supervisor] = sandbox._executor._idle
+            [supervisor] = sandbox._idle
             below = descendants(supervisor.pid)
             if idle:
                 os.kill(supervisor.pid, signal.SIGKILL)
@@ -162,7 +162,7 @@ def test_killed_zygote_is_a_sandbox_error_and_is_replaced() -> None:
     async def main() -> None:
         async with Sandbox(SandboxSpec(seconds=30, workers=1)) as sandbox:
             await sandbox.check(trial(HONEST))
-            [supervisor] = sandbox._executor._idle
+            [supervisor] = sandbox._idle
             for pid in descendants(supervisor.pid):
                 os.kill(pid, signal.SIGKILL)
             with pytest.raises(SandboxError):
@@ -215,7 +215,7 @@ def test_secrets_of_the_caller_are_not_in_the_supervisor(monkeypatch: pytest.Mon
     async def main() -> bytes:
         async with Sandbox(SandboxSpec(workers=1)) as sandbox:
             await sandbox.check(trial(HONEST))
-            [supervisor] = sandbox._executor._idle
+            [supervisor] = sandbox._idle
             return Path(f"/proc/{supervisor.pid}/environ").read_bytes()
 
     assert b"JUDGE" not in asyncio.run(main())

@@ -79,7 +79,7 @@ async def run_each(
             SandboxSpec(seconds=LIMIT, cpu_seconds=2, memory_mb=256, workers=1)
         ) as sandbox:
             await sandbox.check(trial(HONEST))
-            [supervisor] = sandbox._executor._idle
+            [supervisor] = sandbox._idle
             before = descendants(supervisor.pid)
             while queue:
                 name, (program, test) = queue.pop()
@@ -96,7 +96,7 @@ async def run_each(
                     "tests": [verdict.tests.passed, verdict.tests.total],
                     "seconds": seconds,
                     "next_passed": after.passed,
-                    "same_supervisor": sandbox._executor._idle == [supervisor],
+                    "same_supervisor": sandbox._idle == [supervisor],
                     "left": sorted(descendants(supervisor.pid) - before),
                     "planted": planted(),
                 }
