@@ -13,7 +13,7 @@ from collab.errors import SandboxError
 from collab.recipe.sandbox import SandboxSpec
 from collab.records import Record
 from collab.sandbox.client import bare_environment, interpreter
-from collab.sandbox.jail.layers import LAYERS, Layer
+from collab.sandbox.jail.layers.stack import LAYERS, Layer
 from collab.sandbox.jail.probes import CANARY
 from collab.sandbox.sandbox import Sandbox
 from collab.sandbox.verdict import Trial

@@ -9,7 +9,8 @@ import struct
 import pytest
 
 from collab.sandbox.doctor import examine, probe
-from collab.sandbox.jail.layers import LAYERS, seccomp, syscalls
+from collab.sandbox.jail.layers import seccomp, syscalls
+from collab.sandbox.jail.layers.stack import LAYERS
 from collab.sandbox.jail.probes import PROBES
 from collab.sandbox.jail.warm_up import run_trial
 

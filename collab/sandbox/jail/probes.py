@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .layers import BY_NAME, MIB, LayerUnavailable, linux
+from .layers import linux
+from .layers.stack import BY_NAME, MIB, LayerUnavailable
 from .limits import Limits
 from .processes import Jail
 

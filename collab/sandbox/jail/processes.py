@@ -17,7 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from .layers import INSIDE_UID, Setting, drop_uid, granted, linux, prepare, seal
+from .layers import linux
+from .layers.stack import INSIDE_UID, Setting, drop_uid, granted, prepare, seal
 from .limits import NO_LIMITS, Limits
 
 LINUX = sys.platform == "linux"

@@ -14,7 +14,8 @@ from typing import Any, Literal, NoReturn
 
 from . import wire
 from .caller import Caller, Events
-from .layers import ALL, linux
+from .layers import linux
+from .layers.stack import ALL
 from .limits import Limits
 from .preload import preload, settle
 from .processes import Jail

@@ -21,10 +21,11 @@ from typing import Any
 
 from . import wire
 from .asserts import REFEREE, Assertion, BadTest, CountedTest, instrument
-from .classes import CLASS, remote_class
+from .classes.objects import CLASS
+from .classes.remote_class import remote_class
 from .dry_run import Counting, StandIn, count_asserts
-from .layers import LayerUnavailable
 from .layers.descriptors import FIRST, keep_only
+from .layers.stack import LayerUnavailable
 from .limits import Limits
 from .remote_function import CandidateError, Line, RemoteFunction, Trouble
 

@@ -15,10 +15,10 @@ from contextlib import suppress
 from typing import Any
 
 from . import codec, wire
-from .classes import CLASS, Objects
+from .classes.objects import CLASS, Objects
 from .files import File, entry_file, is_files, split_files
-from .layers import LayerUnavailable
 from .layers.descriptors import FIRST, keep_only
+from .layers.stack import LayerUnavailable
 from .limits import Limits
 from .modules import Modules
 from .treatment import NoHelper, Treated, treated

@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from . import wire
-from .layers import LayerUnavailable
+from .layers.stack import LayerUnavailable
 from .limits import Limits
 from .processes import LINUX, Jail
 
