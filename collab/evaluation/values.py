@@ -15,7 +15,7 @@ from collab.recipe.reward import RewardSpec
 from collab.records import Episode, Score
 from collab.records.episode import solved_by_turn
 from collab.rewards.declared import best_of
-from collab.rewards.family import level_shares
+from collab.rewards.measures import level_shares
 from collab.runs import metric_names as names
 from collab.runtime.session import lanes_of
 from collab.runtime.summary import by_agent

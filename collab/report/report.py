@@ -25,7 +25,8 @@ from collab.report.page import Follows, Texts, pack, render
 from collab.report.panels import Panel, training_panels
 from collab.report.results import evaluation_tables, run_tables
 from collab.report.runs import Reading, Run, cohorts_of, read_all, reward_of, value_at
-from collab.rewards.declared import language_of, score_columns
+from collab.rewards.declared import score_columns
+from collab.rewards.library import language_of
 from collab.runs.atomic import explain_disk_errors, write_atomically
 from collab.runtime.summary import by_agent
 from collab.trainers.training.alarms import Alarms

@@ -6,68 +6,16 @@ import asyncio
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from collab.agents.joins import Joint
 from collab.errors import RewardError
-from collab.recipe.team import Roles, roles_of
+from collab.recipe.team import Roles
 from collab.records import Problem
 from collab.records.episode import FormerArtifacts
 
 if TYPE_CHECKING:
     from collab.sandbox import Sandbox, Treatment, Trial, Verdict
-
-
-MakeTrial = Callable[[], "Trial"]
-"""Makes a trial for the sandbox, only when it is needed."""
-
-
-class Verdicts:
-    """Sandbox verdicts for one score, each requested once."""
-
-    def __init__(self, sandbox: Sandbox | None) -> None:
-        self._sandbox = sandbox
-        self._loop = asyncio.get_running_loop()
-        self._tasks: dict[Hashable, asyncio.Task[Verdict]] = {}
-        self._waiting = Stopwatch()
-
-    async def request(self, key: Hashable, trial: MakeTrial) -> Verdict:
-        """Return the verdict of a trial, which runs once per `key`. Call this from any event
-        loop.
-        """
-        work = self._once(key, trial)
-        if asyncio.get_running_loop() is self._loop:
-            return await work
-        elsewhere = asyncio.run_coroutine_threadsafe(work, self._loop)
-        return await asyncio.wrap_future(elsewhere)
-
-    def known(self, key: Hashable) -> Verdict | None:
-        """Return the verdict of an earlier `request` for `key`, or None if there is none yet."""
-        task = self._tasks.get(key)
-        return task.result() if task is not None and task.done() else None
-
-    @property
-    def seconds(self) -> float:
-        """Wall time spent waiting for the sandbox, which has its own limits."""
-        return self._waiting.seconds
-
-    def close(self) -> None:
-        """Cancel all sandbox runs that are still pending."""
-        for task in self._tasks.values():
-            task.cancel()
-
-    async def _once(self, key: Hashable, trial: MakeTrial) -> Verdict:
-        if key not in self._tasks:
-            self._tasks[key] = asyncio.create_task(self._ask(trial))
-        return await self._tasks[key]
-
-    async def _ask(self, trial: MakeTrial) -> Verdict:
-        if self._sandbox is None:
-            raise RewardError("the reward needs an open sandbox")
-        made = trial()
-        with self._waiting:
-            return await self._sandbox.check(made)
 
 
 class Stopwatch:
@@ -121,21 +69,22 @@ class RewardContext(FormerArtifacts):
         problem: Problem,
         joint: Joint,
         artifacts: Mapping[str, str],
-        verdicts: Verdicts,
         *,
+        roles: Roles,
+        sandbox: Sandbox | None,
         trial_of: TrialOf,
-        roles: Roles | None = None,
     ) -> None:
-        """Make the context. Without `roles`, every agent contributes, and `main` or the last agent
-        has the entry role."""
         self.problem = problem
-        self.roles = roles or roles_of(tuple(artifacts))
+        self.roles = roles
         self.artifacts = dict(artifacts)
         """Artifacts by agent, in the team's order, including agents that do not write the
         answer."""
         self.joint = joint
-        self.verdicts = verdicts
-        self._trial_of = trial_of
+        self.waiting = Stopwatch()
+        """Wall time spent waiting for the sandbox, which has its own limits."""
+        self._sandbox, self._trial_of = sandbox, trial_of
+        self._loop = asyncio.get_running_loop()
+        self._verdicts: dict[Hashable, asyncio.Task[Verdict]] = {}
         self._known: dict[Hashable, object] = {}
 
     @property
@@ -191,9 +140,34 @@ class RewardContext(FormerArtifacts):
             SandboxError: the sandbox itself failed.
         """
         text = self.joint.text if artifact is None else artifact
-        trial = partial(self._trial_of, self, text, treatment, subject)
-        return await self.verdicts.request((text, treatment, run, subject), trial)
+        work = self._once(text, treatment, run, subject)
+        if asyncio.get_running_loop() is self._loop:
+            return await work
+        elsewhere = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return await asyncio.wrap_future(elsewhere)
+
+    async def _once(
+        self, text: str, treatment: Treatment | None, run: int, subject: Hashable
+    ) -> Verdict:
+        key = (text, treatment, run, subject)
+        if key not in self._verdicts:
+            work = self._ask(text, treatment, subject)
+            self._verdicts[key] = asyncio.create_task(work)
+        return await self._verdicts[key]
+
+    async def _ask(self, text: str, treatment: Treatment | None, subject: Hashable) -> Verdict:
+        if self._sandbox is None:
+            raise RewardError("the reward needs an open sandbox")
+        trial = self._trial_of(self, text, treatment, subject)
+        with self.waiting:
+            return await self._sandbox.check(trial)
 
     def known_verdict(self) -> Verdict | None:
         """Return the verdict on the joint artifact if a part has requested it, otherwise None."""
-        return self.verdicts.known((self.joint.text, None, 0, None))
+        task = self._verdicts.get((self.joint.text, None, 0, None))
+        return task.result() if task is not None and task.done() else None
+
+    def close(self) -> None:
+        """Cancel all sandbox runs that are still pending."""
+        for task in self._verdicts.values():
+            task.cancel()

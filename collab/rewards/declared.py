@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -17,8 +17,8 @@ from collab.recipe.reward import AlarmSpec, PartSpec, RewardSpec
 from collab.recipe.team import Roles
 from collab.records import Score
 from collab.rewards.context import Part, RewardContext
-from collab.rewards.family import level_shares
-from collab.rewards.library import FAMILIES, MEASURES, open_part
+from collab.rewards.library import ALARMS, MEASURES, open_part
+from collab.rewards.measures import level_shares
 from collab.runs.metric_names import PART, VALUE, fill
 
 
@@ -33,7 +33,7 @@ class Watched:
 
 
 def watched(reward: RewardSpec | None) -> Iterator[Watched]:
-    """Yield the alarms of all families in training, and those that this reward declares."""
+    """Yield the built-in alarms in training, and those that this reward declares."""
     for measure in MEASURES:
         if measure.alarm and measure.metric:
             yield Watched(measure.metric, 1.0, measure.alarm)
@@ -78,20 +78,6 @@ def measures_of(score: Score) -> list[str]:
     return [text for measure in MEASURES if (text := measure.describe(score))]
 
 
-def language_of(score: Score) -> str | None:
-    """Return the language of the joint artifact for highlighting, e.g. `python`, or None for plain
-    text.
-    """
-    languages = (family.language_of(score) for family in FAMILIES)
-    return next((language for language in languages if language), None)
-
-
-def title_of(public: Mapping[str, Any]) -> str | None:
-    """Return a line of a problem's public fields that identifies the problem, or None."""
-    titles = (family.title_of(public) for family in FAMILIES)
-    return next((title for title in titles if title), None)
-
-
 def _value_of(name: str) -> Callable[[Score], float | None]:
     def value(score: Score) -> float | None:
         return next((p.value for p in score.parts if p.name == name and p.applies), None)
@@ -105,8 +91,7 @@ def _share_cell(value: Callable[[Score], float | None], score: Score) -> str:
 
 
 def _alarm_of(part: PartSpec) -> AlarmSpec | None:
-    declared = (family.alarms.get(part.use) for family in FAMILIES)
-    return part.alarm or next((alarm for alarm in declared if alarm), None)
+    return part.alarm or ALARMS.get(part.use)
 
 
 def _share_of(level: str) -> Callable[[Score], float | None]:

@@ -1,37 +1,43 @@
-"""The families of rewards that come with collab, with their parts by name."""
+"""The rewards that come with collab: their parts by name, their measures and display."""
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from collab.lazy import BuiltIn
 from collab.plugins import find
 from collab.recipe.reward import PartSpec
-from collab.rewards import answers, code, writing
-from collab.rewards.family import Family, Measure
+from collab.rewards import code, generic
+from collab.rewards.answers import exact, published
+from collab.rewards.code import ALARMS, MEASURES, language_of, title_of
+from collab.rewards.code.trial import examine, trial_of
 from collab.rewards.parts import PartFunction, bind_part
+from collab.rewards.writing import pairs, sentences
 
-_GENERIC = ("length", "contains", "equals", "one_of", "utility", "agree")
+_NAMED = (
+    generic.length, generic.contains, generic.equals, generic.one_of, generic.utility,
+    generic.agree, exact.exact_answer, published.score_answer, published.environment_score,
+    pairs.lengths, pairs.length_ratio, pairs.vocabulary, pairs.transitions, pairs.shared_words,
+    pairs.faithfulness, sentences.names, sentences.sentences, sentences.mentions,
+    sentences.in_common,
+)  # fmt: skip
+"""Parts that a recipe uses by the function's own name."""
 
-FAMILIES: tuple[Family, ...] = (
-    code.FAMILY,
-    Family(
-        BuiltIn(
-            "collab.rewards",
-            {name: f"generic:{name}" for name in _GENERIC},
-        )
-    ),
-    answers.FAMILY,
-    writing.FAMILY,
-)
+BUILT_IN: Mapping[str, Callable[..., Any]] = {
+    **code.PARTS,
+    **{function.__name__: function for function in _NAMED},
+}
 
-BUILT_IN: Mapping[str, Callable[..., Any]] = ChainMap(
-    *(family.parts for family in FAMILIES)  # type: ignore[arg-type]
-)
-
-MEASURES: tuple[Measure, ...] = tuple(measure for family in FAMILIES for measure in family.measures)
+__all__ = [
+    "ALARMS",
+    "BUILT_IN",
+    "MEASURES",
+    "examine",
+    "language_of",
+    "open_part",
+    "title_of",
+    "trial_of",
+]
 
 
 def open_part(name: str, spec: PartSpec) -> PartFunction:

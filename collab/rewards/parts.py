@@ -33,7 +33,7 @@ class Budget:
 
     def left(self) -> float:
         """Return the seconds that are left, below 0 if the limit is exceeded."""
-        elapsed = time.perf_counter() - self._started - self._context.verdicts.seconds
+        elapsed = time.perf_counter() - self._started - self._context.waiting.seconds
         return self.seconds - elapsed
 
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from collab.agents.joins import Joint
 from collab.recipe.reward import RewardSpec
 from collab.recipe.team import Roles, roles_of
 from collab.records import PartScore, Problem, Score
-from collab.rewards.context import Part, RewardContext, Verdicts
-from collab.rewards.library import FAMILIES, open_part
+from collab.rewards.context import Part, RewardContext
+from collab.rewards.library import examine, open_part, trial_of
 from collab.rewards.parts import Budget, PartFunction
 
 if TYPE_CHECKING:
     from collab.sandbox import Sandbox
-
-_TRIAL_OF = next(family.trial_of for family in FAMILIES if family.trial_of)
 
 
 class Scorer:
@@ -51,14 +49,15 @@ class Scorer:
         started = time.perf_counter()
         roles = self._roles.among(agents) if self._roles else roles_of(agents)
         ordered = {**dict.fromkeys(agents, ""), **artifacts}
-        verdicts = Verdicts(self._sandbox)
-        context = RewardContext(problem, joint, ordered, verdicts, trial_of=_TRIAL_OF, roles=roles)
+        context = RewardContext(
+            problem, joint, ordered, roles=roles, sandbox=self._sandbox, trial_of=trial_of
+        )
         scoring = _Scoring(self.spec, self._parts, context)
         try:
             parts = [await scoring.part(name) for name in self.spec.parts]
-            examined = await self._examine(context)
+            examined = {**await examine(context, self._sandbox)}
         finally:
-            verdicts.close()
+            context.close()
         solved = examined.pop("solved", None)
         return Score(
             reward=math.fsum(part.points for part in parts),
@@ -68,17 +67,6 @@ class Scorer:
             **examined,
             seconds=time.perf_counter() - started,
         )
-
-    async def _examine(self, context: RewardContext) -> dict[str, Any]:
-        """Collect the score fields that the families of rewards add to their parts.
-
-        `solved`, for example, describes the answer independently of its reward.
-        """
-        fields: dict[str, Any] = {}
-        for family in FAMILIES:
-            if family.examine:
-                fields.update(await family.examine(context, self._sandbox))
-        return fields
 
 
 class _Scoring:

@@ -1,7 +1,7 @@
 """The names of all metrics of training and evaluations, in a module without imports.
 
 A `*` in a name represents an agent, a policy, a part, a turn or similar. Metrics of a family of
-rewards are named where they are declared (`collab.rewards.family.Measure`).
+rewards are named where they are declared (`collab.rewards.measures.Measure`).
 """
 
 from __future__ import annotations

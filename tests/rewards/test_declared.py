@@ -6,7 +6,8 @@ from support.episodes import make_episode, make_part, make_score
 from collab.evaluation.values import task_values
 from collab.recipe import RewardSpec
 from collab.records import Episode
-from collab.rewards.declared import language_of, measures_of, score_columns, title_of
+from collab.rewards.declared import measures_of, score_columns
+from collab.rewards.library import language_of, title_of
 
 TEXT = RewardSpec.model_validate(
     {

@@ -106,7 +106,7 @@ def _fields(suite: Suite) -> str:
 
 def _first_line(public: dict[str, Any]) -> str:
     """A line for a problem: its title, or the first line of its prompt or first text."""
-    from collab.rewards.declared import title_of
+    from collab.rewards.library import title_of
 
     if title := title_of(public):
         return title

@@ -17,7 +17,8 @@ from collab.records import (
     ToolCall,
     Turn,
 )
-from collab.rewards.declared import language_of, measures_of
+from collab.rewards.declared import measures_of
+from collab.rewards.library import language_of
 from collab.wording import counted
 
 PARTS = ("part", ">points", ">of", "why")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from collab.recipe.reward import AlarmSpec
 from collab.records import Score
-from collab.rewards.code import cooperation, hidden_tests, structure, trial
-from collab.rewards.family import Family, Measure, level_shares
+from collab.rewards.code import cooperation, hidden_tests, structure
+from collab.rewards.measures import Measure, level_shares
 
 
-def _signature(public: Mapping[str, Any]) -> str | None:
-    """Return the line of the prompt that begins the function to write."""
+def title_of(public: Mapping[str, Any]) -> str | None:
+    """Return the line of a problem's prompt that begins the function to write, or None."""
     start = f"def {public.get('entry_point')}"
     lines = str(public.get("prompt", "")).strip().splitlines()
     return next((line for line in lines if line.startswith(start)), None)
+
+
+def language_of(score: Score) -> str | None:
+    """Return the language of the joint artifact for highlighting, or None for plain text."""
+    return "python" if score.isolation is not None else None
 
 
 def _tests(score: Score) -> float | None:
@@ -45,46 +50,43 @@ TESTS = Measure(
     ),
 )
 
-FAMILY = Family(
-    {
-        "defines": structure.defines,
-        "parses": structure.parses,
-        "tests": hidden_tests.tests,
-        "solved": hidden_tests.solved,
-        "part_tests": hidden_tests.part_tests,
-        "written_tests": hidden_tests.written_tests,
-        "gain": hidden_tests.repair_gain,
-        "methods": structure.methods,
-        "overlap": structure.overlap,
-        "calls": cooperation.calls,
-        "not_wrapper": cooperation.not_wrapper,
-        "ignores": cooperation.ignores,
-    },
-    alarms={
-        "parses": AlarmSpec(
-            below_best=0.5,
-            says="most joint programs no longer parse; one agent's syntax error breaks the whole"
-            " program",
-        ),
-        "part_tests": AlarmSpec(
-            below_best=0.5,
-            says="on average {now:.0%} of the agent's own tests pass, less than half of the"
-            " best step: its teammates may do its work; join with `python-owned`, or give this"
-            " part more weight",
-        ),
-        "calls": AlarmSpec(
-            below=0.2,
-            while_solved=0.5,
-            says="the team solves tasks without calling the helper; these tasks might not be worth"
-            " splitting",
-        ),
-    },
-    measures=(
-        TESTS,
-        Measure(lambda score: level_shares(score).get("cooperation"), best_of="coop"),
-    ),
-    trial_of=trial.trial_of,
-    examine=trial.examine,
-    title_of=_signature,
-    language_of=lambda score: "python" if score.isolation is not None else None,
+MEASURES = (
+    TESTS,
+    Measure(lambda score: level_shares(score).get("cooperation"), best_of="coop"),
 )
+
+PARTS: dict[str, Callable[..., Any]] = {
+    "defines": structure.defines,
+    "parses": structure.parses,
+    "tests": hidden_tests.tests,
+    "solved": hidden_tests.solved,
+    "part_tests": hidden_tests.part_tests,
+    "written_tests": hidden_tests.written_tests,
+    "gain": hidden_tests.repair_gain,
+    "methods": structure.methods,
+    "overlap": structure.overlap,
+    "calls": cooperation.calls,
+    "not_wrapper": cooperation.not_wrapper,
+    "ignores": cooperation.ignores,
+}
+
+ALARMS = {
+    "parses": AlarmSpec(
+        below_best=0.5,
+        says="most joint programs no longer parse; one agent's syntax error breaks the whole"
+        " program",
+    ),
+    "part_tests": AlarmSpec(
+        below_best=0.5,
+        says="on average {now:.0%} of the agent's own tests pass, less than half of the"
+        " best step: its teammates may do its work; join with `python-owned`, or give this"
+        " part more weight",
+    ),
+    "calls": AlarmSpec(
+        below=0.2,
+        while_solved=0.5,
+        says="the team solves tasks without calling the helper; these tasks might not be worth"
+        " splitting",
+    ),
+}
+"""Default alarms by part, unless the recipe sets others."""

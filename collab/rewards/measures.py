@@ -1,25 +1,14 @@
-"""A family of rewards: its parts, measures and display."""
+"""Numbers that scores show in addition to their reward parts."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import fsum
-from typing import TYPE_CHECKING, Any
 
 from collab.recipe.reward import AlarmSpec
 from collab.records import PartScore, Score
-from collab.rewards.context import RewardContext, TrialOf
 from collab.stats import mean
-
-if TYPE_CHECKING:
-    from collab.sandbox import Sandbox
-
-
-Findings = Mapping[str, Any]
-"""Fields of a `Score` that a family sets in addition to the parts."""
-
-Examine = Callable[[RewardContext, "Sandbox | None"], Awaitable[Findings]]
 
 
 @dataclass(frozen=True)
@@ -41,23 +30,6 @@ class Measure:
     describe: Callable[[Score], str] = lambda _: ""
     """Describes the number in a sentence, or returns "" if there is nothing to say."""
     alarm: AlarmSpec | None = None
-
-
-@dataclass(frozen=True)
-class Family:
-    parts: Mapping[str, Callable[..., Any]]
-    """Parts by the name that a recipe uses."""
-    alarms: Mapping[str, AlarmSpec] = field(default_factory=dict)
-    """Default alarms by part, unless the recipe sets others."""
-    measures: tuple[Measure, ...] = ()
-    trial_of: TrialOf | None = None
-    """Makes the sandbox's trial of an answer."""
-    examine: Examine | None = None
-    """Computes the additional score fields, once all parts are scored."""
-    title_of: Callable[[Mapping[str, Any]], str | None] = lambda _: None
-    """Returns a line of a problem's public fields that identifies it, if there is one."""
-    language_of: Callable[[Score], str | None] = lambda _: None
-    """Returns the language of the joint artifact of a score, if known."""
 
 
 def level_shares(score: Score) -> dict[str, float]:
