@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from collab.feedback.plain import Outcome, Source
 from collab.feedback.tools import NOISE, Batcher, Severity, files_of, find_tool
 from collab.recipe.feedback import StaticFeedback
 from collab.records import Feedback, Finding
-from collab.sandbox.jail.files import BadFiles, File, entry_file, is_files, split_files
+from collab.sandbox.jail.files import BadFiles, entry_file, is_files, split_files
 from collab.sandbox.programs import program_parses
 from collab.syntax import parse, parses
 
@@ -28,36 +29,96 @@ def is_author(outcome: Outcome, agent: str) -> bool:
     return agent in outcome.joint.spans or missing
 
 
-def line_findings(
+def has_files(outcome: Outcome) -> bool:
+    """Return True if the joint program has several files: all its authors begin with a file
+    name."""
+    lines = outcome.joint.text.split("\n")
+    begin = [lines[first - 1] for first, _ in outcome.joint.spans.values()]
+    return bool(begin) and all(map(is_files, [outcome.joint.text, *begin]))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of the joint program with one author: an agent's lines, or a file."""
+
+    author: str
+    source: str
+    file: str | None = None
+    blank: int = 0
+    """Blank lines at the start of the author's answer, which a join removes."""
+
+    def fault(self, whose: str = "its") -> Finding | None:
+        """Return the piece's syntax error, if it has one."""
+        try:
+            parse(self.source)
+        except SyntaxError as error:
+            what = "the file" if self.file else f"{whose} code"
+            message, line = f"{what} does not parse: {error.msg}", (error.lineno or 1) + self.blank
+            place = {"column": error.offset, "file": self.file}
+            return _remark("syntax-error", "error", message, line, **place)
+        return None
+
+
+def pieces_of(outcome: Outcome) -> list[Piece]:
+    """Return the pieces of the joint program, in order.
+
+    Raises:
+        BadFiles: the files are not a program.
+    """
+    text = outcome.joint.text
+    if has_files(outcome):
+        places = [(file, outcome.joint.locate(file.line - 1)) for file in split_files(text)]
+        return [Piece(place[0] if place else "", file.source, file.name) for file, place in places]
+    lines = text.split("\n")
+    return [
+        Piece(
+            agent,
+            "\n".join(lines[first - 1 : last]),
+            blank=blank_lines(outcome.artifacts.get(agent, "")),
+        )
+        for agent, (first, last) in outcome.joint.spans.items()
+    ]
+
+
+def agent_findings(
     outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
 ) -> Iterator[Finding]:
-    """Yield findings in the lines of `agent`. `whose` refers to the agent in messages: `your` or
-    `its`."""
-    source = lines_of(outcome, agent)
-    if not source.strip():
+    """Yield findings in the pieces of `agent`. `whose` refers to the agent in messages: `your` or
+    `its`.
+
+    `functions` are those that agents must define.
+    """
+    if has_files(outcome) and agent not in outcome.joint.spans:
+        message = f"no named file was found in {whose} answer"
+        yield _remark("no-code", "error", f"{message}; begin each with a line # file: NAME.py")
+        return
+    try:
+        pieces = pieces_of(outcome)
+    except BadFiles as error:
+        yield _no_program(outcome, agent, error)
+        return
+    theirs = [piece for piece in pieces if piece.author == agent]
+    if not any(piece.file or piece.source.strip() for piece in theirs):
         yield _remark("no-code", "error", f"no code was found in {whose} answer")
         return
-    if not parses(outcome.joint.text):
-        try:
-            parse(source)
-        except SyntaxError as error:
-            message = f"{whose} code does not parse: {error.msg}"
-            line = (error.lineno or 1) + blank_lines(outcome.artifacts.get(agent, ""))
-            yield _remark("syntax-error", "error", message, line, column=error.offset)
+    if not program_parses(outcome.joint.text):
+        faults = [fault for piece in theirs if (fault := piece.fault(whose))]
+        if faults:
+            yield from faults
             return
-        yield from _joined(outcome, agent)
-    name = functions.get(agent, "")
-    if name:
-        yield from _defined(outcome, agent, name, functions, whose)
+        yield _joined(outcome, pieces, agent)
+    yield from _definitions(outcome, theirs, functions, whose)
 
 
 def program_findings(outcome: Outcome) -> Iterator[Finding]:
-    """Yield findings in the joint program, for an agent that wrote none of it."""
+    """Yield findings in the joint program as a whole, for an agent that wrote none of it."""
+    if has_files(outcome):
+        return  # each file has an author, whose findings are listed
     function = outcome.function
     try:
         tree = parse(outcome.joint.text)
     except SyntaxError as error:
-        broken = _broken(outcome)
+        broken = [piece.author for piece in pieces_of(outcome) if piece.fault()]
         because = f", because of the code of: {', '.join(broken)}" if broken else f": {error.msg}"
         yield _remark(JOINT, "error", f"the joint program does not parse{because}")
         return
@@ -65,52 +126,68 @@ def program_findings(outcome: Outcome) -> Iterator[Finding]:
         yield _remark("missing", "error", f"the joint program does not define `{function}`")
 
 
-def lines_of(outcome: Outcome, agent: str) -> str:
-    """Return the lines of the joint program that the agent wrote."""
-    first, last = outcome.joint.spans.get(agent, (1, 0))
-    return "\n".join(outcome.joint.text.split("\n")[first - 1 : last])
-
-
-def _defined(
-    outcome: Outcome, agent: str, name: str, functions: Mapping[str, str], whose: str
-) -> Iterator[Finding]:
-    source = lines_of(outcome, agent)
-    by_itself = parses(source)
-    returns = returns_value(parse(source if by_itself else outcome.joint.text), name)
-    if returns is None:
-        yield _remark("missing", "error", f"{whose} code does not define `{name}`")
-    elif not returns:
-        yield _remark("returns-nothing", "error", f"`{name}` returns no value")
-    else:
-        yield _remark("defined", "info", f"`{name}` is defined")
-        if by_itself and name == outcome.problem.public["entry_point"]:
-            called = [functions.get(other, "") for other in outcome.agents if other != agent]
-            blank = blank_lines(outcome.artifacts.get(agent, ""))
-            yield from (_use(source, name, other, blank) for other in called if other)
-
-
-def _joined(outcome: Outcome, agent: str) -> Iterator[Finding]:
-    """Explain why a joint program does not parse although the agent's own lines do."""
-    broken = [other for other in _broken(outcome) if other != agent]
+def _joined(outcome: Outcome, pieces: Sequence[Piece], agent: str) -> Finding:
+    """Explain why a joint program does not parse although the agent's own pieces do."""
+    broken = [piece for piece in pieces if piece.author != agent and piece.fault()]
+    message = "the joint program does not parse"
     if broken:
-        message = f"the joint program does not parse, because of the code of: {', '.join(broken)}"
-        yield _remark(JOINT, "warning", message)
-        return
+        names = ", ".join(piece.file or piece.author for piece in broken)
+        because = "because of" if broken[0].file else "because of the code of:"
+        return _remark(JOINT, "warning", f"{message}, {because} {names}")
     spread = all(a in outcome.joint.spans for a in outcome.roles.contributors)
     though = ", though each agent's code does" if spread else ""
-    yield _remark(JOINT, "error", f"the joint program does not parse{though}")
+    return _remark(JOINT, "error", f"{message}{though}")
 
 
-def _broken(outcome: Outcome) -> list[str]:
-    """Return the agents whose lines of the joint program do not parse by themselves."""
-    return [agent for agent in outcome.joint.spans if not parses(lines_of(outcome, agent))]
+def _no_program(outcome: Outcome, agent: str, error: BadFiles) -> Finding:
+    place = outcome.joint.locate(error.lineno or 1)
+    if place is None or place[0] == agent:
+        return _remark("files", "error", f"the files make no program: {error.msg}")
+    message = f"the files make no program, because of {place[0]}: {error.msg}"
+    return _remark(JOINT, "warning", message)
 
 
-def _use(source: str, name: str, helper: str, blank: int) -> Finding:
-    use = helper_use(source, name, helper)
+def _definitions(
+    outcome: Outcome, pieces: Sequence[Piece], functions: Mapping[str, str], whose: str
+) -> Iterator[Finding]:
+    """Yield findings about the functions that the author of `pieces` must define."""
+    name = functions.get(pieces[0].author, "")
+    if has_files(outcome):
+        entry = entry_file(split_files(outcome.joint.text)).name
+        for piece in pieces:
+            if piece.file == entry and outcome.function:
+                yield _defined([piece.source], outcome.function, f"`{entry}` does not define")
+        one_file = f"`{pieces[0].file}` does not define"
+        lacking = one_file if len(pieces) == 1 else "no file of yours defines"
+        if name:
+            yield _defined([piece.source for piece in pieces], name, lacking)
+    elif name:
+        [piece] = pieces
+        by_itself = parses(piece.source)
+        text = piece.source if by_itself else outcome.joint.text
+        finding = _defined([text], name, f"{whose} code does not define")
+        yield finding
+        if finding.code == "defined" and by_itself and name == outcome.function:
+            called = [functions.get(a, "") for a in outcome.agents if a != piece.author]
+            yield from (_use(piece, name, helper) for helper in called if helper)
+
+
+def _defined(sources: Sequence[str], name: str, lacking: str) -> Finding:
+    returns = [
+        value for source in sources if (value := returns_value(parse(source), name)) is not None
+    ]
+    if not returns:
+        return _remark("missing", "error", f"{lacking} `{name}`")
+    if not any(returns):
+        return _remark("returns-nothing", "error", f"`{name}` returns no value")
+    return _remark("defined", "info", f"`{name}` is defined")
+
+
+def _use(piece: Piece, name: str, helper: str) -> Finding:
+    use = helper_use(piece.source, name, helper)
     if use.used:
         return _remark("calls", "info", f"`{name}` calls `{helper}` and uses its value")
-    line = use.lines[0] + blank if use.lines else None
+    line = use.lines[0] + piece.blank if use.lines else None
     return _remark("calls", "warning", use.reason.replace("'", "`"), line)
 
 
@@ -170,8 +247,7 @@ class Static(Source):
         self, outcome: Outcome, agent: str, functions: Mapping[str, str], remarks: Remarks
     ) -> list[Remark]:
         with_ast = "ast" in self._spec.tools
-        remarks_on = file_findings if has_files(outcome) else line_findings
-        findings = [*remarks_on(outcome, agent, functions)] if with_ast else []
+        findings = [*agent_findings(outcome, agent, functions)] if with_ast else []
         findings += [finding for writer, finding in remarks if writer == agent]
         return [(None, finding) for finding in findings]
 
@@ -182,14 +258,9 @@ class Static(Source):
         name."""
         listed: list[Remark] = []
         if "ast" in self._spec.tools:
-            together, each = (
-                (all_file_findings, file_findings)
-                if has_files(outcome)
-                else (program_findings, line_findings)
-            )
-            listed += [("", finding) for finding in together(outcome)]
+            listed += [("", finding) for finding in program_findings(outcome)]
             for writer in filter(partial(is_author, outcome), outcome.agents):
-                theirs = each(outcome, writer, functions, whose="its")
+                theirs = agent_findings(outcome, writer, functions, whose="its")
                 listed += [(writer, finding) for finding in theirs if finding.code != JOINT]
         return [*listed, *remarks]
 
@@ -278,14 +349,6 @@ def _recorded(writer: str | None, finding: Finding) -> Finding:
     )
 
 
-def has_files(outcome: Outcome) -> bool:
-    """Return True if the joint program has several files: all its authors begin with a file
-    name."""
-    lines = outcome.joint.text.split("\n")
-    begin = [lines[first - 1] for first, _ in outcome.joint.spans.values()]
-    return bool(begin) and all(map(is_files, [outcome.joint.text, *begin]))
-
-
 def located_in_file(outcome: Outcome, finding: Finding) -> tuple[str, Finding]:
     """Return the author of a finding in the whole text, and the finding within its file."""
     line, files = finding.line or 1, split_files(outcome.joint.text)
@@ -293,80 +356,3 @@ def located_in_file(outcome: Outcome, finding: Finding) -> tuple[str, Finding]:
     place = outcome.joint.locate(min(line, outcome.joint.text.count("\n")))
     within = {"file": file.name, "line": max(1, line - file.line + 1)}
     return place[0] if place else "", finding.model_copy(update=within)
-
-
-def file_findings(
-    outcome: Outcome, agent: str, functions: Mapping[str, str], whose: str = "your"
-) -> Iterator[Finding]:
-    """Yield findings in the files of `agent`. `functions` are those that an agent must define."""
-    if agent not in outcome.joint.spans:
-        message = (
-            f"no named file was found in {whose} answer; begin each with a line # file: NAME.py"
-        )
-        yield _remark("no-code", "error", message)
-        return
-    try:
-        files = split_files(outcome.joint.text)
-    except BadFiles as error:
-        yield _no_program(outcome, agent, error)
-        return
-    written = [file for file in files if _writer(outcome, file) == agent]
-    broken = [finding for file in written for finding in _faults(file)]
-    yield from broken
-    if broken:
-        return
-    others = [file.name for file in files if file not in written and any(_faults(file))]
-    if others:
-        message = f"the joint program does not parse, because of {', '.join(others)}"
-        yield _remark(JOINT, "warning", message)
-    entry = entry_file(files)
-    if entry in written and outcome.function:
-        yield from _defined_in([entry], outcome.function)
-    if function := functions.get(agent, ""):
-        yield from _defined_in(written, function)
-
-
-def all_file_findings(outcome: Outcome) -> Iterator[Finding]:
-    """Yield findings in all files of the joint program, for an agent that wrote none of it."""
-    try:
-        files = split_files(outcome.joint.text)
-    except BadFiles as error:
-        yield _remark(JOINT, "error", f"the files make no program: {error.msg}")
-        return
-    for file in files:
-        yield from _faults(file)
-
-
-def _no_program(outcome: Outcome, agent: str, error: BadFiles) -> Finding:
-    place = outcome.joint.locate(error.lineno or 1)
-    if place is None or place[0] == agent:
-        return _remark("files", "error", f"the files make no program: {error.msg}")
-    message = f"the files make no program, because of {place[0]}: {error.msg}"
-    return _remark(JOINT, "warning", message)
-
-
-def _writer(outcome: Outcome, file: File) -> str:
-    place = outcome.joint.locate(file.line - 1)  # the line with its name
-    return place[0] if place else ""
-
-
-def _faults(file: File) -> Iterator[Finding]:
-    try:
-        parse(file.source)
-    except SyntaxError as error:
-        message = f"the file does not parse: {error.msg}"
-        yield _remark("syntax-error", "error", message, error.lineno or 1, file=file.name)
-
-
-def _defined_in(files: list[File], name: str) -> Iterator[Finding]:
-    returns = [
-        value for file in files if (value := returns_value(parse(file.source), name)) is not None
-    ]
-    where = f"`{files[-1].name}`" if len(files) == 1 else "no file of yours"
-    if not returns:
-        message = f"{where} does not define" if len(files) == 1 else f"{where} defines"
-        yield _remark("missing", "error", f"{message} `{name}`")
-    elif not any(returns):
-        yield _remark("returns-nothing", "error", f"`{name}` returns no value")
-    else:
-        yield _remark("defined", "info", f"`{name}` is defined")
