@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collab.sandbox.jail import codec, wire
+from collab.sandbox.jail.probes import LIMITS
 from collab.sandbox.jail.remote_function import Line
-from collab.sandbox.jail.warm_up import LIMITS
 
 DEPTH = 64
 atoms = (

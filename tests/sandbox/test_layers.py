@@ -12,7 +12,6 @@ from collab.sandbox.doctor import examine, probe
 from collab.sandbox.jail.layers import seccomp, syscalls
 from collab.sandbox.jail.layers.stack import LAYERS
 from collab.sandbox.jail.probes import PROBES
-from collab.sandbox.jail.warm_up import run_trial
 
 NAMES = [layer.name for layer in LAYERS]
 
@@ -130,12 +129,3 @@ def test_an_unknown_processor_is_refused() -> None:
     with pytest.raises(OSError, match="not supported"):
         seccomp.program(1, "vax")
     assert platform.machine() in syscalls.MACHINES
-
-
-def test_warm_up_trial_passes() -> None:
-    verdict = run_trial()
-    assert verdict["passed"], verdict
-    assert verdict["tests"] == {"passed": 4, "total": 4}
-    assert all(check["answer"] for check in verdict["checks"]), (
-        "answers are recorded like in a trial"
-    )

@@ -21,7 +21,6 @@ from .preload import preload, settle
 from .processes import Jail
 from .result import TrialResult
 from .test_runner import Case, run_test
-from .warm_up import warm_up
 from .worker import work
 from .zygote import Zygote, ZygoteLost
 
@@ -50,7 +49,6 @@ def main(caller: int, isolation: str) -> None:
     # From here on, no file of Python may be needed: a jail has none, and without root the
     # interpreter's own folder may be unreadable.
     preload()
-    warm_up()
     settle()
     supervisor = Supervisor(Caller(caller, requests), isolation)
     trials = wire.Reader(requests, TRIAL_BYTES)

@@ -19,7 +19,7 @@ import typing
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
-from typing import Any, Protocol
+from typing import Any
 
 from .values import copied, emptied, filled, other, shape, shorter
 
@@ -39,14 +39,6 @@ MOST_VALUES = 50_000
 """Maximum number of values changed in one answer, because a loop may wait for another value."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPE = (_Function, ast.ClassDef, ast.Lambda)
-
-
-class Treated(Protocol):
-    """A treatment in progress."""
-
-    spoilt: bool
-
-    def begin(self) -> None: ...
 
 
 class NoHelper(Exception):
@@ -72,7 +64,7 @@ def treated(
         NoHelper: `program` does not define the function.
         Exception: the error of `compile`.
     """
-    change = _Values(values, seed, moved)
+    change = Treated(values, seed, moved)
     mark = os.urandom(16)
     tree = ast.parse(program, file)
     first, last = lines or (1, program.count("\n") + 1)
@@ -149,8 +141,8 @@ def _with_constant(code: CodeType, mark: bytes, value: object) -> CodeType:
     return code.replace(co_consts=tuple(map(replaced, code.co_consts)))
 
 
-class _Values:
-    """Transforms every value of the helper.
+class Treated:
+    """A treatment in progress: transforms every value of the helper.
 
     The change depends only on the value: in a run, equal values of one type change in the same way,
     and identical objects stay identical. Terms that cancel, such as `aux(x) - aux(x)`, therefore

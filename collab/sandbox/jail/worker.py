@@ -29,9 +29,6 @@ MODULE = "program"
 FILE = "program.py"
 MESSAGE_CHARACTERS = 400
 TRIAL_BYTES = 1 << 30
-SEALED, LOADED = {"sealed": True}, {"loaded": True}
-"""Frames before the first answer."""
-_NO_ANSWER = {"raised": "SpoiltTreatment", "builtin": False}
 
 
 def work(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
@@ -45,7 +42,7 @@ def work(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
     except LayerUnavailable as error:
         wire.send(OUT, error.frame())
         return
-    wire.send(OUT, SEALED)
+    wire.send(OUT, {"sealed": True})
     calls = wire.Reader(IN, TRIAL_BYTES)
     brief = calls.receive()
     try:
@@ -53,7 +50,7 @@ def work(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
     except BaseException as error:
         wire.send(OUT, {"failed": _load_error(error), "memory": isinstance(error, MemoryError)})
         return
-    wire.send(OUT, LOADED)
+    wire.send(OUT, {"loaded": True})
     while True:
         wire.send(OUT, reply(function, calls.receive(), limits, treatment))
 
@@ -62,23 +59,14 @@ class _NoFunction(Exception):
     pass
 
 
-class Untreated:
-    """Stands for a treatment in a trial without one."""
-
-    spoilt = False
-
-    def begin(self) -> None:
-        pass
-
-
 def _load(
     program: str, entry_point: str, treatment: dict[str, Any] | None
-) -> tuple[Callable[..., Any], Treated]:
-    """Return the program's function, and its treatment."""
+) -> tuple[Callable[..., Any], Treated | None]:
+    """Return the program's function, and the treatment in progress, if there is one."""
     sys.path[:] = []
     sys.argv[:] = [FILE]
     if entry_point == MAIN and treatment is None:
-        return _whole(program), Untreated()
+        return _whole(program), None
     if is_files(program):
         module, under = _load_files(program, treatment)
     else:
@@ -120,13 +108,15 @@ def _named(module: types.ModuleType, name: str) -> object:
     return getattr(kind(), method, None) if isinstance(kind, type) else None
 
 
-def _load_one(program: str, treatment: dict[str, Any] | None) -> tuple[types.ModuleType, Treated]:
+def _load_one(
+    program: str, treatment: dict[str, Any] | None
+) -> tuple[types.ModuleType, Treated | None]:
     module = types.ModuleType(MODULE)
     module.__file__ = FILE
     sys.modules[MODULE] = module
+    under: Treated | None = None
     if treatment is None:
         code = compile(program, FILE, "exec", dont_inherit=True)
-        under: Treated = Untreated()
     else:
         code, under = treated(program, FILE, **treatment)
     del program, treatment
@@ -134,7 +124,9 @@ def _load_one(program: str, treatment: dict[str, Any] | None) -> tuple[types.Mod
     return module, under
 
 
-def _load_files(program: str, treatment: dict[str, Any] | None) -> tuple[types.ModuleType, Treated]:
+def _load_files(
+    program: str, treatment: dict[str, Any] | None
+) -> tuple[types.ModuleType, Treated | None]:
     """Return the module of the tested function, for a program of files that import each other."""
     files = split_files(program)
     entry, (codes, under) = entry_file(files).module, _compiled(files, treatment)
@@ -145,11 +137,11 @@ def _load_files(program: str, treatment: dict[str, Any] | None) -> tuple[types.M
 
 def _compiled(
     files: tuple[File, ...], treatment: dict[str, Any] | None
-) -> tuple[dict[str, types.CodeType], Treated]:
+) -> tuple[dict[str, types.CodeType], Treated | None]:
     """Return the code of each file by its module. The first module with the helper is treated."""
     codes = {f.module: compile(f.source, f.name, "exec", dont_inherit=True) for f in files}
     if treatment is None:
-        return codes, Untreated()
+        return codes, None
     for file in files:
         with suppress(NoHelper):
             codes[file.module], under = treated(file.source, file.name, **_within(file, treatment))
@@ -196,14 +188,17 @@ def _message(error: BaseException) -> str:
 
 
 def reply(
-    function: Callable[..., Any], call: Any, limits: Limits, treatment: Treated
+    function: Callable[..., Any], call: Any, limits: Limits, treatment: Treated | None
 ) -> dict[str, Any]:
     """Call the function as the frame `call` says, and return the frame with its value or
     exception.
     """
-    treatment.begin()
+    if treatment is not None:
+        treatment.begin()
     answer = _answered(function, call, limits)
-    return {"id": call["id"], **(_NO_ANSWER if treatment.spoilt else answer)}
+    if treatment is not None and treatment.spoilt:
+        answer = {"raised": "SpoiltTreatment", "builtin": False}
+    return {"id": call["id"], **answer}
 
 
 def _answered(function: Callable[..., Any], call: Any, limits: Limits) -> dict[str, Any]:
