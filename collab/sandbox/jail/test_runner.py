@@ -31,8 +31,6 @@ from .remote_function import CandidateError, Line, RemoteFunction, Trouble
 
 CASE, INCOMING, OUTGOING, REPORT = range(FIRST, FIRST + 4)
 CASE_BYTES = 1 << 30
-Tell = Callable[[object], None]
-"""Sends a frame to the supervisor."""
 SHOWN_CHARACTERS = 200
 IMPORTABLE = "tests run sealed, with the modules of collab/sandbox/jail/preload.py"
 
@@ -108,12 +106,12 @@ def run_test(fds: Sequence[int], _: Limits, seal: Callable[[], None]) -> None:
         if case.dry:
             tell({"counts": _counts(case)})
         else:
-            run_case(case, Line(INCOMING, OUTGOING, case.limits, tell), tell)
+            run_case(case, Line(INCOMING, OUTGOING, case.limits, tell))
     except (BadTest, Trouble) as trouble:
         tell({"trouble": str(trouble)})
 
 
-def run_case(case: Case, line: Line, tell: Tell) -> None:
+def run_case(case: Case, line: Line) -> None:
     """Run a case's test against the worker at the other end of `line`, and report every frame.
 
     Raises:
@@ -122,8 +120,8 @@ def run_case(case: Case, line: Line, tell: Tell) -> None:
     """
     test = instrument(case.test, case.name, case.prelude)
     tell({"asserts": list(map(vars, test.assertions))})
-    _open(line, case, tell)
-    escaped, returned = _run(line, case, test, tell)
+    _open(line, case)
+    escaped, returned = _run(line, case, test)
     tell({"done": True, "error": escaped, "returned": returned})
 
 
@@ -166,7 +164,7 @@ def _loaded(
     return partial(check, candidate)
 
 
-def _open(line: Line, case: Case, tell: Tell) -> None:
+def _open(line: Line, case: Case) -> None:
     first = line.receive()
     if "refused" in first:
         tell(first)
@@ -187,7 +185,7 @@ def _open(line: Line, case: Case, tell: Tell) -> None:
     line.ended = reason
 
 
-def _run(line: Line, case: Case, test: CountedTest, tell: Tell) -> tuple[str | None, str | None]:
+def _run(line: Line, case: Case, test: CountedTest) -> tuple[str | None, str | None]:
     """Run the test, and return the reason if it did not run to its end, and the text that it
     returned.
     """
