@@ -74,15 +74,12 @@ def _given_to_no_python() -> dict[str, str]:
 
 def _report(layer: Layer) -> LayerReport:
     if sys.platform != "linux":
-        detail = f"not available on {sys.platform}"
-        return LayerReport(name=layer.name, holds=False, detail=detail, remedy="use Linux")
+        return _fails(layer.name, f"not available on {sys.platform}", "use Linux")
     result = probe(layer.name, on=True)
     if refused := result.get("refused"):
-        detail = f"not available: {refused['reason']}"
-        return LayerReport(name=layer.name, holds=False, detail=detail, remedy=refused["remedy"])
+        return _fails(layer.name, f"not available: {refused['reason']}", refused["remedy"])
     if result["broke"]:
-        detail = f"could {', '.join(result['broke'])}"
-        return LayerReport(name=layer.name, holds=False, detail=detail, remedy=layer.remedy)
+        return _fails(layer.name, f"could {', '.join(result['broke'])}", layer.remedy)
     detail = f"could not {', '.join(result['held'])}"
     return LayerReport(name=layer.name, holds=True, detail=detail, remedy="")
 
@@ -93,9 +90,13 @@ async def _together() -> LayerReport:
         async with Sandbox(SandboxSpec(workers=1)) as sandbox:
             verdict = await sandbox.check(_TRIAL)
     except SandboxError as error:
-        return LayerReport(name=name, holds=False, detail=str(error), remedy="see the layer named")
+        return _fails(name, str(error), "see the layer named")
     if not verdict.passed:
         detail = f"a correct program failed: {verdict.error} {' '.join(verdict.flags)}".strip()
-        return LayerReport(name=name, holds=False, detail=detail, remedy="report this system")
+        return _fails(name, detail, "report this system")
     detail = f"a correct program passed in {1000 * verdict.seconds:.0f} ms"
     return LayerReport(name=name, holds=True, detail=detail, remedy="")
+
+
+def _fails(name: str, detail: str, remedy: str) -> LayerReport:
+    return LayerReport(name=name, holds=False, detail=detail, remedy=remedy)
