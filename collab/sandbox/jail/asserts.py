@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any, TypeVar
+from typing import Any
 
 from .classes.expected import expected_first
 from .depends import dependent
@@ -29,7 +29,6 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 """Fields of a statement that hold statements. No expression holds an assert."""
 _LOAD = ast.Load()
-_Node = TypeVar("_Node", bound=ast.AST)
 
 
 class BadTest(Exception):
@@ -208,13 +207,12 @@ class _Counter(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         number = len(self.assertions)
         self.assertions.append(self._describe(node))
-        at = _Place(node)
-        call = at.expression(self._call(at, number, node.test))
-        if self._caught:
-            return call
-        raised = at.expression(at.method("raised", at.constant(number), at.name(_ERROR)))
-        handler = at.make(ast.ExceptHandler, at.name("Exception"), _ERROR, [raised])
-        return at.make(ast.Try, [call], [handler], [], [])
+        counted: ast.stmt = ast.Expr(self._call(number, node.test))
+        if not self._caught:
+            raised = ast.Expr(_method("raised", ast.Constant(number), ast.Name(_ERROR, _LOAD)))
+            handler = ast.ExceptHandler(ast.Name("Exception", _LOAD), _ERROR, [raised])
+            counted = ast.Try([counted], [handler], [], [])
+        return ast.fix_missing_locations(ast.copy_location(counted, node))
 
     def _describe(self, node: ast.Assert) -> Assertion:
         source = " ".join("\n".join(self._lines[node.lineno - 1 : node.end_lineno]).split())
@@ -230,13 +228,13 @@ class _Counter(ast.NodeTransformer):
             optional=self._instead or (isinstance(node.test, ast.Constant) and not node.test.value),
         )
 
-    def _call(self, at: _Place, number: int, test: ast.expr) -> ast.expr:
-        strict = at.constant(self._assertion_caught)
+    def _call(self, number: int, test: ast.expr) -> ast.expr:
+        strict = ast.Constant(self._assertion_caught)
         match test:
             case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-                swapped = at.constant(not self._asks(left) and self._asks(right))
-                return at.method("equal", at.constant(number), left, right, swapped, strict)
-        return at.method("true", at.constant(number), test, strict)
+                swapped = ast.Constant(not self._asks(left) and self._asks(right))
+                return _method("equal", ast.Constant(number), left, right, swapped, strict)
+        return _method("true", ast.Constant(number), test, strict)
 
     def _asks(self, node: ast.expr) -> bool:
         """Return True if the expression mentions the candidate."""
@@ -244,28 +242,10 @@ class _Counter(ast.NodeTransformer):
         return not self._candidates.isdisjoint(names)
 
 
-class _Place:
-    """Makes nodes at the position of `node`."""
-
-    def __init__(self, node: ast.stmt) -> None:
-        self._place = {name: getattr(node, name) for name in node._attributes}
-
-    def make(self, kind: type[_Node], *fields: Any) -> _Node:
-        return kind(*fields, **self._place)
-
-    def constant(self, value: bool | int) -> ast.Constant:
-        return self.make(ast.Constant, value)
-
-    def name(self, name: str) -> ast.Name:
-        return self.make(ast.Name, name, _LOAD)
-
-    def expression(self, value: ast.expr) -> ast.Expr:
-        return self.make(ast.Expr, value)
-
-    def method(self, name: str, *arguments: ast.expr) -> ast.Call:
-        """Make a call of the test runner."""
-        method = self.make(ast.Attribute, self.name(REFEREE), name, _LOAD)
-        return self.make(ast.Call, method, list(arguments), [])
+def _method(name: str, *arguments: ast.expr) -> ast.Call:
+    """Make a call of the test runner."""
+    method = ast.Attribute(ast.Name(REFEREE, _LOAD), name, _LOAD)
+    return ast.Call(method, list(arguments), [])
 
 
 def _names_assertion(handler: ast.ExceptHandler) -> bool:
