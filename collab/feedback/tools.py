@@ -127,7 +127,7 @@ class Batcher:
     async def _each(self, programs: Sequence[str]) -> list[list[Finding] | FeedbackError]:
         """Return each program's remarks, or the tool's error. If a batch fails, run its programs
         one by one."""
-        if len(programs) > 1 and any(map(files_of, programs)):
+        if len(programs) > 1 and any(map(files_of, programs)):  # names may occur twice
             return [(await self._each([program]))[0] for program in programs]
         try:
             return [*await self._run(programs)]
@@ -142,42 +142,32 @@ class Batcher:
         return FeedbackError(f"{self.tool.name} failed: {type(error).__name__}: {error}")
 
     async def _run(self, programs: Sequence[str]) -> list[list[Finding]]:
-        if files_of(programs[0]):  # alone, because two programs may have files of the same name
-            return [await self._run_files(programs[0])]
+        """Return each program's remarks, with line numbers of the whole program."""
         with tempfile.TemporaryDirectory(prefix="collab-static-") as folder:
-            # Programs of other episodes are in the same folder. Random names prevent imports.
-            modules = [f"program_{secrets.token_hex(16)}" for _ in programs]
-            for module, program in zip(modules, programs, strict=True):
-                Path(folder, f"{module}.py").write_bytes(program.encode(errors="replace"))
-            names = [f"{module}.py" for module in modules]
-            output = await self._output(names, folder, alone=len(names) == 1)
-        by_module: dict[str, list[Finding]] = {module: [] for module in modules}
-        for file, finding in self.tool.read(output):
-            module = Path(file).stem
-            message = finding.message.replace(module, "program")
-            by_module[module].append(finding.model_copy(update={"message": message}))
-        return [by_module[module] for module in modules]
-
-    async def _run_files(self, program: str) -> list[Finding]:
-        """Check the files of a program by their names. Remarks have their lines in the whole
-        program."""
-        files = {file.name: file for file in files_of(program)}
-        with tempfile.TemporaryDirectory(prefix="collab-static-") as folder:
-            for name, file in files.items():
-                path = Path(folder, name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(file.source.encode(errors="replace"))
-            output = await self._output([*files], folder, alone=True)
+            placed: dict[Path, tuple[int, File]] = {}
+            for number, program in enumerate(programs):
+                # Programs of other episodes are in the same folder. Random names prevent imports.
+                alone = File(f"program_{secrets.token_hex(16)}.py", program, line=1)
+                for file in files_of(program) or (alone,):
+                    path = Path(folder, file.name).resolve()
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(file.source.encode(errors="replace"))
+                    placed[path] = number, file
+            names = [file.name for _, file in placed.values()]
+            output = await self._output(names, folder, alone=len(programs) == 1)
             remarks = [
-                (Path(folder, name_shown).resolve(), each)
-                for name_shown, each in self.tool.read(output)
+                (Path(folder, name).resolve(), each) for name, each in self.tool.read(output)
             ]
-            paths = {Path(folder, name).resolve(): file for name, file in files.items()}
-        return [
-            each.model_copy(update={"line": paths[path].line + (each.line or 1) - 1})
-            for path, each in remarks
-            if path in paths
-        ]
+        findings: list[list[Finding]] = [[] for _ in programs]
+        for path, finding in remarks:
+            if path not in placed:
+                continue
+            number, file = placed[path]
+            line, message = file.line + (finding.line or 1) - 1, finding.message
+            if file.line == 1:  # not one of several files, which follow a line with their name
+                message = message.replace(path.stem, "program")
+            findings[number].append(finding.model_copy(update={"line": line, "message": message}))
+        return findings
 
     async def _output(self, names: Sequence[str], folder: str, *, alone: bool) -> str:
         """Return the standard output. The environment contains no key that a tool could show.
