@@ -14,7 +14,7 @@ import pydantic
 import pytest
 from support.attacks.corpus import attacks
 from support.attacks.mark import MARK
-from support.attacks.run import LATEST, LIMIT, run_all
+from support.attacks.run import LIMIT, check_harmless, run_all
 
 import collab
 
@@ -94,18 +94,9 @@ def _copied(folder: Path) -> Path:
     return folder
 
 
-def _sandbox(name: str, outcome: dict[str, Any]) -> None:
-    assert not outcome["passed"], ("it was scored as right", name)
-    assert outcome["seconds"] <= LATEST, ("it took longer than its limit", name)
-    assert outcome["left"] == [], ("it left processes behind", name)
-    assert outcome["planted"] == [], ("it left files behind", name)
-    assert outcome["next_passed"], ("the next honest program did not pass", name)
-    assert outcome["same_supervisor"], ("it ended the supervisor", name)
-
-
 def test_some_attacks(outcomes: Outcomes) -> None:
     for name, outcome in outcomes.items():
-        _sandbox(name, outcome)
+        check_harmless(name, outcome)
 
 
 @pytest.mark.slow
@@ -113,7 +104,7 @@ def test_every_other_attack() -> None:
     outcomes = outcomes_of([name for name in EVERY if name not in SOME])
     assert outcomes.keys() | SOME == EVERY.keys()
     for name, outcome in outcomes.items():
-        _sandbox(name, outcome)
+        check_harmless(name, outcome)
     _check_timeouts_are_not_crashes(outcomes)
 
 
@@ -122,7 +113,7 @@ def test_attacks_by_an_unprivileged_user(step: int) -> None:
     outcomes = outcomes_of_an_unprivileged_user(step)
     assert outcomes.keys() == set(list(EVERY)[::step])
     for name, outcome in outcomes.items():
-        _sandbox(name, outcome)
+        check_harmless(name, outcome)
 
 
 def test_attacks_are_flagged(outcomes: Outcomes) -> None:

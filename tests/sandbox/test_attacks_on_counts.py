@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.attacks.counts import HONEST_FAILURE, MARKS, TEST, WAYS, attacks
-from support.attacks.run import HONEST, LATEST, run_all, trial
+from support.attacks.run import HONEST, check_harmless, run_all, trial
 
 from collab.recipe.sandbox import SandboxSpec
 from collab.sandbox import Sandbox
@@ -69,14 +69,9 @@ def test_every_other_attack() -> None:
 
 
 def _check(name: str, outcome: dict[str, Any]) -> None:
+    check_harmless(name, outcome)
     held, total = outcome["tests"]
-    assert not outcome["passed"], ("it was scored as right", name)
     assert held <= 4, ("it was paid for tests that it does not pass", name)
     assert total >= 16, ("tests were left out", name)
-    assert outcome["seconds"] <= LATEST, ("it took longer than its limit", name)
-    assert outcome["left"] == [], ("it left processes behind", name)
-    assert outcome["planted"] == [], ("it left files behind", name)
-    assert outcome["next_passed"], ("the next honest program did not pass", name)
-    assert outcome["same_supervisor"], ("it ended the supervisor", name)
     if name in OVER_A_LIMIT:
         assert "answer_limit" in outcome["flags"], ("the test saw it", name)

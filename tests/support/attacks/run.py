@@ -105,6 +105,16 @@ async def run_each(
     return results
 
 
+def check_harmless(name: str, outcome: dict[str, Any]) -> None:
+    """Check that an attack did not pass, ended in time and left nothing behind."""
+    assert not outcome["passed"], ("it was scored as right", name)
+    assert outcome["seconds"] <= LATEST, ("it took longer than its limit", name)
+    assert outcome["left"] == [], ("it left processes behind", name)
+    assert outcome["planted"] == [], ("it left files behind", name)
+    assert outcome["next_passed"], ("the next honest program did not pass", name)
+    assert outcome["same_supervisor"], ("it ended the supervisor", name)
+
+
 if __name__ == "__main__":
     os.environ["JUDGE_ATTACK_SECRET"] = MARK
     every = list(attacks().items())[:: int(sys.argv[1])]
