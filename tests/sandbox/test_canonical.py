@@ -1,6 +1,5 @@
 """All of HumanEval: right solutions pass fully; wrong variants do not."""
 
-import ast
 import asyncio
 import gzip
 import json
@@ -98,51 +97,3 @@ def test_failing_program_earns_nothing_from_vacuous_asserts(
     verdicts = judged([trial(p, q) for p, q in zip(chosen, programs, strict=True)])
     assert [v.tests.passed for v in verdicts] == [0] * len(chosen)
     assert not any("assert True" in c.source for v in verdicts for c in v.checks)
-
-
-SPLIT = {
-    "HumanEval/0": """
-def aux(a, b):
-    return abs(a - b)
-
-def has_close_elements(numbers, threshold):
-    pairs = ((a, b) for i, a in enumerate(numbers) for b in numbers[i + 1:])
-    return any(aux(a, b) < threshold for a, b in pairs)
-""",
-    "HumanEval/12": """
-def aux(strings):
-    return max(map(len, strings))
-
-def longest(strings):
-    return next((s for s in strings if len(s) == aux(strings)), None)
-""",
-    "HumanEval/31": """
-def aux(n):
-    return range(2, int(n ** 0.5) + 1)
-
-def is_prime(n):
-    return n > 1 and all(n % d for d in aux(n))
-""",
-    "HumanEval/33": """
-def aux(l):
-    return sorted(l[::3])
-
-def sort_third(l):
-    l = list(l)
-    l[::3] = aux(l)
-    return l
-""",
-    "HumanEval/53": "def aux(x, y):\n    return x + y\n\ndef add(x, y):\n    return aux(x, y)\n",
-}
-
-
-def test_solutions_split_into_helper_and_entry_point_pass(problems: list[Problem]) -> None:
-    by_id = {p["task_id"]: p for p in problems}
-    imports = "from typing import List, Optional\n"
-    verdicts = judged([trial(by_id[name], imports + body) for name, body in SPLIT.items()])
-    assert [v.passed for v in verdicts] == [True] * len(SPLIT)
-
-
-def test_programs_and_tests_are_valid_python(problems: list[Problem]) -> None:
-    for problem in problems:
-        ast.parse(canonical(problem))
