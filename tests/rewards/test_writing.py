@@ -40,36 +40,26 @@ def test_length(values: Values, name: str, first: int, second: int, expected: fl
 
 
 @pytest.mark.parametrize(
-    ("characters", "expected", "goes_on"),
+    ("name", "characters", "expected", "goes_on"),
     [
-        (109, 0.0, False),
-        (110, 0.0, True),
-        (160, 1.0, True),
-        (338, 0.9, True),
-        (500, 0.0, True),
-        (501, 0.0, False),
+        ("tldr", 109, 0.0, False),
+        ("tldr", 110, 0.0, True),
+        ("tldr", 160, 1.0, True),
+        ("tldr", 338, 0.9, True),
+        ("tldr", 500, 0.0, True),
+        ("tldr", 501, 0.0, False),
+        ("arxiv", 799, 0.0, False),
+        ("arxiv", 800, 0.0, True),
+        ("arxiv", 1300, 1.0, True),
+        ("arxiv", 1700, 0.75, True),
+        ("arxiv", 2000, 0.0, True),
+        ("arxiv", 2001, 0.0, False),
     ],
 )
-def test_ratio_of_tldr(values: Values, characters: int, expected: float, goes_on: bool) -> None:
-    found = values("tldr", text(10, 100), text(22, characters, stem="v"))
-    assert found["ratio"] == pytest.approx(expected)
-    assert found["vocabulary"] == (1.0 if goes_on else 0.0)
-    assert found["reward"] == pytest.approx(0.5 + expected + (0.5 if goes_on else 0.0))
-
-
-@pytest.mark.parametrize(
-    ("characters", "expected", "goes_on"),
-    [
-        (799, 0.0, False),
-        (800, 0.0, True),
-        (1300, 1.0, True),
-        (1700, 0.75, True),
-        (2000, 0.0, True),
-        (2001, 0.0, False),
-    ],
-)
-def test_ratio_of_arxiv(values: Values, characters: int, expected: float, goes_on: bool) -> None:
-    found = values("arxiv", text(130, 1000), text(130, characters, stem="v"))
+def test_ratio(values: Values, name: str, characters: int, expected: float, goes_on: bool) -> None:
+    sizes = {"tldr": (10, 100, 22), "arxiv": (130, 1000, 130)}
+    first, length, second = sizes[name]
+    found = values(name, text(first, length), text(second, characters, stem="v"))
     assert found["ratio"] == pytest.approx(expected)
     assert found["vocabulary"] == (1.0 if goes_on else 0.0)
     assert found["reward"] == pytest.approx(0.5 + expected + (0.5 if goes_on else 0.0))
@@ -79,36 +69,27 @@ def test_ratio_of_arxiv(values: Values, characters: int, expected: float, goes_o
 
 
 @pytest.mark.parametrize(
-    ("unique", "expected", "goes_on"),
+    ("name", "unique", "expected", "goes_on"),
     [
-        (129, 0.0, False),
-        (130, 0.0, True),
-        (199, 69 / 70, True),
-        (200, 1.0, True),
-        (250, 1.0, True),
+        ("tldr", 129, 0.0, False),
+        ("tldr", 130, 0.0, True),
+        ("tldr", 199, 69 / 70, True),
+        ("tldr", 200, 1.0, True),
+        ("tldr", 250, 1.0, True),
+        ("arxiv", 49, 0.0, False),
+        ("arxiv", 50, 0.0, True),
+        ("arxiv", 70, 1.0, True),
+        ("arxiv", 150, 0.5, True),
+        ("arxiv", 170, 0.0, True),
+        ("arxiv", 171, 0.0, False),
     ],
 )
-def test_vocabulary_of_tldr(values: Values, unique: int, expected: float, goes_on: bool) -> None:
-    found = values("tldr", text(100, 600), text(255, 1400, unique))
-    assert (found["length"], found["ratio"]) == (1.0, 1.0)
-    assert found["vocabulary"] == pytest.approx(expected)
-    assert found["shared_words"] == (1.0 if goes_on else 0.0)
-    assert found["reward"] == pytest.approx(1.5 + 0.5 * expected + (0.6 if goes_on else 0.0))
-
-
-@pytest.mark.parametrize(
-    ("unique", "expected", "goes_on"),
-    [
-        (49, 0.0, False),
-        (50, 0.0, True),
-        (70, 1.0, True),
-        (150, 0.5, True),
-        (170, 0.0, True),
-        (171, 0.0, False),
-    ],
-)
-def test_vocabulary_of_arxiv(values: Values, unique: int, expected: float, goes_on: bool) -> None:
-    found = values("arxiv", text(190, 1000, 100), text(190, 1400, unique))
+def test_vocabulary(values: Values, name: str, unique: int, expected: float, goes_on: bool) -> None:
+    texts = {
+        "tldr": (text(100, 600), text(255, 1400, unique)),
+        "arxiv": (text(190, 1000, 100), text(190, 1400, unique)),
+    }
+    found = values(name, *texts[name])
     assert (found["length"], found["ratio"]) == (1.0, 1.0)
     assert found["vocabulary"] == pytest.approx(expected)
     assert found["shared_words"] == (1.0 if goes_on else 0.0)
