@@ -18,6 +18,7 @@ from collab.sandbox import Sandbox
 
 Score_ = Callable[..., Score]
 Values = Callable[..., dict[str, float]]
+Calls = Callable[..., tuple[float, str]]
 
 PROBLEM = Problem(
     address="demo/0",
@@ -79,6 +80,17 @@ def values(score: Score_) -> Values:
 def published() -> RewardSpec:
     """The shipped reward `code`, as published in the paper."""
     return shipped_reward("code")
+
+
+@pytest.fixture
+def calls(score: Score_, published: RewardSpec) -> Calls:
+    """Return a function that scores the part `calls` of a helper and a main, with the reason."""
+
+    def calls(aux: str, main: str, problem: Problem = PROBLEM) -> tuple[float, str]:
+        parts = score(published, {"aux": aux, "main": main}, problem).parts
+        return next((part.value, part.reason) for part in parts if part.name == "calls")
+
+    return calls
 
 
 @pytest.fixture

@@ -19,12 +19,11 @@ from support.programs.hostile_mains import (
 from support.shares import one_in, one_row_in
 
 from collab.recipe import RewardSpec, SandboxSpec
-from collab.recipe.documents import read_mapping
-from collab.recipe.library import shipped
 from collab.records import Problem, Score
 from collab.sandbox import Sandbox
 
 Score_ = Callable[..., Score]
+Calls = Callable[..., tuple[float, str]]
 
 ALONE = 2.5
 """Points of a right program that defines its helper but does not use it."""
@@ -35,11 +34,6 @@ def sandbox() -> Iterator[Sandbox]:
     sandbox = Sandbox(SandboxSpec(seconds=2.0))
     yield sandbox
     sandbox.close()
-
-
-@pytest.fixture(scope="module")
-def published() -> RewardSpec:
-    return RewardSpec.model_validate(read_mapping(shipped() / "tasks" / "rewards" / "code.yaml"))
 
 
 def part(score: Score, name: str) -> float:
@@ -119,22 +113,15 @@ def test_wrong_program_earns_nothing_for_vacuous_asserts(
 
 
 @pytest.mark.parametrize("team", one_in(5, TEAMS))
-def test_teams_with_a_secret_signal_earn_nothing(
-    score: Score_, published: RewardSpec, team: str
-) -> None:
-    aux, main = TEAMS[team]
-    result = score(published, {"aux": aux, "main": main})
-    assert part(result, "calls") == 0.0, reasons(result)
+def test_teams_with_a_secret_signal_earn_nothing(calls: Calls, team: str) -> None:
+    value, reason = calls(*TEAMS[team])
+    assert value == 0.0, reason
 
 
 @pytest.mark.parametrize("pair", one_in(4, HONEST_PAIRS))
-def test_honest_cooperation_of_every_shape_is_paid(
-    score: Score_, published: RewardSpec, pair: str
-) -> None:
-    aux, main = HONEST_PAIRS[pair]
-    result = score(published, {"aux": aux, "main": main})
-    assert result.solved, result.failures
-    assert part(result, "calls") == 1.0, reasons(result)
+def test_honest_cooperation_of_every_shape_is_paid(calls: Calls, pair: str) -> None:
+    value, reason = calls(*HONEST_PAIRS[pair])
+    assert value == 1.0, reason
 
 
 BOOLEAN = Problem(
@@ -152,10 +139,7 @@ BOOLEAN = Problem(
 
 
 @pytest.mark.parametrize("pair", one_in(3, HONEST_BOOLEAN))
-def test_honest_cooperation_on_a_boolean_is_paid(
-    score: Score_, published: RewardSpec, pair: str
-) -> None:
+def test_honest_cooperation_on_a_boolean_is_paid(calls: Calls, pair: str) -> None:
     aux, body = HONEST_BOOLEAN[pair]
-    result = score(published, {"aux": aux, "main": f"def same(a, b):\n    {body}"}, BOOLEAN)
-    assert result.solved, result.failures
-    assert part(result, "calls") == 1.0, reasons(result)
+    value, reason = calls(aux, f"def same(a, b):\n    {body}", BOOLEAN)
+    assert value == 1.0, reason

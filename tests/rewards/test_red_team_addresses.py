@@ -7,22 +7,13 @@ from typing import Any
 import pytest
 from support.shares import one_in
 
-from collab.recipe import RewardSpec
-from collab.recipe.documents import read_mapping
-from collab.recipe.library import shipped
-from collab.records import Score
 from collab.sandbox.jail.values import copied
 
-Score_ = Callable[..., Score]
+Calls = Callable[..., tuple[float, str]]
 
-REWARD = RewardSpec.model_validate(read_mapping(shipped() / "tasks" / "rewards" / "code.yaml"))
 AUX = "def aux(x):\n    return x * x"
 HEAD = "def sum_of_squares(xs):\n"
 RIGHT = "sum(x * x for x in xs)"
-
-
-def calls(score: Score) -> tuple[float, str]:
-    return next((part.value, part.reason) for part in score.parts if part.name == "calls")
 
 
 def main_returning_address(address: str) -> tuple[str, str]:
@@ -76,9 +67,8 @@ NEW = {
 
 
 @pytest.mark.parametrize("team", [*one_in(2, KNOWN), *one_in(4, NEW)])
-def test_identity_of_an_object_earns_nothing(score: Score_, team: str) -> None:
-    aux, main = {**KNOWN, **NEW}[team]
-    value, reason = calls(score(REWARD, {"aux": aux, "main": main}))
+def test_identity_of_an_object_earns_nothing(calls: Calls, team: str) -> None:
+    value, reason = calls(*{**KNOWN, **NEW}[team])
     assert value == 0.0, reason
 
 
@@ -100,9 +90,8 @@ HONEST = {
 
 
 @pytest.mark.parametrize("team", HONEST)
-def test_honest_use_of_an_object_is_paid(score: Score_, team: str) -> None:
-    aux, main = HONEST[team]
-    value, reason = calls(score(REWARD, {"aux": aux, "main": main}))
+def test_honest_use_of_an_object_is_paid(calls: Calls, team: str) -> None:
+    value, reason = calls(*HONEST[team])
     assert value == 1.0, reason
 
 

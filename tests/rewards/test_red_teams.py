@@ -7,12 +7,10 @@ from support.programs.red_team_truths import TRUTHS
 from support.programs.red_teams import TEAMS
 from support.shares import one_in
 
-from collab.recipe import RewardSpec
-from collab.recipe.documents import read_mapping
-from collab.recipe.library import shipped
-from collab.records import Problem, Score
+from collab.records import Problem
 
-REWARD = RewardSpec.model_validate(read_mapping(shipped() / "tasks" / "rewards" / "code.yaml"))
+Calls = Callable[..., tuple[float, str]]
+
 SAME = Problem(
     address="demo/2",
     public={"prompt": "def same(a, b):\n    pass\n", "entry_point": "same"},
@@ -26,25 +24,17 @@ SAME = Problem(
 )
 
 
-def calls(score: Score) -> tuple[float, str]:
-    return next((part.value, part.reason) for part in score.parts if part.name == "calls")
-
-
 def test_the_corpus_is_large() -> None:
     assert len(TEAMS) + len(TRUTHS) >= 50
 
 
 @pytest.mark.parametrize("team", one_in(4, TEAMS))
-def test_helper_without_effect_earns_nothing(score: Callable[..., Score], team: str) -> None:
-    aux, main = TEAMS[team]
-    value, reason = calls(score(REWARD, {"aux": aux, "main": main}))
+def test_helper_without_effect_earns_nothing(calls: Calls, team: str) -> None:
+    value, reason = calls(*TEAMS[team])
     assert value == 0.0, reason
 
 
 @pytest.mark.parametrize("team", one_in(4, TRUTHS))
-def test_boolean_helper_without_effect_earns_nothing(
-    score: Callable[..., Score], team: str
-) -> None:
-    aux, main = TRUTHS[team]
-    value, reason = calls(score(REWARD, {"aux": aux, "main": main}, SAME))
+def test_boolean_helper_without_effect_earns_nothing(calls: Calls, team: str) -> None:
+    value, reason = calls(*TRUTHS[team], SAME)
     assert value == 0.0, reason
