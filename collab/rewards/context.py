@@ -80,8 +80,7 @@ class RewardContext(FormerArtifacts):
         """Artifacts by agent, in the team's order, including agents that do not write the
         answer."""
         self.joint = joint
-        self.waiting = Stopwatch()
-        """Wall time spent waiting for the sandbox, which has its own limits."""
+        self._started, self._waiting = time.perf_counter(), Stopwatch()
         self._sandbox, self._trial_of = sandbox, trial_of
         self._loop = asyncio.get_running_loop()
         self._verdicts: dict[Hashable, asyncio.Task[Verdict]] = {}
@@ -159,13 +158,17 @@ class RewardContext(FormerArtifacts):
         if self._sandbox is None:
             raise RewardError("the reward needs an open sandbox")
         trial = self._trial_of(self, text, treatment, subject)
-        with self.waiting:
+        with self._waiting:
             return await self._sandbox.check(trial)
 
     def known_verdict(self) -> Verdict | None:
         """Return the verdict on the joint artifact if a part has requested it, otherwise None."""
         task = self._verdicts.get((self.joint.text, None, 0, None))
         return task.result() if task is not None and task.done() else None
+
+    def elapsed(self) -> float:
+        """Return the seconds of scoring, without those spent waiting for the sandbox."""
+        return time.perf_counter() - self._started - self._waiting.seconds
 
     def close(self) -> None:
         """Cancel all sandbox runs that are still pending."""

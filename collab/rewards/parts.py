@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -20,21 +19,6 @@ from collab.threads import in_thread
 
 AGENT_OPTIONS = ("agent", "helper")
 """Options that name an agent or a role. The part does not apply to a team without it."""
-
-
-class Budget:
-    """Common time limit of all parts of one score, excluding the time spent waiting for the
-    sandbox.
-    """
-
-    def __init__(self, seconds: float, context: RewardContext) -> None:
-        self.seconds, self._context = seconds, context
-        self._started = time.perf_counter()
-
-    def left(self) -> float:
-        """Return the seconds that are left, below 0 if the limit is exceeded."""
-        elapsed = time.perf_counter() - self._started - self._context.waiting.seconds
-        return self.seconds - elapsed
 
 
 @dataclass(frozen=True)
@@ -66,31 +50,41 @@ class PartFunction:
             for helper in helpers
         }
 
-    async def evaluate(self, context: RewardContext, budget: Budget) -> Part:
+    async def evaluate(self, context: RewardContext, seconds: float) -> Part:
         """Return the part's value, from 0 to 1. For a part about several helpers, return the mean
         over them.
 
-        `budget` is the time limit for all parts together.
+        `seconds` is the time limit for all parts together, without waiting for the sandbox.
 
         Raises:
             RewardError: the function raised, took too long, or returned something else.
             CollabError: as raised by `context`.
         """
         parts = {
-            helper: await self._evaluate(context, options, budget)
+            helper: await self._evaluate(context, options, seconds)
             for helper, options in self.calls(context.roles).items()
         }
         return next(iter(parts.values())) if len(parts) == 1 else _mean(parts)
 
     async def _evaluate(
-        self, context: RewardContext, options: Mapping[str, Any], budget: Budget
+        self, context: RewardContext, options: Mapping[str, Any], seconds: float
     ) -> Part:
+        work = asyncio.ensure_future(self._call(context, options))
         try:
-            returned = await self._within(self._call(context, options), budget)
+            while (left := seconds - context.elapsed()) > 0 and not work.done():
+                await asyncio.wait({work}, timeout=left)
+            if not work.done():
+                raise RewardError(
+                    f"reward part '{self.name}' did not finish within {seconds:g} s, the limit for"
+                    " all parts together; raise the reward's 'seconds' or make the part faster"
+                )
+            returned = work.result()
         except CollabError:
             raise
         except Exception as error:
             raise attribute(error, RewardError, f"reward part '{self.name}'") from error
+        finally:
+            work.cancel()
         return self._checked(returned)
 
     async def _call(self, context: RewardContext, options: Mapping[str, Any]) -> Any:
@@ -98,20 +92,6 @@ class PartFunction:
             return await self.function(context, **options)
         # In a thread, so a part that hangs fails its own episode and delays no other.
         return await in_thread(partial(self.function, context, **options))
-
-    async def _within(self, work: Awaitable[Any], budget: Budget) -> Any:
-        task = asyncio.ensure_future(work)
-        try:
-            while (left := budget.left()) > 0:
-                done, _ = await asyncio.wait({task}, timeout=left)
-                if done:
-                    return task.result()
-        finally:
-            task.cancel()
-        raise RewardError(
-            f"reward part '{self.name}' did not finish within {budget.seconds:g} s, the limit"
-            " for all parts together; raise the reward's 'seconds' or make the part faster"
-        )
 
     def _checked(self, returned: Any) -> Part:
         match returned:

@@ -13,7 +13,7 @@ from collab.recipe.team import Roles, roles_of
 from collab.records import PartScore, Problem, Score
 from collab.rewards.context import Part, RewardContext
 from collab.rewards.library import examine, open_part, trial_of
-from collab.rewards.parts import Budget, PartFunction
+from collab.rewards.parts import PartFunction
 
 if TYPE_CHECKING:
     from collab.sandbox import Sandbox
@@ -77,7 +77,6 @@ class _Scoring:
     ) -> None:
         self._spec, self._functions, self._context = spec, functions, context
         self._done: dict[str, PartScore] = {}
-        self._budget = Budget(spec.seconds, context)
         self.closed: str | None = None
         """The gate at which scoring stopped."""
         self._verdicts: list[bool] = []
@@ -91,7 +90,7 @@ class _Scoring:
         spec = self._spec.parts[name]
         part = self._without_scoring(name)
         if part is None:
-            part = await self._functions[name].evaluate(self._context, self._budget)
+            part = await self._functions[name].evaluate(self._context, self._spec.seconds)
         score = PartScore(
             name=name,
             level=spec.level or name,
