@@ -36,30 +36,23 @@ def strip_comments(source: str) -> str:
     Code that does not parse loses only its comments.
     """
     try:
-        return ast.unparse(_without_idle_strings(parse(source)))
+        return ast.unparse(_WithoutIdleStrings().visit(parse(source)))
     except (SyntaxError, RecursionError, ValueError):
         return _COMMENT_OR_STRING.sub(lambda match: match["string"] or "", source)
 
 
-def _without_idle_strings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            kept = [statement for statement in body if not _is_idle_string(statement)]
-            node.body = kept if kept or isinstance(node, ast.Module) else [ast.Pass()]  # type: ignore[attr-defined]
-        for block in ("orelse", "finalbody"):
-            statements = getattr(node, block, None)
-            if isinstance(statements, list):
-                kept = [statement for statement in statements if not _is_idle_string(statement)]
-                setattr(node, block, kept)
-    return tree
+class _WithoutIdleStrings(ast.NodeTransformer):
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if getattr(node, "body", None) == [] and not isinstance(node, ast.Module):
+            node.body = [ast.Pass()]  # type: ignore[attr-defined]
+        return node
 
-
-def _is_idle_string(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Expr):
-        return False
-    is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str | bytes)
-    return is_text or isinstance(node.value, ast.JoinedStr)
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        match node.value:
+            case ast.Constant(value=str() | bytes()) | ast.JoinedStr():
+                return None
+        return node
 
 
 MAX_EDITS = 10
