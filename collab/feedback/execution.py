@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from collab.agents.examples import Example, as_test, examples_of
 from collab.agents.joins import preamble
-from collab.feedback.plain import Outcome, Source
+from collab.feedback.plain import Outcome, Source, entry_point
 from collab.recipe.feedback import ExecutionFeedback
 from collab.records import Feedback, Finding
 
@@ -37,16 +37,16 @@ class Execution(Source):
         """
         from collab.sandbox import Trial
 
-        entry_point = outcome.entry_point(self.name)
+        function = entry_point(outcome.problem, self.name)
         prompt = str(outcome.problem.public.get("prompt", ""))
-        examples = examples_of(prompt, entry_point)
+        examples = examples_of(prompt, function)
         if not examples:
             return self._everybody(outcome, "Execution: the prompt has no example to run.")
         trial = Trial(
             program=outcome.joint.text,
-            entry_point=entry_point,
+            entry_point=function,
             test=as_test(examples),
-            prelude=preamble(prompt, entry_point),
+            prelude=preamble(prompt, function),
         )
         verdict = await self._sandbox.check(trial)
         findings = _failing(examples, verdict)

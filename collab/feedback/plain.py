@@ -40,14 +40,6 @@ class Outcome(FormerArtifacts):
         public = Problem(address=self.problem.address, public=self.problem.public)
         object.__setattr__(self, "problem", public)
 
-    def entry_point(self, source: str) -> str:
-        """Return the function that a code problem asks for.
-
-        Raises:
-            FeedbackError: the problem asks for no function, so `source` has nothing to report.
-        """
-        return entry_point(self.problem, source)
-
     @property
     def function(self) -> str:
         """Function that a code problem asks for, or "" for a program that reads and prints, a

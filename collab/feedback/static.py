@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from collab.analysis import helper_use, returns_value
-from collab.feedback.plain import Outcome, Source
+from collab.feedback.plain import Outcome, Source, entry_point
 from collab.feedback.tools import NOISE, Batcher, Severity, files_of, find_tool
 from collab.recipe.feedback import StaticFeedback
 from collab.records import Feedback, Finding
@@ -230,7 +230,7 @@ class Static(Source):
         Raises:
             FeedbackError: the problem is not about code, or a tool failed.
         """
-        outcome.entry_point(self.name)  # raises for a problem that asks for no program
+        entry_point(outcome.problem, self.name)  # raises for a problem that asks for no program
         functions = self._functions(outcome)
         remarks = await self._remarks(outcome)
         feedback = {}
