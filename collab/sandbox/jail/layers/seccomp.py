@@ -21,9 +21,7 @@ X32_BIT = 0x40000000
 CLONE_THREAD = 0x00010000
 
 KILL_PROCESS, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _JUMP, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x05, 0x06
-_FARTHEST = 255
-"""Maximum number of instructions that a branch can skip."""
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NR, _ARCH, _ARGUMENTS = 0, 4, 16
 
 FIRST_PID, NO_PID = 1, 1 << 30
@@ -67,30 +65,6 @@ def _one_of(values: tuple[int, ...], otherwise: bytes) -> bytes:
     return b"".join(_instruction(_EQUAL, v, 0, 1) + _give(ALLOW) for v in values) + otherwise
 
 
-def _binary_search(cases: list[tuple[int, bytes]]) -> bytes:
-    """Return code that runs the body of the last case whose number is at most the loaded one.
-
-    Each body must return. The cases form a tree, because the kernel tries every number when a
-    filter is installed.
-    """
-    if len(cases) == 1:
-        return cases[0][1]
-    middle = len(cases) // 2
-    lower, upper = _binary_search(cases[:middle]), _binary_search(cases[middle:])
-    number, over = cases[middle][0], len(lower) // 8
-    if over <= _FARTHEST:
-        return _instruction(_AT_LEAST, number, over, 0) + lower + upper
-    return _instruction(_AT_LEAST, number, 0, 1) + _instruction(_JUMP, over) + lower + upper
-
-
-def _cases(bodies: dict[int, bytes], otherwise: bytes) -> list[tuple[int, bytes]]:
-    """Return the start of each run of numbers with the same body, with that body."""
-    starts = sorted({0, *bodies, *(number + 1 for number in bodies)})
-    all_cases = [(start, bodies.get(start, otherwise)) for start in starts]
-    begins = zip(all_cases, [(-1, b""), *all_cases], strict=False)
-    return [case for case, before in begins if case[1] != before[1]]
-
-
 def _conditional(pid: int) -> dict[str, bytes]:
     kill = _give(KILL_PROCESS)
     threads_only = _instruction(_ANY_BIT, CLONE_THREAD, 1, 0) + kill + _give(ALLOW)
@@ -123,14 +97,14 @@ def program(pid: int, machine: str) -> bytes:
     if machine not in AUDIT_ARCH:
         raise OSError(f"the processor {machine} is not supported, only {', '.join(AUDIT_ARCH)}")
     kill, special = _give(KILL_PROCESS), _conditional(pid)
-    head = [_load(_ARCH), _instruction(_EQUAL, AUDIT_ARCH[machine], 1, 0), kill, _load(_NR)]
-    bodies = dict.fromkeys(numbers(HOSTILE, machine).values(), kill)
-    bodies |= {nr: special[name] for name, nr in numbers(CONDITIONAL, machine).items()}
-    bodies |= dict.fromkeys(numbers(ALLOWED, machine).values(), _give(ALLOW))
-    cases = _cases(bodies, _fail(errno.EPERM))
+    code = [_load(_ARCH), _instruction(_EQUAL, AUDIT_ARCH[machine], 1, 0), kill, _load(_NR)]
     if machine == "x86_64":
-        cases.append((X32_BIT, kill))
-    return b"".join([*head, _binary_search(cases)])
+        code += [_instruction(_AT_LEAST, X32_BIT, 0, 1), kill]
+    bodies = {nr: special[name] for name, nr in numbers(CONDITIONAL, machine).items()}
+    bodies |= dict.fromkeys(numbers(ALLOWED, machine).values(), _give(ALLOW))
+    bodies |= dict.fromkeys(numbers(HOSTILE, machine).values(), kill)
+    code += [_instruction(_EQUAL, nr, 0, len(body) // 8) + body for nr, body in bodies.items()]
+    return b"".join([*code, _fail(errno.EPERM)])
 
 
 def prepare() -> None:
