@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 MODULES = """
 abc argparse array ast asyncio atexit base64 binascii bisect builtins calendar cmath code codecs
@@ -30,25 +27,8 @@ encodings.utf_7 encodings.utf_8 encodings.utf_8_sig
 
 def preload() -> None:
     """Import the modules that programs often use, so that forked processes have them."""
-    importlib.import_module("random")  # its hook makes every process draw different numbers
-    with _no_hooks_at_fork():
-        for name in MODULES.split():
-            importlib.import_module(name)
-
-
-@contextmanager
-def _no_hooks_at_fork() -> Iterator[None]:
-    """Keep modules from registering hooks at a fork.
-
-    Such hooks protect locks against other threads. A zygote has no other threads, and the hooks
-    would make each process copy about 150 pages of memory.
-    """
-    register = os.register_at_fork
-    os.register_at_fork = lambda **_: None
-    try:
-        yield
-    finally:
-        os.register_at_fork = register
+    for name in MODULES.split():
+        importlib.import_module(name)
 
 
 def settle() -> None:
