@@ -53,28 +53,20 @@ class _Asking:
     def create(self, given: tuple[Any, ...], named: dict[str, Any]) -> int:
         """Make an object and return its number."""
         number = next(self._numbers)
-        self._with_arguments("create", number, "", given, named)
+        self.perform("create", number, "", given, named)
         return number
-
-    def call(
-        self, number: int | None, name: str, given: tuple[Any, ...], named: dict[str, Any]
-    ) -> Any:
-        return self._with_arguments("call", number, name, given, named)
 
     def get(self, number: int | None, name: str) -> Any:
         """Get a value by name.
 
         If the test changes the value, the change is sent to the worker before the next operation.
         """
-        value = self._ask("get", number, name, {})
+        value = self.ask("get", number, name, {})
         if isinstance(value, list | dict | set):
             self._got = (number, name, value, _tree(value))
         return value
 
-    def set(self, number: int | None, name: str, value: object) -> None:
-        self._ask("set", number, name, {}, value)
-
-    def _with_arguments(
+    def perform(
         self,
         operation: Operation,
         number: int | None,
@@ -82,6 +74,7 @@ class _Asking:
         given: tuple[Any, ...],
         named: dict[str, Any],
     ) -> Any:
+        """Perform an operation with arguments, and apply its changes to them."""
         every: dict[Any, Any] = {**dict(enumerate(given)), **named}
         references = {
             place: vars(value)[_NUMBER]
@@ -91,18 +84,18 @@ class _Asking:
         plain = {place: None if place in references else every[place] for place in every}
         arguments = [plain[place] for place in range(len(given))]
         keywords = {key: plain[key] for key in named}
-        value = self._ask(operation, number, name, references, *arguments, **keywords)
+        value = self.ask(operation, number, name, references, *arguments, **keywords)
         for place, argument in every.items():
             if type(argument) in (list, dict, set):
-                _become(argument, self._ask("given", None, place, {}))
+                _become(argument, self.ask("given", None, place, {}))
         return value
 
-    def _ask(self, *given: Any, **named: Any) -> Any:
+    def ask(self, *given: Any, **named: Any) -> Any:
         got, self._got = self._got, None
         if got is not None:
             number, name, value, before = got
             if _tree(value) != before:
-                self.set(number, name, value)
+                self.ask("set", number, name, {}, value)
         try:
             return self._remote.ask(given, named)
         except NoAnswer as error:
@@ -135,7 +128,7 @@ class _Method:
         number = None if made is None else vars(made)[_NUMBER]
 
         def method(*given: object, **named: object) -> Any:
-            answer = _asking(kind).call(number, self._name, given, named)
+            answer = _asking(kind).perform("call", number, self._name, given, named)
             return iter(answer) if self._name == "__iter__" else answer
 
         return method
@@ -154,7 +147,7 @@ class _Remote(type):
         return _asking(cls).get(None, name)
 
     def __setattr__(cls, name: str, value: object) -> None:
-        _asking(cls).set(None, name, value)
+        _asking(cls).ask("set", None, name, {}, value)
 
 
 class _Object:
@@ -165,7 +158,7 @@ class _Object:
         return _asking(type(self)).get(vars(self)[_NUMBER], name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        _asking(type(self)).set(vars(self)[_NUMBER], name, value)
+        _asking(type(self)).ask("set", vars(self)[_NUMBER], name, {}, value)
 
 
 def _asking(kind: type) -> _Asking:
