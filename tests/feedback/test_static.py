@@ -27,17 +27,6 @@ def test_findings_use_the_line_numbers_of_each_agent(outcome_of: OutcomeOf) -> N
     assert all(finding.source in ("ast", "ruff") for finding in feedback["main"].findings)
 
 
-def test_names_provided_by_the_prompt_are_not_undefined(outcome_of: OutcomeOf) -> None:
-    feedback = give_feedback(outcome_of(aux="def aux(x):\n    return math.sqrt(x)", main=MAIN))
-    assert "F821" not in str(feedback)
-
-
-def test_missing_helper_is_reported_to_both_agents(outcome_of: OutcomeOf) -> None:
-    feedback = give_feedback(outcome_of(aux="def other(x):\n    return x", main=MAIN))
-    assert "your code does not define `aux`" in feedback["aux"].text
-    assert "F821 Undefined name `aux`" in feedback["main"].text
-
-
 def test_line_numbers_in_messages_refer_to_the_agents_code(outcome_of: OutcomeOf) -> None:
     main = "import math\nimport os\n\nimport os\n\ndef sum_of_squares(xs):\n    return aux(os)"
     feedback = give_feedback(outcome_of(aux=AUX, main=main))["main"].text
@@ -47,22 +36,34 @@ def test_line_numbers_in_messages_refer_to_the_agents_code(outcome_of: OutcomeOf
     assert "line 2: F811 Redefinition of unused `os` from line 1 of aux" in feedback
 
 
-def test_function_without_a_return_value_is_reported(outcome_of: OutcomeOf) -> None:
-    feedback = give_feedback(outcome_of(aux="def aux(x):\n    print(x)", main=MAIN))
-    assert "`aux` returns no value" in feedback["aux"].text
+ENTRY = "def sum_of_squares(xs):\n    "
 
 
 @pytest.mark.parametrize(
-    ("main", "message"),
+    ("aux", "main", "agent", "message"),
     [
-        ("return sum(xs)", "never calls `aux`"),
-        ("aux(xs)\n    return 1", "line 2: the value of `aux` is not used"),
-        ("if False: aux(1)\n    return 1", "never calls `aux` in code that can run"),
+        ("def other(x):\n    return x", MAIN, "aux", "your code does not define `aux`"),
+        ("def other(x):\n    return x", MAIN, "main", "F821 Undefined name `aux`"),
+        ("def aux(x):\n    print(x)", MAIN, "aux", "`aux` returns no value"),
+        (AUX, f"{ENTRY}return sum(xs)", "main", "never calls `aux`"),
+        (AUX, f"{ENTRY}aux(xs)\n    return 1", "main", "line 2: the value of `aux` is not used"),
+        (
+            AUX,
+            f"{ENTRY}if False: aux(1)\n    return 1",
+            "main",
+            "never calls `aux` in code that can run",
+        ),
     ],
 )
-def test_main_is_told_whether_it_calls_aux(outcome_of: OutcomeOf, main: str, message: str) -> None:
-    feedback = give_feedback(outcome_of(aux=AUX, main=f"def sum_of_squares(xs):\n    {main}"))
-    assert message in feedback["main"].text
+def test_missing_and_unused_functions_are_reported(
+    outcome_of: OutcomeOf, aux: str, main: str, agent: str, message: str
+) -> None:
+    assert message in give_feedback(outcome_of(aux=aux, main=main))[agent].text
+
+
+def test_names_provided_by_the_prompt_are_not_undefined(outcome_of: OutcomeOf) -> None:
+    feedback = give_feedback(outcome_of(aux="def aux(x):\n    return math.sqrt(x)", main=MAIN))
+    assert "F821" not in str(feedback)
 
 
 def test_syntax_error_is_reported_to_its_author(outcome_of: OutcomeOf) -> None:
