@@ -168,9 +168,7 @@ def main(layer: str, on: bool) -> None:
                 if probe.layer == layer:
                     result["broke" if _breaks(probe, jail, outside) else "held"].append(probe.name)
         except LayerUnavailable as error:
-            result = {
-                "refused": {"layer": error.layer, "reason": error.reason, "remedy": error.remedy}
-            }
+            result = {**error.frame()}
         os.write(report_fd, json.dumps(result).encode())
 
 
@@ -182,7 +180,7 @@ def _breaks(probe: Probe, jail: Jail, outside: Surroundings) -> bool:
         try:
             seal()
         except LayerUnavailable as error:
-            os.write(say, f"!{error.layer}\n{error.reason}\n{error.remedy}".encode())
+            os.write(say, json.dumps(error.frame()).encode())
             return
         os.write(say, b"s")
         probe.attack(outside)
@@ -195,6 +193,6 @@ def _breaks(probe: Probe, jail: Jail, outside: Surroundings) -> bool:
         output += part
     os.close(hear)
     jail.end(pid)
-    if output.startswith(b"!"):
-        raise LayerUnavailable(*output[1:].decode().split("\n", 2))
+    if output.startswith(b"{"):
+        raise LayerUnavailable(**json.loads(output)["refused"])
     return output == b"sb"
