@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 from collab.errors import CollabError, FeedbackError, RecipeError, attribute
-from collab.feedback.plain import Outcome, Source, entry_point
+from collab.feedback.plain import Outcome, OwnHistory, Plugin, Solved, Source, entry_point
 from collab.recipe.feedback import (
     ExecutionFeedback,
     ExpertFeedback,
@@ -43,7 +43,6 @@ def open_sources(
 def _open(spec: FeedbackSpec, sandbox: Sandbox | None, open_model: OpenModel) -> Source:
     from collab.feedback.execution import Execution
     from collab.feedback.expert import Expert
-    from collab.feedback.plain import OwnHistory, Plugin, Solved
     from collab.feedback.static import Static
 
     match spec:
