@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from collab.agents.joins import Joint
 from collab.errors import RewardError
@@ -39,8 +39,6 @@ class Stopwatch:
         running = time.perf_counter() - self._since if self._active else 0.0
         return self._total + running
 
-
-T = TypeVar("T")
 
 TrialOf = Callable[["RewardContext", str, "Treatment | None", Hashable], "Trial"]
 """Makes the sandbox's trial of an artifact of a problem."""
@@ -84,7 +82,6 @@ class RewardContext(FormerArtifacts):
         self._sandbox, self._trial_of = sandbox, trial_of
         self._loop = asyncio.get_running_loop()
         self._verdicts: dict[Hashable, asyncio.Task[Verdict]] = {}
-        self._known: dict[Hashable, object] = {}
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -109,13 +106,6 @@ class RewardContext(FormerArtifacts):
                 f" (fields: {', '.join(fields)})"
             )
         return str(fields[name])
-
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the value of `make`, computed once per `key` and shared by the parts of a
-        reward."""
-        if key not in self._known:
-            self._known[key] = make()
-        return self._known[key]  # type: ignore[return-value]
 
     async def verdict(
         self,

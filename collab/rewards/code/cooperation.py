@@ -243,7 +243,4 @@ def _joined_part(context: RewardContext, agent: str) -> str:
 
 def _use(context: RewardContext, agent: str, function: str, helper: str) -> HelperUse:
     caller = function_name(context, agent, function)
-    return context.once(
-        (helper_use, agent, caller, helper),
-        lambda: helper_use(_joined_part(context, agent), caller, helper),
-    )
+    return helper_use(_joined_part(context, agent), caller, helper)
