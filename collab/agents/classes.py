@@ -154,8 +154,7 @@ def _first(node: ast.stmt) -> int:
 
 
 def _text(node: ast.stmt, lines: list[str], margin: str = _MARGIN) -> str:
-    """Return a statement's lines with another indentation. The inner lines of strings stay
-    unchanged."""
+    """Return a statement's lines, indented by `margin`. Inner lines of strings stay unchanged."""
     if lines[node.lineno - 1].encode()[: node.col_offset].strip():  # several statements on one line
         return "\n".join(margin + line for line in ast.unparse(node).split("\n"))
     first = _first(node)

@@ -159,8 +159,7 @@ def _literal_prefix(text: str) -> str | None:
 
 
 def _literal(text: str) -> str | None:
-    """Parse `text` as a Python literal. Return None for a value in plain brackets, which may be a
-    tuple."""
+    """Return `text` as a Python literal, or None, also for a value in plain brackets."""
     text = _WORDS.get(text.strip(), text.strip())
     try:
         value = ast.literal_eval(text)

@@ -25,8 +25,7 @@ _Edit = tuple[int, int, str]
 
 
 def keep_owned(artifacts: Mapping[str, str], roles: Roles, problem: Problem) -> dict[str, str]:
-    """Return the artifacts by agent. Where an agent defines a function that belongs to a helper,
-    that definition is renamed."""
+    """Return the artifacts, with other agents' definitions of a helper's function renamed."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for helper in roles.helpers:
         owners[roles.function_of(helper, problem.public)].add(helper)
@@ -65,8 +64,7 @@ def rename_definitions(source: str, names: Collection[str]) -> str:
 
 
 def _defines(scope: Scope, name: str) -> bool:
-    """Return True if the scope binds `name` for the module, or as a local function, class or
-    import."""
+    """Return True if the scope binds `name` for the module, or by a local definition or import."""
     if name not in scope.bound:
         return False
     if scope.resolve(name) == Variable(0, name):
@@ -130,8 +128,7 @@ class Joint:
     """First and last line of each agent's part, from 1, both included."""
 
     def locate(self, line: int) -> tuple[str, int] | None:
-        """Return the agent that wrote a line of the joint artifact, and the line in its own
-        artifact."""
+        """Return the agent that wrote a line, and the number of the line in its own artifact."""
         for agent, (first, last) in self.spans.items():
             if first <= line <= last:
                 return agent, line - first + 1
@@ -169,8 +166,7 @@ def join_for(name: str, roles: Roles = NOBODY) -> Join:
 
 
 def make_joint(join: Join, artifacts: Mapping[str, str], problem: Problem) -> Joint:
-    """Return the joint artifact of the agents' artifacts, for the record, the reward and the
-    feedback.
+    """Return the joint artifact of the agents' artifacts.
 
     Raises:
         AgentError: the join raised, or returned no joint artifact.
@@ -203,8 +199,7 @@ def _made_by(
 
 
 def locate_artifacts(text: str, artifacts: Mapping[str, str]) -> Joint:
-    """Return a joint artifact with the lines of each agent whose whole artifact occurs once in
-    `text`."""
+    """Return a joint artifact that locates each artifact that occurs exactly once in `text`."""
     spans = {}
     for agent, artifact in artifacts.items():
         piece = artifact.strip("\n")
@@ -237,10 +232,7 @@ def join_python(artifacts: Mapping[str, str], problem: Problem) -> Joint:
 
 
 def join_owned(roles: Roles, artifacts: Mapping[str, str], problem: Problem) -> Joint:
-    """Join as `python` does, but take a helper's function from that helper only.
-
-    If another agent defines the same function, that definition is renamed in the program.
-    """
+    """Join as `python` does, but take a helper's function from that helper only."""
     return join_python(keep_owned(artifacts, roles, problem), problem)
 
 
@@ -273,10 +265,7 @@ def join_class(artifacts: Mapping[str, str], problem: Problem) -> Joint:
 
 
 def preamble(prompt: str, entry_point: str) -> str:
-    """Return the imports and helpers in a code prompt, without the function to write.
-
-    Return "" if the prompt does not parse.
-    """
+    """Return a code prompt's imports and helpers, or "" if the prompt does not parse."""
     try:
         tree = parse(prompt)
     except SyntaxError:

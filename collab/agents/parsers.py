@@ -148,8 +148,7 @@ def parse_python(response: str) -> str:
 
 
 def parse_program(response: str) -> str:
-    """Return a whole program, including the code it runs: the last fenced block, otherwise the
-    response."""
+    """Return a whole program: the last fenced block, otherwise the response."""
     response = response.replace("\r\n", "\n").replace("\r", "\n")
     blocks = _fenced_blocks(response)
     return blocks[-1] if blocks else response.strip()
@@ -218,8 +217,7 @@ def _longest_parsing_run(response: str) -> str:
 
 
 def _longest_from(lines: list[str], start: int) -> str:
-    """Return the longest part from `start` that parses, cut before each top-level line with an
-    error."""
+    """Return the longest part from `start` that parses, cut before top-level lines with errors."""
     run = lines[start:]
     for _ in range(_MAX_ATTEMPTS):
         try:

@@ -29,9 +29,7 @@ class Template:
     """
 
     def __init__(self, source: str, place: str, *, as_written: bool = False) -> None:
-        """Compile the template. Unless `as_written`, strip whitespace at both ends and around
-        blocks.
-        """
+        """Compile the template. Unless `as_written`, strip whitespace around it and its blocks."""
         self.place, self._as_written = place, as_written
         try:
             self._template = _compile(source, as_written)

@@ -185,7 +185,6 @@ def rest(game: Environment, step: Step, chance: Random) -> list[Any]:
 
 
 def plain(step: Step) -> Any:
-    """Return a step's content as plain data."""
     """Return a step as data that can be compared."""
     observed = {
         seat: (str(each), dict(each) if isinstance(each, Observation) else {})

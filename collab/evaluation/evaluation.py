@@ -241,8 +241,7 @@ class EvaluationRun:
 
 
 def _check_keeps_numbers(path: Path, teams: Sequence[EvaluatedTeam]) -> None:
-    """Check that an evaluation in the folder `path` is not done, or that `teams` includes its
-    teams.
+    """Check that no numbers of a finished evaluation in the folder `path` are lost.
 
     Raises:
         RecordError: a team is missing or differs. The message says how.
@@ -318,8 +317,7 @@ class TeamRun:
             self._trust = True
 
     async def prepare(self, pool: ModelPool, stack: AsyncExitStack, within: Operation) -> None:
-        """Open models and tools, if episodes are missing. Spans of the work are children of
-        `within`.
+        """Open models and tools, if episodes are missing, with spans below `within`.
 
         Raises:
             RecipeError, ModelUnavailable: a team cannot be run.
@@ -352,8 +350,7 @@ class TeamRun:
             self._record = RunFolder(self.path, self.team.recipe, self._about)
 
     async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
-        """Run the missing episodes, and yield their events. Close the generator as for
-        `Session.play`."""
+        """Run the missing episodes, and yield their events. Close it as `Session.play`."""
         if self._session is None:
             return
         played = self._session.play(self.missing, seed=self.team.recipe.seed, progress=progress)
@@ -366,8 +363,7 @@ class TeamRun:
                 yield event
 
     async def select(self, ks: Sequence[int], how: Selection) -> None:
-        """For each k, choose one of k samples by the tests in the prompts. `result` then includes
-        the metrics of this."""
+        """For each k, choose one of k samples by the prompts' tests, as metrics of `result`."""
         recipe, problems = self.team.recipe, self.team.problems
         self._selected = await selection_metrics(recipe, problems, self._groups(), ks, how)
 

@@ -86,8 +86,7 @@ def keep_finished(path: Path) -> dict[Key, Episode]:
 
 
 def _other(path: Path, identity: str) -> bool:
-    """Return True for another team's folder, or for a folder with episodes but without
-    `run.json`."""
+    """Return True for a folder of another team, or with episodes but without `run.json`."""
     if not (path / RUN).exists():
         return (path / EPISODES).exists()
     return bool(read_about(path).get("identity") != identity)

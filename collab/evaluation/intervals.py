@@ -33,42 +33,30 @@ _ENOUGH = 31
 _UNSEEN = 0.5
 """Weight of the unseen task, as a share of a seen one."""
 _TOWARDS_BOUND = 0.2
-"""For means: position of the unseen task's value between the most extreme value seen and the bound,
-as a share.
-"""
+"""For means: position of the unseen value, from the most extreme value (0) to the bound (1)."""
 _BEYOND_RANGE = 0.3
-"""For differences: distance of the unseen task's value from the most extreme value seen, in ranges
-of the values.
-"""
+"""For differences: distance of the unseen value from the most extreme one, in ranges."""
 _OF_TWO = 3.0
-"""Factor on that distance if there are only two differences, which are often close together by
-chance.
-"""
+"""Factor on that distance for two differences, which are often close together by chance."""
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
 
 
 def estimate_mean(values: Sequence[float], largest: float) -> Estimate:
-    """Return the mean of `values`, at most `largest` each, with its interval. Values below 0 are
-    penalties.
-    """
+    """Return the mean of values up to `largest`, with its interval; penalties are below 0."""
     low, high = mean_limits([values], min(0.0, *values), max(largest, *values))
     return Estimate(mean=mean(values), low=low[0], high=high[0], tasks=len(values))
 
 
 def estimate_change(changes: Sequence[float], span: float) -> Estimate:
-    """Return the mean of paired differences with its interval. `span` is the largest possible
-    difference in absolute value.
-    """
+    """Return the mean of paired differences of at most `span` each way, with its interval."""
     low, high = difference_limits([changes], max(span, *map(abs, changes)))
     return Estimate(mean=mean(changes), low=low[0], high=high[0], tasks=len(changes))
 
 
 def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
-    """Return the limits of the mean of each sample, with values from `low` to `high`: [samples,
-    tasks] -> [samples].
-    """
+    """Return the limits of means of values in [low, high]: [samples, tasks] -> [samples]."""
     values = np.asarray(samples, dtype=np.float64)
     smallest, largest = values.min(axis=1), values.max(axis=1)
     part = _TOWARDS_BOUND * _scarcity(values)

@@ -252,8 +252,7 @@ Metrics = Mapping[str, Estimate]
 def metric_rows(
     shown: Sequence[str], columns: Sequence[tuple[Metrics, float | None]]
 ) -> Iterator[TableRow]:
-    """Return a row per metric. A column holds the metrics of a team or run, and its largest
-    return."""
+    """Yield a row per metric. A column holds a team's metrics, and its largest return."""
     for name in shown:
         cells = [estimate_cell(name, metrics.get(name), most) for metrics, most in columns]
         if any(name in metrics for metrics, _ in columns):

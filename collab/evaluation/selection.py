@@ -164,8 +164,7 @@ class Chooser:
     async def block_means(
         self, problem: Problem, blocks: Sequence[Sequence[Episode]], recombine: bool
     ) -> dict[str, float]:
-        """Return the metrics of a problem, as means over its blocks of k samples. Names have `*` in
-        place of k."""
+        """Return a problem's metrics as means over its blocks. Names have `*` in place of k."""
         tests = [self._written(problem, block) for block in blocks]
 
         async def chosen(programs: Sequence[Sequence[str]]) -> float:
@@ -210,8 +209,7 @@ class Chooser:
     async def _choose(
         self, problem: Problem, programs: Sequence[str], tests: tuple[Example, ...]
     ) -> float:
-        """Return the chance that the chosen program is solved, or 0 if no program could be
-        joined."""
+        """Return the chance that the chosen program is solved, or 0 if none could be joined."""
         if not programs:
             return 0.0
         looks = await asyncio.gather(*(self._look(problem, text) for text in programs))
@@ -261,8 +259,7 @@ class Chooser:
 
 
 def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
-    """Return the parts to recombine: the agents' artifacts, or the two halves of a single
-    agent's."""
+    """Return the parts to recombine: agents' artifacts, or a single agent's two halves."""
     artifacts = episode.turns[-1].contributions
     if len(artifacts) > 1:
         return artifacts
@@ -271,8 +268,7 @@ def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
 
 
 def _halves(program: str, entry_point: str) -> dict[str, str]:
-    """Return a program's function `entry_point` and the rest of it, or {} if it does not define the
-    function."""
+    """Return a program's function `entry_point` and the rest, or {} if it lacks the function."""
     try:
         function = functions(parse(program)).get(entry_point)
     except SyntaxError:

@@ -48,9 +48,7 @@ class EvaluatedTeam:
     notes: tuple[str, ...] = ()
     """Notes for readers of the team's numbers."""
     question: Question = NOTHING
-    """The question that the user must answer before the team runs. Its record can be read without
-    approval.
-    """
+    """The question before the team may run. Its record can be read without approval."""
 
     @property
     def suite(self) -> TaskSpec:
@@ -375,9 +373,7 @@ _LARGE = 2**28
 
 
 def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
-    """Return a digest that changes if the recipe, a file that it names or a row of its suite
-    changes.
-    """
+    """Return a digest of the recipe, of the files that it names, and of its suite's rows."""
     settings = recipe.model_dump(mode="json")
     for part, keys in _SAY_NOTHING.items():
         for key in keys:

@@ -31,8 +31,7 @@ Values = dict[str, dict[str, float]]
 def task_values(
     groups: Mapping[str, Sequence[Episode]], ks: Sequence[int], reward: RewardSpec | None = None
 ) -> Values:
-    """Return the metrics of each task that has a finished episode. `groups` are the episodes by
-    task.
+    """Return the metrics of each task with a finished episode, from the episodes by task.
 
     A metric for k tries needs k finished episodes. `reward` declares more values for which the best
     of several tries counts.
@@ -145,17 +144,14 @@ def team_result(
 
 
 def difference(first: TeamResult, base: Values, other: TeamResult, values: Values) -> Difference:
-    """Return `other` - `first` for each metric, paired on the tasks for which both teams have a
-    value."""
+    """Return `other` - `first` for each metric, paired on the tasks that both have."""
     largest = max(team.largest_return or 0.0 for team in (first, other))
     metrics = paired_differences(base, values, largest)
     return Difference(team=other.label, baseline=first.label, metrics=metrics)
 
 
 def paired_differences(base: Values, values: Values, largest: float) -> dict[str, Estimate]:
-    """Return `values` - `base` by metric, paired by task. `largest` is the largest return of
-    either.
-    """
+    """Return `values` - `base` by metric, paired by task. `largest` is the largest return."""
     metrics = {}
     for name in (name for name in values if name in base):
         shared = [task for task in values[name] if task in base[name]]
@@ -178,9 +174,7 @@ def groups_values(evaluated: EvaluatedTeam, groups: Groups, ks: Sequence[int]) -
 
 
 def speed_of(episodes: Sequence[Episode]) -> Speed | None:
-    """Return tokens and joint responses per second, counting the time in which an episode was in
-    progress.
-    """
+    """Return tokens and joint responses per second in which an episode was in progress."""
     seconds = _seconds_under_way(episodes)
     responses = sum(len(episode.turns) for episode in episodes)
     if not seconds or not responses:
@@ -195,9 +189,7 @@ def speed_of(episodes: Sequence[Episode]) -> Speed | None:
 
 
 def _seconds_under_way(episodes: Iterable[Episode]) -> float:
-    """Return the seconds in which at least one episode was in progress, without pauses between
-    calls.
-    """
+    """Return the seconds in which an episode was in progress, without pauses between calls."""
     spans = []
     for episode in episodes:
         if episode.started:
@@ -211,9 +203,7 @@ def _seconds_under_way(episodes: Iterable[Episode]) -> float:
 
 
 def estimate_of(name: str, values: Sequence[float], largest: float) -> Estimate:
-    """Return the mean of a metric over tasks, with its interval. `largest` is the largest possible
-    return.
-    """
+    """Return a metric's mean over tasks with its interval. `largest` is the largest return."""
     return estimate_mean(values, _most(name, largest))
 
 

@@ -39,8 +39,7 @@ class RunningAgent:
     def observe(
         self, template: str, otherwise: str | None, *, first: bool, **fields: Any
     ) -> list[Message]:
-        """Return the messages that the template `template` adds to the agent's history. `otherwise`
-        is used if the agent lacks it.
+        """Return the messages that a template adds to the history; `otherwise` is its default.
 
         Raises:
             RecipeError: neither the agent nor the protocol has such a template.
@@ -87,8 +86,7 @@ def make_agents(
 
 
 def _with_templates(spec: AgentSpec, *, is_game: bool) -> AgentSpec:
-    """Fill in the default templates. In a game, each turn has its own observation, and none
-    revises."""
+    """Fill in the default templates. In a game, every turn has a new observation."""
     default = OBSERVATION if is_game else PROMPT
     prompt = default if spec.prompt is None else spec.prompt
     revise = prompt if is_game and spec.revise == REVISE else spec.revise

@@ -121,8 +121,7 @@ class DryRun:
 
 
 def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
-    """Play the team on the longest problems with models that echo, and return all requests and
-    warnings.
+    """Play the team on its longest problems with models that echo.
 
     At most 64 problems are played, and fewer if the team has more than 100 turns. No program is
     run.
@@ -145,8 +144,7 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
 
 
 def is_first(request: Request) -> bool:
-    """Return True if a request contains no agent's answer yet. All samples of a task share such a
-    request."""
+    """Return True if a request has no agent's answer yet, so that all samples share it."""
     call = request.call
     return call.turn == call.round == call.step == 0
 
@@ -242,9 +240,7 @@ def _played_by(agent: RunningAgent, seen: _Seen) -> RunningAgent:
 
 
 def _longest(problems: Sequence[Problem], most: int) -> list[int]:
-    """Return the first problem of each set of fields, and the longest ones, in order, but no more
-    than `most` of each kind.
-    """
+    """Return the first problem with each set of fields and the longest, at most `most` of each."""
 
     def length(number: int) -> int:
         return sum(len(str(value)) for value in problems[number].public.values())
@@ -287,9 +283,7 @@ def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:
 
 
 def _unused_feedback(team: TeamSpec, turn: Rehearsed) -> list[str]:
-    """Warn of the user's feedback if no turn follows. Shipped teams have feedback for when turns
-    are added.
-    """
+    """Warn of the user's feedback if no turn follows. Shipped teams may have such feedback."""
     shipped = library.shipped() / library.FOLDERS["team"] / f"{team.name}.yaml"
     if team.turns > 1 or turn.asks_feedback or not team.feedback:
         return []

@@ -83,8 +83,7 @@ class EpisodeRun:
         self._started_at = ""
 
     async def play(self) -> Episode:
-        """Run the episode to its end, and return it. A failure ends the episode and is recorded in
-        it."""
+        """Run the episode to its end, and return it. A failure ends it and is recorded in it."""
         self.context.emit(
             EpisodeStarted(
                 episode=self.id, task=self.problem.address, group=self.group, sample=self.sample
@@ -140,8 +139,7 @@ class EpisodeRun:
         return solved and self.context.recipe.team.when_solved != "continue"
 
     async def _act(self, state: _TurnState, feedback: TurnFeedback) -> None:
-        """Run the protocol, then join the agents' artifacts. A game makes its step during
-        scoring."""
+        """Run the protocol, then join the artifacts. A game makes its step during scoring."""
         context = self.context
         agents = tuple(context.agents)
         if self._game is not None:

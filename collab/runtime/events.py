@@ -1,6 +1,4 @@
-"""The typed stream of a run's events, read by the console, the JSON output, the record and the
-trainer.
-"""
+"""Typed events of a run, for the console, the JSON output, the record and the trainer."""
 
 from __future__ import annotations
 

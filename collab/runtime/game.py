@@ -33,8 +33,7 @@ class Game:
     def __init__(
         self, spec: TaskSpec, make: Make, problem: Problem, agents: Sequence[str], turns: int
     ) -> None:
-        """Start a game. `agents` are the team's agents in order, and `turns` is the maximum number
-        of turns."""
+        """Start a game of the team's agents, in order, with at most this many turns."""
         assert spec.environment is not None, "a game's task has an environment"
         name = spec.environment.use
         self._what, self._is_plugin = f"environment '{name}'", name not in BUILT_IN
@@ -79,8 +78,7 @@ class Game:
             await self.step(turn.artifacts)
 
     async def step(self, artifacts: Mapping[str, str]) -> tuple[Score, str]:
-        """Play one turn with the agents' artifacts. Return the turn's score, and the new state as
-        text.
+        """Play one turn, and return its score and the new state as text.
 
         Raises:
             EnvironmentFailed: the environment fails, or an agent that had to act has not acted.
@@ -156,8 +154,7 @@ Games = Callable[[Problem], Game]
 
 
 def games_of(recipe: Recipe, kind: type[Game] = Game) -> Games | None:
-    """Return a function that makes the game of a problem, or None if the recipe's suite has no
-    environment.
+    """Return a function that makes a problem's game, or None for a suite without environment.
 
     Raises:
         RecipeError: there is no such environment, or the team has feedback as well.

@@ -32,8 +32,7 @@ class Dependence:
         return frozenset(name for name in self.followers if agent in self.followers[name]) - {agent}
 
     def is_alone(self, agent: str, team: Iterable[str]) -> bool:
-        """Return True if no answer of `agent` depends on an answer of another agent in `team`, or
-        the reverse."""
+        """Return True if no answer of `agent` and no answer of others in `team` are dependent."""
         return not (self.descendants(agent) | self.ancestors(agent)).intersection(team)
 
 
@@ -54,8 +53,7 @@ def dependence_planned(turn: Rehearsed) -> Dependence:
 
 
 def are_independent(turn: Rehearsed) -> bool:
-    """Return True if the answers in the joint artifact do not depend on each other, and the
-    protocol chooses none of them."""
+    """Return True if no joined answers depend on each other, and the protocol chooses none."""
     depends = dependence_planned(turn)
     return not turn.is_chosen and all(depends.is_alone(a, turn.joined) for a in turn.joined)
 

@@ -81,9 +81,7 @@ def versions(recipe: Recipe | None = None) -> dict[str, str]:
 
 
 def start_record(recipe: Recipe) -> dict[str, Any]:
-    """Return the entries of `run.json` about the start: time, command, functions passed from
-    Python.
-    """
+    """Return the start's entries of `run.json`: time, command, functions passed from Python."""
     functions = of_python_in(recipe)
     given = {"given_in_python": [*functions]} if functions else {}
     return {"started": now(), "command": sys.argv[:], **given}

@@ -121,8 +121,7 @@ def describe_rounds(turn: Rehearsed, turns: int) -> list[str]:
 
 
 class RehearsedGame(Game):
-    """A game in which agents make legal moves if the environment lists them, so the game does not
-    end early."""
+    """A game with legal moves, if the environment lists them, so that it does not end early."""
 
     def _actions(self, artifacts: Mapping[str, str]) -> dict[str, str]:
         legal = self.environment.moves()

@@ -38,14 +38,11 @@ LANES = 32
 """Default number of lanes if neither the recipe nor the engine sets one."""
 
 WIDE_LANES = 256
-"""Default number of lanes per engine that computes at least this many responses at once: a server
-of vLLM, or a local model on a GPU.
-"""
+"""Default number of lanes per server of vLLM, and for a local model on a GPU."""
 
 
 def lanes_of(recipe: Recipe) -> int:
-    """Return the number of concurrent episodes: the recipe's `concurrency`, or enough to keep the
-    engines busy."""
+    """Return the number of concurrent episodes: `concurrency`, or enough for busy engines."""
     if recipe.concurrency is not None:
         return recipe.concurrency
     engines = [_wide_engines(recipe.model_of(agent)) for agent in recipe.team.agents]
@@ -111,8 +108,7 @@ class Session:
         self._within = within
 
     async def open(self) -> Session:
-        """Open everything, and return the session. `aclose` closes it, without checking for unused
-        answers of a script."""
+        """Open everything. `aclose` does not check for unused answers of a script."""
         try:
             for name in self.recipe.team.agents:
                 if name not in self.models:
@@ -173,8 +169,7 @@ class Session:
     async def rollout(
         self, problems: Sequence[Problem], *, samples: int = 1, seed: int = 0
     ) -> list[Episode]:
-        """Run `samples` episodes of each problem, and return them ordered by problem, then
-        sample."""
+        """Run `samples` episodes of each problem, and return them by problem, then sample."""
         episodes = [
             event.episode
             async for event in self.stream(problems, samples=samples, seed=seed)

@@ -164,8 +164,7 @@ class Team:
 
     @property
     def _has_own_reward(self) -> bool:
-        """True if `rewards` or `hidden` apply to the problems instead of their suite's
-        settings."""
+        """True if `rewards` or `hidden` replace the settings of the problems' suite."""
         return self.rewards is not None or self.hidden is not None
 
 

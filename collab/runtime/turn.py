@@ -12,8 +12,7 @@ from collab.records import Feedback
 from collab.records.episode import FormerArtifacts
 
 Sees = Literal["nothing", "all"] | Iterable[str]
-"""The answers of the turn that an agent sees: none, those of all agents so far, or those of the
-named agents."""
+"""The answers of the turn that an agent sees: none, all so far, or the named agents'."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,7 @@ class Round:
     """Agents whose answers were already examined by feedback in this turn."""
 
     def seen_by(self, agent: str) -> tuple[str, ...]:
-        """Return the agents whose earlier answers of this turn `agent` sees in this round, directly
-        or by feedback."""
+        """Return the agents whose answers `agent` sees in this round, directly or by feedback."""
         examined = (name for name in self.examined if name != agent)
         return tuple(dict.fromkeys((*self.others.get(agent, ()), *examined)))
 
@@ -161,9 +159,7 @@ class Turn(FormerArtifacts):
         self.chosen = agents
 
     def previous_of_others(self, agent: str) -> dict[str, str]:
-        """Return the other agents' answers in the previous turn, by agent; empty in the first
-        turn.
-        """
+        """Return the others' answers in the previous turn, by agent; empty in the first turn."""
         return {other: answer for other, answer in self.previous.items() if other != agent}
 
     def joined(self, contributors: Iterable[str]) -> tuple[str, ...]:

@@ -270,9 +270,7 @@ class AnswerApp:
             self.service.metrics.began(self.team.name, time.monotonic() - self._arrived)
 
     async def _refuse(self, refused: Refused) -> None:
-        """Send the refusal, as a status or within the stream, and drop the client if it does not
-        receive it.
-        """
+        """Send the refusal, as a status or within the stream, if the client still reads."""
         if self._has_ended:
             return
         with suppress(TimeoutError):
@@ -315,8 +313,7 @@ class AnswerApp:
 
     @asynccontextmanager
     async def _kept_alive(self, seconds: float | None) -> AsyncIterator[None]:
-        """Context manager that sends a comment whenever nothing was sent for a number of
-        seconds."""
+        """Context manager that sends a comment after this many seconds of silence."""
         if seconds is None:
             yield
             return

@@ -59,16 +59,12 @@ def invalid(message: str, param: str | None = None, reason: str | None = None) -
 
 
 def unavailable(message: str) -> Refused:
-    """Return a refusal with status 503.
-
-    It tells the client that no request can be answered at present.
-    """
+    """Return a refusal with status 503: no request can be answered at present."""
     return Refused(503, "engine_unavailable", message, kind=SERVER, retry_after=5)
 
 
 def refusal_for(failure: Failure) -> Refused:
-    """Return the refusal for a failed episode. The refusal omits the failure's message, which may
-    name files."""
+    """Return the refusal for a failed episode, without its message, which may name files."""
     match failure.type:
         case "ContextOverflow":
             message = "the text is too long for an agent of the team; shorten it"

@@ -114,8 +114,7 @@ def part(text: str) -> dict[str, Any]:
 
 
 class ResponseReply(TeamReply):
-    """One response. Agents' answers are not messages, since clients join the text of all
-    messages."""
+    """One response. Only the joint answer is a message, since clients join all messages."""
 
     def __init__(self, team: ServedTeam, question: TeamQuestion, *, all_of_it: bool) -> None:
         super().__init__(team, question, all_of_it=all_of_it)

@@ -66,8 +66,7 @@ class Lanes:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Context manager that waits in the queue until an episode may run, and counts it as
-        running until exit.
+        """Context manager that waits in the queue until an episode may run.
 
         Raises:
             Refused: the queue is full. The message says when to retry.

@@ -24,8 +24,7 @@ class Settings:
     """The options of `collab serve`, and of an application that mounts teams."""
 
     keys: tuple[str, ...] = field(default=(), repr=False)
-    """Keys, each of which gives access to every path but `/health`. If there are none, no key is
-    needed."""
+    """Keys that give access to every path but `/health`. Without any, no key is needed."""
     concurrency: int | None = None
     """Number of concurrent episodes. Default: the recipe's, as for `collab run`."""
     queue: int = 256
@@ -37,30 +36,23 @@ class Settings:
     client_seconds: float = 30.0
     """Time limit for a client to send its request, and to receive the end of its answer."""
     ping_seconds: float = 15.0
-    """Seconds of silence after which a stream sends a comment, since proxies close silent
-    streams."""
+    """Seconds of silence after which a stream sends a comment, so that proxies keep it open."""
     details: bool = True
     """True if answers have the object `collab`, with each agent's response."""
     allow_sampling: bool = False
     """True if a request may choose `temperature` and `top_p`."""
     history: History = "refuse"
-    """Treatment of earlier messages if no template names `conversation`: refuse them, or `join`
-    them before the user's text.
-    """
+    """Earlier messages that no template reads: refuse them, or `join` them before the text."""
     field: str | None = None
-    """The field of the problem that the user's text fills. Default: the only one that the
-    templates use, otherwise `prompt`."""
+    """The field that the user's text fills. Default: the templates' only one, or `prompt`."""
     run_code: bool = False
     """True if feedback may run the agents' code, in the sandbox."""
     mcp: bool = False
     """True if `/mcp` serves MCP, with each team as a tool."""
     record: Path | None = None
-    """Folder to which episodes are appended, including the users' prompts. Default: nothing is
-    recorded."""
+    """Folder for the episodes, with the users' prompts. Default: nothing is recorded."""
     hosts: tuple[str, ...] | None = None
-    """Host names that requests may use. This stops web pages that resolve their own name to this
-    machine. None allows any name.
-    """
+    """Host names that requests may use, against DNS rebinding. None allows any name."""
     origins: tuple[str, ...] = ()
     """Origins from which browsers may send requests. All others are refused."""
 

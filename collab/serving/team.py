@@ -114,8 +114,7 @@ class ServedTeam:
 
     @property
     def is_direct(self) -> bool:
-        """True if a single agent writes the answer, and its text can be streamed while it is
-        generated."""
+        """True if one agent writes the answer, whose text can be streamed as it is generated."""
         team = self.recipe.team
         plain = all(
             agent.parser == "text" and agent.harness.use == "respond"

@@ -23,8 +23,7 @@ from collab.serving.team import ServedTeam, fields_of
 from collab.trust import Consent
 
 MOMENT = 0.02
-"""Seconds that a batch waits for the next request of a burst, or of an episode that just got an
-answer."""
+"""Seconds that a batch waits for the next request of a burst, or of an answered episode."""
 
 
 class Batched:

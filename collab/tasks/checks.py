@@ -23,8 +23,7 @@ def id_of(spec: TaskSpec, row: Row) -> str:
 
 
 def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
-    """Check that all rows have their fields, that ids are unique, and that the suite names existing
-    fields.
+    """Check the rows' fields and ids, and that the suite names existing fields.
 
     Raises:
         TaskError: a row lacks a field, the suite uses a field that no row has, or two rows share

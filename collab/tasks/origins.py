@@ -125,8 +125,7 @@ def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
-    """Yield each line's value. Only a line feed ends a line, because JSON strings may hold
-    U+2028."""
+    """Yield each line's value. Only a line feed ends a line: JSON strings may hold U+2028."""
     count, start, number = 0, 0, 0
     while start <= len(text):
         end = text.find("\n", start)

@@ -11,8 +11,7 @@ from collab.records import Action, Failure, Message
 from collab.tools import Tool
 
 Generate = Callable[[int, Sequence[Message], bool], Awaitable[Action]]
-"""Generates a response from its number within the move, the messages so far, and whether it may
-call tools."""
+"""Generates a response from its number, the messages so far, and whether it may call tools."""
 
 
 class ActionFailed(Exception):

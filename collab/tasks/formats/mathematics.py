@@ -59,9 +59,7 @@ def _level(published: Any) -> dict[str, int]:
 
 
 def _boxed(solution: str) -> str:
-    r"""Return the content of a solution's last box, or without braces the next word, as in `\boxed
-    3`.
-    """
+    r"""Return the content of the last box, or without braces the next word, as in `\boxed 3`."""
     *_, box = (None, *_BOX.finditer(solution))
     content = solution[box.end() :] if box else ""
     inner = _braced(content) if content.startswith("{") else _word(content)

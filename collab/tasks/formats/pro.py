@@ -58,9 +58,7 @@ def pro(
 
 
 def _described(problem: str, name: str) -> tuple[str, str, str]:
-    """Return the code above a function, its `def` line, and its description (a docstring or
-    comments).
-    """
+    """Return the code above a function, its `def` line, and its docstring or comments."""
     lines = problem.replace("\r\n", "\n").strip().split("\n")
     starts = [i for i, line in enumerate(lines) if line.startswith("def ")]
     if not starts:

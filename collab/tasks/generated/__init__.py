@@ -64,9 +64,7 @@ def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[A
 
 
 def _of_levels(source: SourceSpec, generator: Component) -> list[Any]:
-    """Return the rows of several levels, in numbers that are as equal as possible. Each row has its
-    level.
-    """
+    """Return the rows of several levels, in nearly equal numbers. Each row has its level."""
     rows: list[Any] = []
     for number, level in enumerate(source.levels):
         upto = source.rows * (number + 1) // len(source.levels)

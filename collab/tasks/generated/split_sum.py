@@ -13,9 +13,7 @@ from typing import Any, Literal
 
 
 def split_sum(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[str, Any]]:
-    """Yield sums in random order: level 1 of tens and ones, such as `40 + 7`, 2 without a carry, 3
-    with one.
-    """
+    """Yield sums in random order: level 1 like `40 + 7`, 2 without a carry, 3 with one."""
     sums = [pair for pair in product(range(1, 100), repeat=2) if _level(*pair) == level]
     random.shuffle(sums)
     for number, (one, other) in enumerate(sums):
