@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from random import Random
+from typing import Annotated
+
+from pydantic import Field
 
 from collab.environments.base import Environment, Observation, Step
 from collab.errors import RecipeError
@@ -48,9 +51,7 @@ class Blocks2d(Environment):
     seats = tuple(PALETTES)
     returns = (-3.0, 2.0)
 
-    def __init__(self, *, turns: int = 1, letter: str = "") -> None:
-        if not 1 <= turns <= 4:
-            raise RecipeError(f"environment 'blocks2d': turns is {turns}; use 1 to 4")
+    def __init__(self, *, turns: Annotated[int, Field(ge=1, le=4)] = 1, letter: str = "") -> None:
         if letter and letter not in LETTERS:
             raise RecipeError(
                 f"environment 'blocks2d' has no letter {letter!r:.20}; it has {''.join(LETTERS)}"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from random import Random
+from typing import Annotated
+
+from pydantic import Field
 
 from collab.environments.base import Environment, Observation, Step
-from collab.errors import RecipeError
 
 Cell = tuple[int, int]
 
@@ -35,14 +37,13 @@ class GridPlan(Environment):
 
     seats = ("scout", "walker")
 
-    def __init__(self, *, size: int = 5, turns: int = 4, stride: int = 6) -> None:
-        for name, value, least, limit in (
-            ("size", size, 4, 12), ("turns", turns, 1, 8), ("stride", stride, 1, 24),
-        ):  # fmt: skip
-            if not least <= value <= limit:
-                raise RecipeError(
-                    f"environment 'grid-plan': {name} is {value}; use {least} to {limit}"
-                )
+    def __init__(
+        self,
+        *,
+        size: Annotated[int, Field(ge=4, le=12)] = 5,
+        turns: Annotated[int, Field(ge=1, le=8)] = 4,
+        stride: Annotated[int, Field(ge=1, le=24)] = 6,
+    ) -> None:
         self.size, self.turns, self.stride = size, turns, stride
         self.returns = (-1.0 - 0.11 * turns * stride - size, 2.5)
         self._walls: frozenset[Cell] = frozenset()

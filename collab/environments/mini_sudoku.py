@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
+from typing import Annotated
+
+from pydantic import Field
 
 from collab.environments.base import Environment, Observation, Step
-from collab.errors import RecipeError
 
 Grid = list[list[int]]
 
@@ -33,12 +35,12 @@ class MiniSudoku(Environment):
 
     seats = ("critic", "filler")
 
-    def __init__(self, *, blanks: int = 6, turns: int = 3) -> None:
-        if not (1 <= blanks <= 10 and 1 <= turns <= 8):
-            raise RecipeError(
-                f"environment 'mini-sudoku': blanks is {blanks} and turns {turns}; use blanks 1 to"
-                " 10, turns 1 to 8"
-            )
+    def __init__(
+        self,
+        *,
+        blanks: Annotated[int, Field(ge=1, le=10)] = 6,
+        turns: Annotated[int, Field(ge=1, le=8)] = 3,
+    ) -> None:
         self.turns, self._blanks = turns, blanks
         self.returns = (-2.5 * turns, 3.0)
         self._grid: Grid = []

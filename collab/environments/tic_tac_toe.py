@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
+from typing import Literal
 
 from collab.environments.base import Environment, Observation, Step
-from collab.errors import RecipeError
 
 LINES = (
     (0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6),
@@ -29,9 +29,7 @@ class TicTacToe(Environment):
     returns = (-1.0, 1.0)
     zero_sum = True
 
-    def __init__(self, *, opened: int = 0) -> None:
-        if opened not in (0, 2, 4):
-            raise RecipeError(f"environment 'tic-tac-toe': opened is {opened}; use 0, 2 or 4")
+    def __init__(self, *, opened: Literal[0, 2, 4] = 0) -> None:
         self._opened = opened
         self._board = [""] * 9
         self._played = 0

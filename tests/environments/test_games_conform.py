@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from support.games import MATCH
 
-from collab.environments import BUILT_IN, Environment, Step
+from collab.environments import BUILT_IN, Environment, Step, environment_for
 from collab.environments.base import by_seat
 from collab.environments.conformance import CHECKS, conform, play
-from collab.environments.tic_tac_toe import TicTacToe
 from collab.errors import RecipeError
+from collab.recipe.base import Component
 
 
 @pytest.mark.parametrize("name", list(BUILT_IN))
@@ -77,8 +77,9 @@ def reset_with_rewards(game: type[Environment]) -> Callable[..., Step]:
 
 @pytest.mark.parametrize("opened", [-2, 1, 3, 5, 6])
 def test_board_with_an_invalid_number_of_marks_is_refused(opened: int) -> None:
-    with pytest.raises(RecipeError, match=f"opened is {opened}; use 0, 2 or 4"):
-        TicTacToe(opened=opened)
+    make = environment_for(Component(use="tic-tac-toe", options={"opened": opened}))
+    with pytest.raises(RecipeError, match=f"'opened': must be 0, 2 or 4, got {opened}"):
+        make({})
 
 
 @pytest.mark.parametrize("fault", list(FAULTS))

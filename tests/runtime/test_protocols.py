@@ -153,7 +153,7 @@ def test_custom_protocol_is_played(trio: Path) -> None:
         ("paralel", "did you mean 'parallel'"),
         ("single", "needs 1 agent, the team has 3"),
         ({"use": "debate", "options": {"rebutals": 2}}, "rebuttals"),
-        ({"use": "debate", "options": {"rebuttals": -1}}, "it must be 0 or more"),
+        ({"use": "debate", "options": {"rebuttals": -1}}, "must be at least 0, got -1"),
         ({"use": "critic_loop", "options": {"critic": "a"}}, "got 'a' twice"),
         ({"use": "speaker.py:endless", "options": {}}, "give its loop a limit"),
         ({"use": "speaker.py:twice", "options": {}}, "twice in one round: a, a"),

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from collab.errors import RecipeError
 from collab.runtime.turn import Turn
@@ -23,7 +25,7 @@ REBUT = """\
 async def debate(
     turn: Turn,
     *,
-    rebuttals: int = 1,
+    rebuttals: Annotated[int, Field(ge=0)] = 1,
     moderator: str | None = None,
     decide: Literal["vote", "join"] = "vote",
 ) -> None:
@@ -36,13 +38,11 @@ async def debate(
             them in a tie), `join` joins all last answers.
 
     Raises:
-        RecipeError: there are fewer than 2 debaters, or `rebuttals` is negative.
+        RecipeError: there are fewer than 2 debaters.
     """
     debaters = [agent for agent in turn.agents if agent != moderator]
     if len(debaters) < 2:
         raise RecipeError(f"protocol 'debate' needs at least 2 debaters, not {len(debaters)}")
-    if rebuttals < 0:
-        raise RecipeError(f"protocol 'debate': rebuttals is {rebuttals}; it must be 0 or more")
     await turn.together(debaters)
     for _ in range(rebuttals):
         await turn.together(debaters, "rebut", sees=debaters, otherwise=REBUT)
