@@ -56,6 +56,12 @@ def functions(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunction
     }
 
 
+def first_line(node: ast.stmt) -> int:
+    """Return the line where a statement begins, including its decorators."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
 def _deeper_than(tree: ast.AST, limit: int) -> bool:
     level = [tree]
     for _ in range(limit):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from collab.errors import AgentError
-from collab.syntax import parse
+from collab.syntax import first_line, parse
 
 CLASS = "class "
 """Prefix of the entry point of a problem that asks for a class."""
@@ -118,11 +118,11 @@ def join_class(sources: Collection[str], prompt: str, name: str) -> str:
         *("\n".join(part.values) for part in parts),
         *(_decorated(made, text, given) for made, text in methods.items()),
     ]
-    start, end = _first(skeleton) - 1, skeleton.end_lineno
+    start, end = first_line(skeleton) - 1, skeleton.end_lineno
     beside = list(dict.fromkeys(text for part in parts for text in part.beside))
     future = [text for text in beside if text.startswith(_FUTURE)]
     others = [text for text in beside if text not in future]
-    head = "\n".join(lines[start : _first(skeleton.body[0]) - 1])
+    head = "\n".join(lines[start : first_line(skeleton.body[0]) - 1])
     above = "\n".join([*future, *lines[:start], *others])
     return _apart([above, f"{head}\n{_apart(body, 2)}", "\n".join(lines[end:]), *broken], 3) + "\n"
 
@@ -147,17 +147,11 @@ def _apart(pieces: Collection[str], lines: int) -> str:
     return ("\n" * lines).join(piece.strip("\n") for piece in pieces if piece.strip())
 
 
-def _first(node: ast.stmt) -> int:
-    """Return the line where a statement begins, including its decorators."""
-    above: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(line.lineno for line in above)])
-
-
 def _text(node: ast.stmt, lines: list[str], margin: str = _MARGIN) -> str:
     """Return a statement's lines, indented by `margin`. Inner lines of strings stay unchanged."""
     if lines[node.lineno - 1].encode()[: node.col_offset].strip():  # several statements on one line
         return "\n".join(margin + line for line in ast.unparse(node).split("\n"))
-    first = _first(node)
+    first = first_line(node)
     inner = {
         line
         for part in ast.walk(node)

@@ -10,7 +10,7 @@ from inspect import cleandoc
 
 from collab.errors import AgentError
 from collab.plugins import call, check_call, check_plain, find
-from collab.syntax import parse, parses
+from collab.syntax import first_line, parse, parses
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)(.*)$")
 _MARK = re.compile(r"^#\s*(?:file(?:name)?|path)\s*:\s*(.+?)\s*$", re.IGNORECASE)
@@ -188,8 +188,7 @@ def _definitions(code: str) -> str:
     lines = code.split("\n")
     kept, last = [], 0
     for node in parse(code).body:
-        decorators = getattr(node, "decorator_list", [])
-        first = min([node.lineno, *(d.lineno for d in decorators)])
+        first = first_line(node)
         if first > last and not _shows_usage(node):
             last = node.end_lineno or first
             kept.append("\n".join(lines[first - 1 : last]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from collab.syntax import parse
+from collab.syntax import first_line, parse
 
 HELPER = "aux"
 """The agent that writes the helper, and the usual name of its function."""
@@ -77,18 +77,13 @@ def _bound(node: ast.stmt) -> set[str]:
     return names
 
 
-def _first_line(node: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
-
-
 def _source(lines: list[str], node: ast.stmt) -> str:
-    return "\n".join(lines[_first_line(node) - 1 : node.end_lineno])
+    return "\n".join(lines[first_line(node) - 1 : node.end_lineno])
 
 
 def _without(lines: list[str], nodes: list[ast.stmt]) -> str:
     left = list(lines)
     for node in nodes:
-        for number in range(_first_line(node) - 1, node.end_lineno or node.lineno):
+        for number in range(first_line(node) - 1, node.end_lineno or node.lineno):
             left[number] = ""
     return "\n".join(left)
