@@ -6,7 +6,7 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, files
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -126,16 +126,13 @@ def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
 
 def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     """Yield each line's value. Only a line feed ends a line: JSON strings may hold U+2028."""
-    count, start, number = 0, 0, 0
-    while start <= len(text):
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
-        line, start, number = text[start:end], end + 1, number + 1
+    count = 0
+    for number, line in enumerate(StringIO(text, newline="\n"), start=1):
         if line.strip():
             if count == MOST_ROWS:
                 raise TaskError(f"{path}: more than {MOST_ROWS:,} problems; split the file")
             try:
-                yield f"line {number}", documents.parse(line)
+                yield f"line {number}", documents.parse(line.rstrip("\n"))
             except ValueError as error:
                 raise TaskError(f"{path}, line {number}: not JSON: {error}") from error
             count += 1

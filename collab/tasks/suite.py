@@ -14,7 +14,7 @@ from __future__ import annotations
 import gc
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -121,7 +121,7 @@ class Suite:
         """
         for name in self.spec.splits:
             try:
-                self._split(name)
+                list(self._split(name))
             except TaskError as error:
                 raise TaskError(f"the split '{name}': {error}; set task.splits.{name}") from error
 
@@ -131,9 +131,7 @@ class Suite:
         Raises:
             TaskError: nothing in the suite matches.
         """
-        numbers: Iterable[int] = range(len(self.rows))
-        if selection:
-            numbers = self._named(selection)
+        numbers = self._named(selection) if selection else range(len(self.rows))
         with _without_collecting():
             return [self.problem(number) for number in numbers]
 
@@ -144,41 +142,40 @@ class Suite:
         public = {key: value for key, value in row.items() if key not in self.spec.hidden}
         return Problem(address=address, public=public, hidden=hidden)
 
-    def _named(self, selection: str) -> Iterable[int]:
+    def _named(self, selection: str) -> Collection[int]:
         """Return the rows that a selection names, in order, each once."""
         numbers: dict[int, None] = {}
-        named = 0
-        is_id = any(selection in by_name for by_name in self._numbers)
-        for piece in [selection] if is_id else selection.split(","):
-            for rows in self._rows_of(piece.strip()):
-                named += len(rows)
-                if named > MOST_NAMED:
-                    raise TaskError(
-                        f"a selection from the suite '{self.spec.name}' names more than"
-                        f" {MOST_NAMED:,} rows; name each row once"
-                    )
-                numbers |= dict.fromkeys(rows)
+        for count, number in enumerate(self._rows_of(selection)):
+            if count == MOST_NAMED:
+                raise TaskError(
+                    f"a selection from the suite '{self.spec.name}' names more than"
+                    f" {MOST_NAMED:,} rows; name each row once"
+                )
+            numbers[number] = None
         return numbers
 
-    def _rows_of(self, piece: str) -> list[Sequence[int]]:
-        if piece in self.spec.splits:
-            return self._split(piece)
-        for numbers in self._numbers:
-            if piece in numbers:
-                return [[numbers[piece]]]
-        return [self._numbered(piece)]
+    def _rows_of(self, selection: str) -> Iterator[int]:
+        pieces = [selection] if selection in self._numbers else selection.split(",")
+        for piece in map(str.strip, pieces):
+            if piece in self.spec.splits:
+                yield from self._split(piece)
+            elif piece in self._numbers:
+                yield self._numbers[piece]
+            else:
+                yield from self._numbered(piece)
 
-    def _split(self, name: str) -> list[Sequence[int]]:
-        return [self._numbered(piece.strip()) for piece in self.spec.splits[name].split(",")]
+    def _split(self, name: str) -> Iterator[int]:
+        for piece in self.spec.splits[name].split(","):
+            yield from self._numbered(piece.strip())
 
     @cached_property
-    def _numbers(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Row numbers by task id, and by short id."""
-        numbers = range(len(self.rows) - 1, -1, -1)  # the first of equal ids counts
-        full = {id_of(self.spec, self.rows[number]): number for number in numbers}
-        return full, {self.ids[number]: number for number in numbers}
+    def _numbers(self) -> dict[str, int]:
+        """Row numbers by task id and by short id."""
+        full = {id_of(self.spec, row): number for number, row in enumerate(self.rows)}
+        full.pop("", None)  # rows without an id
+        return {name: number for number, name in enumerate(self.ids)} | full
 
-    def _numbered(self, piece: str) -> Sequence[int]:
+    def _numbered(self, piece: str) -> range:
         matched = _ROWS.fullmatch(piece)
         if not matched:
             raise TaskError(self._unknown(piece))

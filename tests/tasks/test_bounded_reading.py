@@ -2,6 +2,7 @@
 
 import gzip
 import tracemalloc
+import zlib
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,12 @@ def test_invalid_json_is_refused(tmp_path: Path, name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\x1f\x8b", b"no gzip", gzip.compress(b"{}\n", mtime=0)[:-6]]
+    "data",
+    [
+        *(b"", b"\x1f\x8b", b"no gzip"),
+        *(gzip.compress(b"{}\n", mtime=0)[:-6], zlib.compress(b"{}")),
+        b"\x1f\x8b\x08\x00" + b"\x00" * 6 + b"\xff" * 20,
+    ],
 )
 def test_invalid_gzip_file_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.jsonl.gz"
@@ -56,9 +62,3 @@ def test_invalid_gzip_file_is_refused(tmp_path: Path, data: bytes) -> None:
             read_file(path)
     else:
         assert read_file(path) == []
-
-
-def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text('{"prompt": "a\u2028b"}\r\n\n{"prompt": "c\x85d"}\n', encoding="utf-8")
-    assert [row.fields["prompt"] for row in read_file(path)] == ["a\u2028b", "c\x85d"]
