@@ -7,12 +7,12 @@ cache keeps downloads by commit. A completely cached dataset is read without the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from collab.distribution import install
+from collab.distribution import optional
 from collab.errors import TaskError
 from collab.models.store.hub import explain, look_up
 from collab.recipe import SourceSpec
@@ -33,7 +33,7 @@ def pin_revision(source: SourceSpec) -> SourceSpec:
     """
     if source.hub is None:
         return source
-    _reader(source.hub)
+    _package(source.hub)
     return source.model_copy(update={"revision": _fetch(source.hub, source.revision).name})
 
 
@@ -44,11 +44,12 @@ def hub_rows(source: SourceSpec) -> Iterable[dict[str, Any]]:
         TaskError: the complete dataset is not available at its revision, or has no such split.
     """
     name = str(source.hub)
-    load = _reader(name)
+    datasets = _package(name)
     folder = _fetch(name, source.revision)
     config = {"name": source.config} if source.config else {}
     try:
-        return list(map(dict, load(str(folder), **config, split=source.split)))
+        rows = datasets.load_dataset(str(folder), **config, split=source.split)
+        return list(map(dict, rows))
     except Exception as error:
         raise TaskError(
             f"{dataset_name(source)} cannot be read ({type(error).__name__}: {error}); set"
@@ -63,16 +64,8 @@ def dataset_name(source: SourceSpec) -> str:
     )
 
 
-def _reader(name: str) -> Callable[..., Any]:
-    try:
-        from datasets import load_dataset  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        raise TaskError(
-            f"the dataset '{name}' is on the hub, which needs the package 'datasets'; run:"
-            f" {install('hub')}, or {_FILE}"
-        ) from None
-    reader: Callable[..., Any] = load_dataset
-    return reader
+def _package(name: str) -> Any:
+    return optional("datasets", f"the dataset '{name}' on the hub", "hub", TaskError)
 
 
 def _fetch(name: str, revision: str | None) -> Path:
