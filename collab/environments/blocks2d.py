@@ -44,7 +44,6 @@ class Blocks2d(Environment):
     one color, minus 0.25 for each builder without a block (StrBuild of CoMLRL, without its shift).
 
     Args:
-        turns: 1 to 4.
         letter: the letter to build; by default drawn by the seed.
     """
 

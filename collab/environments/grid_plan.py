@@ -30,9 +30,8 @@ class GridPlan(Environment):
     would pay for waiting far from the goal.
 
     Args:
-        size: 4 to 12 cells each way.
-        turns: 1 to 8.
-        stride: moves per turn, 1 to 24.
+        size: number of cells each way.
+        stride: number of moves per turn.
     """
 
     seats = ("scout", "walker")

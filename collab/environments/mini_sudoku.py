@@ -29,8 +29,7 @@ class MiniSudoku(Environment):
     be read. The solved grid pays 2 (Sudoku of PettingLLMs).
 
     Args:
-        blanks: empty cells, 1 to 10.
-        turns: 1 to 8.
+        blanks: number of empty cells.
     """
 
     seats = ("critic", "filler")

@@ -20,8 +20,7 @@ class TicTacToe(Environment):
     other answer forfeits the game. The winner earns 1, the loser -1, a draw nothing.
 
     Args:
-        opened: marks on the initial board, set by the seed, the same number for either player: 0, 2
-            or 4.
+        opened: marks on the initial board, set by the seed, as many for either player.
     """
 
     seats = ("x", "o")
