@@ -46,28 +46,20 @@ def test_failed_episodes_are_played_again(tmp_path: Path) -> None:
     assert [episode.sample for episode in read_episodes(path)] == [0]
 
 
-def test_second_team_of_the_same_name_gets_a_separate_folder(tmp_path: Path) -> None:
+def test_only_a_team_with_the_same_identity_gets_the_same_folder(tmp_path: Path) -> None:
     folder = EvaluationFolder(tmp_path / "out")
     place = folder.place_of("coding", "one")
-    record(place)
+    record(place, make_episode("t", 0, make_score()))
     (tmp_path / "out" / "eval.json").touch()
     folder.close()
     again = EvaluationFolder(tmp_path / "out")
     assert again.place_of("coding", "two").name == "coding-2"
     assert again.place_of("coding", "one") == place
     again.close()
-
-
-def test_episodes_without_an_identity_are_not_reused(tmp_path: Path) -> None:
-    folder = EvaluationFolder(tmp_path / "out")
-    place = folder.place_of("coding", "one")
-    record(place, make_episode("t", 0, make_score()))
     (place / "run.json").unlink()
-    (tmp_path / "out" / "eval.json").touch()
-    folder.close()
-    again = EvaluationFolder(tmp_path / "out")
-    assert again.place_of("coding", "one").name == "coding-2"
-    again.close()
+    without = EvaluationFolder(tmp_path / "out")
+    assert without.place_of("coding", "one").name == "coding-2"
+    without.close()
 
 
 def test_evaluation_that_did_not_begin_leaves_no_folder(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +53,6 @@ UNRECORDABLE = '"\\ud800"', "[" * 100 + "]" * 100
 def tools(project: Path) -> Path:
     (project / "tools.py").write_text(TOOLS)
     return project
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    sandbox = Sandbox()
-    yield sandbox
-    sandbox.close()
 
 
 def fence(name: str, **arguments: Any) -> str:
