@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse
 
 from collab.records import Failure
 
+RETRY_SECONDS = 5
 INVALID, LIMITED, SERVER = "invalid_request_error", "rate_limit_error", "server_error"
 
 
@@ -60,7 +61,7 @@ def invalid(message: str, param: str | None = None, reason: str | None = None) -
 
 def unavailable(message: str) -> Refused:
     """Return a refusal with status 503: no request can be answered at present."""
-    return Refused(503, "engine_unavailable", message, kind=SERVER, retry_after=5)
+    return Refused(503, "engine_unavailable", message, kind=SERVER, retry_after=RETRY_SECONDS)
 
 
 def refusal_for(failure: Failure) -> Refused:

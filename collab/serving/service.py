@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import secrets
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from functools import partial
@@ -27,6 +25,7 @@ from collab.runtime.session import lanes_of
 from collab.serving.reading import TeamQuestion
 from collab.serving.refusal import (
     LIMITED,
+    RETRY_SECONDS,
     SERVER,
     Refused,
     refusal_for,
@@ -47,8 +46,6 @@ class Lanes:
         self._most_waiting = queue
         self._free = asyncio.Semaphore(episodes)
         self._most = episodes
-        self._seconds = 1.0
-        """Moving average of an episode's duration, in seconds."""
 
     @property
     def is_idle(self) -> bool:
@@ -69,7 +66,7 @@ class Lanes:
         """Context manager that waits in the queue until an episode may run.
 
         Raises:
-            Refused: the queue is full. The message says when to retry.
+            Refused: the queue is full.
         """
         if self.running + self.waiting >= self.places:
             raise Refused(
@@ -78,7 +75,7 @@ class Lanes:
                 f"{self.running} requests are running and {self.waiting} are waiting, the limit of"
                 " this server; try again later",
                 kind=LIMITED,
-                retry_after=self._when(),
+                retry_after=RETRY_SECONDS,
             )
         self.waiting += 1
         try:
@@ -91,15 +88,6 @@ class Lanes:
         finally:
             self.running -= 1
             self._free.release()
-
-    def record_duration(self, seconds: float) -> None:
-        """Record an episode's duration. The retry time of refused requests is estimated from it."""
-        self._seconds += (seconds - self._seconds) / 8
-
-    def _when(self) -> int:
-        """Return the seconds until a place is likely to be free."""
-        rounds = (self.waiting + 1) / self._most
-        return min(600, max(1, math.ceil(rounds * self._seconds)))
 
 
 _SECONDS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
@@ -331,7 +319,6 @@ async def play(
         Refused: the episode failed, or took too long.
     """
     limit = service.settings.seconds
-    began = time.monotonic()
     timeout = asyncio.timeout(limit)
     try:
         async with timeout:
@@ -344,8 +331,6 @@ async def play(
             raise
         message = f"no answer within {limit:g} s"
         raise Refused(504, "timeout", message, kind=SERVER) from None
-    finally:
-        service.lanes.record_duration(time.monotonic() - began)
     service.keep(team, episode, question.id)
     if episode.failure is not None:
         raise refusal_for(episode.failure)
