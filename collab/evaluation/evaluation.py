@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,8 +81,11 @@ class EvaluationRun:
         self.id = out.name if out else new_run_id(teams[0].suite.name)
         self.status: Literal["running", "done", "interrupted", "failed"] = "running"
         self.begun = False
-        self._folder = EvaluationFolder(out) if out else None
-        self._runs = [TeamRun(team, self._folder_of(team), trust) for team in teams]
+        self._folder = folder = EvaluationFolder(out) if out else None
+        self._runs = [
+            TeamRun(team, folder.place_of(team.label, team.identity) if folder else None, trust)
+            for team in teams
+        ]
 
     def check(self) -> list[str]:
         """Rehearse each team with missing episodes, after approval, and return warnings.
@@ -91,14 +94,14 @@ class EvaluationRun:
             Untrusted: third-party code is not approved; nothing has run.
             RecipeError: a team cannot be run, e.g. its prompt needs a field that no row has.
         """
-        with ExitStack() as on_refusal:
-            on_refusal.callback(self.close)
+        try:
             for run in self._runs:
                 run.settle()
             missing = [run.team for run in self._runs if run.missing]
-            warnings = [w for t in missing for w in dry_run(t.recipe, t.problems).warnings]
-            on_refusal.pop_all()
-        return warnings
+            return [w for t in missing for w in dry_run(t.recipe, t.problems).warnings]
+        except BaseException:
+            self.close()
+            raise
 
     async def stream(
         self, *, progress: bool = False, loading: StoreProgress | None = None
@@ -162,9 +165,6 @@ class EvaluationRun:
                 difference(*judged[0], result, values) for result, values in judged[1:]
             ),
         )
-
-    def _folder_of(self, team: EvaluatedTeam) -> Path | None:
-        return self._folder.place_of(team.label, team.identity) if self._folder else None
 
     async def _play(self, run: TeamRun, progress: bool) -> AsyncGenerator[EvaluationEvent, None]:
         planned = run.recorded + len(run.missing)
