@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from collab.errors import TaskError, nearest
+from collab.errors import TaskError
 from collab.recipe import TaskSpec
 from collab.recipe.in_python import source_name
 from collab.recipe.task import ALWAYS_HIDDEN, SEED
 from collab.recipe.team import HELPER_NAME
+from collab.tasks.formats.fields import remedy
 from collab.tasks.origins import PlacedRow, Row
 
 _DEFAULT_ID = "task_id"
@@ -60,14 +61,12 @@ def _check_names(spec: TaskSpec, known: Sequence[str], source: str) -> None:
         named.append(("id_field", spec.id_field))
     for key, name in named:
         if name not in known:
-            close = nearest(name, known)
-            remedy = f"did you mean '{close}'?" if close else f"fields: {', '.join(known)}"
-            place = source_name(source)
+            place, advice = source_name(source), remedy(name, known, known)
             if place != source:
-                remedy += "; add the field, or use rewards that do not need it, with hidden=[]"
+                advice += "; add the field, or use rewards that do not need it, with hidden=[]"
             raise TaskError(
                 f"the suite '{spec.name}': `{key}` names '{name}', which no row of {place} has;"
-                f" {remedy}"
+                f" {advice}"
             )
 
 
@@ -92,9 +91,9 @@ def _check_fields(spec: TaskSpec, row: PlacedRow, needed: Sequence[str]) -> None
         raise _fault(row, "the row has no fields")
     for field in (*texts, *needed):
         if field not in row.fields:
-            close = nearest(field, [name for name in row.fields if name not in needed])
-            remedy = f"did you mean '{close}'?" if close else f"fields: {', '.join(row.fields)}"
-            raise _fault(row, f"the field '{field}' is missing; {remedy}")
+            others = [name for name in row.fields if name not in needed]
+            advice = remedy(field, others, row.fields)
+            raise _fault(row, f"the field '{field}' is missing; {advice}")
         value = row.fields[field]
         if field in texts and not isinstance(value, str):
             raise _fault(row, f"the field '{field}' is {_kind(value)}, not text")

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from collab.errors import TaskError
 from collab.syntax import parse
 from collab.tasks.formats.fields import docstring, field
+from collab.tasks.formats.mbpp import check_of
 
 _SAME_TEXT = """\
 from decimal import Decimal, InvalidOperation
@@ -38,12 +39,10 @@ def same_line(one, other):
         numbers = [[Decimal(word) for word in line.split()] for line in (one, other)]
     except InvalidOperation:
         return False
-    return numbers[0] == numbers[1]
-"""
+    return numbers[0] == numbers[1]"""
 _SAME_VALUE = """\
 def same_value(value, expected):
-    return (list(value) if type(value) is tuple else value) == expected
-"""
+    return (list(value) if type(value) is tuple else value) == expected"""
 
 
 def check_printed(cases: Iterable[tuple[Any, Any]]) -> str:
@@ -56,8 +55,7 @@ def check_printed(cases: Iterable[tuple[Any, Any]]) -> str:
         TaskError: there is no case.
     """
     texts = [(_text(given), _text(printed)) for given, printed in cases]
-    asserts = [f"assert same_output(candidate({i!r}), {o!r})" for i, o in texts]
-    return _check(_SAME_TEXT, asserts)
+    return _check(_SAME_TEXT, [f"same_output(candidate({i!r}), {o!r})" for i, o in texts])
 
 
 def check_values(cases: Iterable[tuple[list[Any], Any]]) -> str:
@@ -67,15 +65,13 @@ def check_values(cases: Iterable[tuple[list[Any], Any]]) -> str:
     Raises:
         TaskError: there is no case.
     """
-    asserts = [f"assert same_value(candidate(*{i!r}), {o!r})" for i, o in cases]
-    return _check(_SAME_VALUE, asserts)
+    return _check(_SAME_VALUE, [f"same_value(candidate(*{i!r}), {o!r})" for i, o in cases])
 
 
-def _check(given: str, asserts: list[str]) -> str:
-    if not asserts:
+def _check(given: str, conditions: list[str]) -> str:
+    if not conditions:
         raise TaskError("the problem has no test cases")
-    check = "\n    ".join(["def check(candidate):", *asserts])
-    return f"{given}\n\n{check}\n"
+    return check_of(given, [f"assert {condition}" for condition in conditions])
 
 
 def _text(value: Any) -> str:

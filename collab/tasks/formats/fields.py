@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from collab.errors import TaskError, nearest
@@ -22,9 +22,14 @@ def field(row: Mapping[str, Any], kind: type[T], *names: str) -> T:
                 actual = type(row[name]).__name__
                 raise TaskError(f"the field '{name}' is of type {actual}, not {kind.__name__}")
             return row[name]  # type: ignore[no-any-return]
-    close = nearest(names[0], [name for name in row if name not in names])
-    remedy = f"did you mean '{close}'?" if close else f"fields: {', '.join(row)}"
-    raise TaskError(f"the field '{' or '.join(names)}' is missing; {remedy}")
+    others = [name for name in row if name not in names]
+    raise TaskError(f"the field '{' or '.join(names)}' is missing; {remedy(names[0], others, row)}")
+
+
+def remedy(missing: str, similar: Iterable[str], fields: Iterable[str]) -> str:
+    """Return the end of a message about a missing field: a name like it, or the row's fields."""
+    close = nearest(missing, similar)
+    return f"did you mean '{close}'?" if close else f"fields: {', '.join(fields)}"
 
 
 def docstring(text: str) -> str:
