@@ -40,11 +40,9 @@ def app(
         RecipeError: a team is unknown, or packages are missing.
         Untrusted: a recipe is third-party, would run code, and is not approved.
     """
-    from collab.serving.settings import Settings, check_mcp_extra, check_serve_extra
+    from collab.serving.settings import Settings, check_extras
 
-    check_serve_extra()
-    if settings.get("mcp"):
-        check_mcp_extra()
+    check_extras(mcp=settings.get("mcp", False))
     from collab.serving.application import Application
     from collab.serving.teams import named, read_teams
 

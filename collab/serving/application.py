@@ -208,14 +208,14 @@ class AnswerApp:
     _one: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     _arrived: float = field(init=False)
     _last: float = field(init=False)
-    _opening: str | None = field(init=False, default=None)
+    _opening: str = field(init=False)
     _has_begun: bool = field(init=False, default=False)
     _has_ended: bool = field(init=False, default=False)
     _has_sent: bool = field(init=False, default=False)
     """True if a part of the answer was sent. Pings and the opening do not count."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._client = scope, receive, send
+        self._client, self._opening = (scope, receive, send), "".join(self.reply.begin())
         self._arrived = self._last = time.monotonic()
         try:
             await self.service.finish(self.team.name, self._work(), self._left())
@@ -229,9 +229,8 @@ class AnswerApp:
 
     async def _work(self) -> None:
         """Run the episode once a lane is free, and send the answer or a refusal."""
-        seconds = self.service.settings.ping_seconds if self.question.stream else None
         try:
-            async with self._kept_alive(seconds), self.service.lanes.place():
+            async with self._kept_alive(), self.service.lanes.place():
                 episode = await self._play()
             await self._hand_over(episode)
         except Refused as refused:
@@ -255,7 +254,7 @@ class AnswerApp:
             async with asyncio.timeout(self.service.settings.client_seconds):
                 if self.question.stream:
                     await self._tell(self.reply.end(episode))
-                    await self._end()
+                    await self._chunk("", more=False)
                 else:
                     await self._give(JSONResponse(self.reply.whole(episode)))
         except TimeoutError:
@@ -265,9 +264,11 @@ class AnswerApp:
 
     async def _tell(self, events: Iterable[str]) -> None:
         """Send a part of a stream. The time to the first part includes the wait in the queue."""
-        if await self._stream(events) and not self._has_sent:
-            self._has_sent = True
-            self.service.metrics.began(self.team.name, time.monotonic() - self._arrived)
+        if text := "".join(events):
+            await self._stream(text)
+            if not self._has_sent:
+                self._has_sent = True
+                self.service.metrics.began(self.team.name, time.monotonic() - self._arrived)
 
     async def _refuse(self, refused: Refused) -> None:
         """Send the refusal, as a status or within the stream, if the client still reads."""
@@ -276,30 +277,19 @@ class AnswerApp:
         with suppress(TimeoutError):
             async with asyncio.timeout(self.service.settings.client_seconds):
                 if self._has_begun:
-                    await self._stream(self.reply.fail(refused))
-                    await self._end()
+                    await self._chunk("".join(self.reply.fail(refused)), more=False)
                 else:
                     await self._give(refused.response())
 
-    async def _stream(self, events: Iterable[str]) -> bool:
-        """Send events of a stream, and return True if there were any."""
+    async def _stream(self, text: str) -> None:
+        """Send a part of a stream, which begins with the reply's opening."""
         async with self._one:
-            if self._opening is None:
-                self._opening = "".join(self.reply.begin())
-            if text := "".join(events):
-                if not self._has_begun:
-                    self._has_begun = True
-                    start = {"type": "http.response.start", "status": 200, "headers": _HEADERS}
-                    await self._client[2](start)
-                    text = self._opening + text
-                await self._chunk(text, more=True)
-                return True
-        return False
-
-    async def _end(self) -> None:
-        async with self._one:
-            self._has_ended = True
-            await self._chunk("", more=False)
+            if not self._has_begun:
+                self._has_begun = True
+                start = {"type": "http.response.start", "status": 200, "headers": _HEADERS}
+                await self._client[2](start)
+                text = self._opening + text
+            await self._chunk(text, more=True)
 
     async def _give(self, answer: JSONResponse) -> None:
         """Send a complete answer."""
@@ -307,17 +297,15 @@ class AnswerApp:
         await answer(*self._client)
 
     async def _chunk(self, text: str, *, more: bool) -> None:
+        self._has_ended = not more
         message = {"type": "http.response.body", "body": text.encode(), "more_body": more}
         await self._client[2](message)
         self._last = time.monotonic()
 
     @asynccontextmanager
-    async def _kept_alive(self, seconds: float | None) -> AsyncIterator[None]:
-        """Context manager that sends a comment after this many seconds of silence."""
-        if seconds is None:
-            yield
-            return
-        pinging = asyncio.create_task(self._ping(seconds))
+    async def _kept_alive(self) -> AsyncIterator[None]:
+        """Context manager that sends comments while a stream is silent."""
+        pinging = asyncio.create_task(self._ping(self.service.settings.ping_seconds))
         try:
             yield
         finally:
@@ -325,9 +313,9 @@ class AnswerApp:
             await asyncio.gather(pinging, return_exceptions=True)
 
     async def _ping(self, seconds: float) -> None:
-        while True:
+        while self.question.stream:
             silent = time.monotonic() - self._last
             if silent >= seconds:
-                await self._stream([PING])
+                await self._stream(PING)
             else:
                 await asyncio.sleep(seconds - silent)

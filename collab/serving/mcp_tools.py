@@ -45,8 +45,6 @@ def make_server(service: Service) -> Server[Any]:
     import mcp_types as types
     from mcp.server.lowlevel import Server
 
-    tool_names(service.teams)
-
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
         return types.ListToolsResult(
             tools=[

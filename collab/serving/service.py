@@ -7,7 +7,6 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import ExitStack, aclosing, asynccontextmanager
-from functools import partial
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -169,9 +168,7 @@ class Service:
         """
         self.settings = settings
         self._recipes = {name: served_recipe(recipe, settings) for name, recipe in recipes.items()}
-        self._open_teams = partial(
-            open_teams, self._recipes, settings, models=models, loading=loading
-        )
+        self._models, self._loading = models or {}, loading
         self.teams: dict[str, ServedTeam] = {}
         """The teams by name, while they are open."""
         self.lanes = Lanes(1, settings.queue)
@@ -191,7 +188,8 @@ class Service:
         Raises:
             CollabError: something is missing, or the record cannot be written.
         """
-        async with self._open_teams() as teams:
+        opened = open_teams(self._recipes, self.settings, self._models, self._loading)
+        async with opened as teams:
             self.teams = teams
             usual = min(map(lanes_of, self._recipes.values()), default=1)
             self.lanes.widen(self.settings.concurrency or usual)

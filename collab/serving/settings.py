@@ -102,20 +102,13 @@ def local_names(host: str, keys: Sequence[str]) -> tuple[str, ...] | None:
     return ("localhost", "127.0.0.1", "::1", host)
 
 
-def check_serve_extra() -> None:
-    """Check that the packages of the extra `serve` are installed.
+def check_extras(*, mcp: bool) -> None:
+    """Check that the packages of the extra `serve`, and perhaps of `mcp`, are installed.
 
     Raises:
         RecipeError: a package is missing.
     """
     for package in ("prometheus_client", "starlette", "uvicorn"):
         optional(package, "serving", "serve", RecipeError)
-
-
-def check_mcp_extra() -> None:
-    """Check that the package of the extra `mcp` is installed.
-
-    Raises:
-        RecipeError: the package is missing.
-    """
-    optional("mcp", "serving", "mcp", RecipeError)
+    if mcp:
+        optional("mcp", "serving", "mcp", RecipeError)

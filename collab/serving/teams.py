@@ -191,9 +191,8 @@ def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:
 async def open_teams(
     recipes: Mapping[str, Recipe],
     settings: Settings,
-    *,
-    models: Mapping[str, Mapping[str, Model]] | None = None,
-    loading: StoreProgress | None = None,
+    models: Mapping[str, Mapping[str, Model]],
+    loading: StoreProgress | None,
 ) -> AsyncIterator[dict[str, ServedTeam]]:
     """Context manager that opens the teams by name, with all models, so that no request waits for
     their weights or their servers. Teams with equal models share one copy in memory.
@@ -220,7 +219,7 @@ async def open_teams(
 
         teams = {}
         for name, recipe in recipes.items():
-            given = (models or {}).get(name, {})
+            given = models.get(name, {})
             opened = {
                 agent: shared(given.get(agent) or pool.open(recipe.model_of(agent)))
                 for agent in recipe.team.agents

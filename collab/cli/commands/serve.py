@@ -126,10 +126,10 @@ def command(
       2  bad usage, or a key, a package or a free port is missing
     """
     from collab.serving.settings import Settings as Serving
-    from collab.serving.settings import check_mcp_extra, check_serve_extra, local_names, read_keys
+    from collab.serving.settings import check_extras, local_names, read_keys
     from collab.serving.teams import named, read_teams, tool_names
 
-    check_serve_extra()
+    check_extras(mcp=mcp is not None)
     if mcp == "stdio" and (host is not None or port is not None):
         raise RecipeError("--mcp stdio uses only stdin and stdout; leave out --host and --port")
     host, port = host or HOST, PORT if port is None else port
@@ -137,7 +137,6 @@ def command(
     hosts = local_names(host, keys)
     names = named(teams, name or ())
     if mcp is not None:
-        check_mcp_extra()
         tool_names(names)
     recipes = read_teams(
         names, settings=with_sandbox(settings, sandbox), trust=consent(trust), model=model
