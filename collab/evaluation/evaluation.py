@@ -46,7 +46,7 @@ from collab.runtime.dry_run import dry_run
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished
 from collab.runtime.folder import RunFolder
-from collab.runtime.notes import versions
+from collab.runtime.notes import run_started, versions
 from collab.runtime.summary import summarize
 from collab.telemetry import Operation, operation
 from collab.trust import Consent, settle
@@ -122,7 +122,8 @@ class EvaluationRun:
                 for run in self._runs:
                     await run.prepare(pool, stack, whole)
                 for run in self._runs:
-                    await run.load()
+                    if run.session:
+                        await run.session.load()
                 yield self._begin()
                 for run in self._runs:
                     async with aclosing(self._play(run, progress)) as events:
@@ -292,7 +293,7 @@ class TeamRun:
         self.begun = self.recorded > 0
         self.models: dict[str, str] = self._about.get("models", {})
         """The name of the model that answers, by agent."""
-        self._session: Session | None = None
+        self.session: Session | None = None
         self._selected: Values = {}
 
     @property
@@ -326,18 +327,9 @@ class TeamRun:
         recipe = self.team.recipe
         if self.missing:
             self.settle()
-            self._session = Session(recipe, pool=pool, within=within)
-            await stack.enter_async_context(self._session)
-            self.models = dict(self._session.model_names())
-
-    async def load(self) -> None:
-        """Load the models, if episodes are missing.
-
-        Raises:
-            ModelUnavailable, ModelError: a model cannot be loaded, or an adapter does not fit.
-        """
-        if self._session:
-            await self._session.load()
+            session = Session(recipe, pool=pool, within=within)
+            self.session = await stack.enter_async_context(session)
+            self.models = dict(session.model_names())
 
     def begin(self) -> None:
         """Write the start of the team's run into its folder.
@@ -351,9 +343,9 @@ class TeamRun:
 
     async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
         """Run the missing episodes, and yield their events. Close it as `Session.play`."""
-        if self._session is None:
+        if self.session is None:
             return
-        played = self._session.play(self.missing, seed=self.team.recipe.seed, progress=progress)
+        played = self.session.play(self.missing, seed=self.team.recipe.seed, progress=progress)
         async with aclosing(played) as events:
             async for event in events:
                 if isinstance(event, EpisodeFinished):
@@ -389,18 +381,10 @@ class TeamRun:
         return choose_episodes(self.episodes, tasks, self.team.recipe.samples)
 
     def _new_about(self, path: Path) -> dict[str, Any]:
-        recipe, team = self.team.recipe, self.team.recipe.team
+        recipe, problems = self.team.recipe, self.team.problems
+        opening = run_started(recipe, self.models, problems, recipe.samples, path)
         return {
-            "run": path.name,
+            **opening.model_dump(mode="json", exclude={"type", "folder"}),
             "started": self._about.get("started") or now(),
             "identity": self.team.identity,
-            "team": team.name,
-            "agents": list(team.agents),
-            "models": self.models,
-            "tasks": [problem.address for problem in self.team.problems],
-            "samples": recipe.samples,
-            "turns": team.turns,
-            "seed": recipe.seed,
-            "isolation": recipe.sandbox.isolation,
-            "versions": versions(recipe),
         }
