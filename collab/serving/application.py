@@ -19,7 +19,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from collab.models import Model
-from collab.models.store import StoreProgress
 from collab.recipe import Recipe
 from collab.records import Episode, Problem
 from collab.runtime.events import Event
@@ -52,7 +51,6 @@ class Application:
         settings: Settings | None = None,
         *,
         models: Mapping[str, Mapping[str, Model]] | None = None,
-        loading: StoreProgress | None = None,
     ) -> None:
         """Make the application. `models` replace the recipes' models, by the names of team and
         agent.
@@ -63,7 +61,7 @@ class Application:
         self.settings = settings or Settings()
         if self.settings.mcp:
             tool_names(recipes)
-        self.service = Service(recipes, self.settings, models=models, loading=loading)
+        self.service = Service(recipes, self.settings, models=models)
         self._mcp: ASGIApp | None = None
         self._app = Starlette(
             routes=self._routes(),

@@ -13,7 +13,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from collab.errors import CollabError, RecordError
 from collab.models import Model
-from collab.models.store import StoreProgress
 from collab.recipe import Recipe
 from collab.records import Episode, Problem, failure_of
 from collab.runs.about import new_run_id
@@ -159,7 +158,6 @@ class Service:
         settings: Settings,
         *,
         models: Mapping[str, Mapping[str, Model]] | None = None,
-        loading: StoreProgress | None = None,
     ) -> None:
         """Make the service. `models` replace the recipes' models, by the names of team and agent.
 
@@ -168,7 +166,7 @@ class Service:
         """
         self.settings = settings
         self._recipes = {name: served_recipe(recipe, settings) for name, recipe in recipes.items()}
-        self._models, self._loading = models or {}, loading
+        self._models = models or {}
         self.teams: dict[str, ServedTeam] = {}
         """The teams by name, while they are open."""
         self.lanes = Lanes(1, settings.queue)
@@ -188,8 +186,7 @@ class Service:
         Raises:
             CollabError: something is missing, or the record cannot be written.
         """
-        opened = open_teams(self._recipes, self.settings, self._models, self._loading)
-        async with opened as teams:
+        async with open_teams(self._recipes, self.settings, self._models) as teams:
             self.teams = teams
             usual = min(map(lanes_of, self._recipes.values()), default=1)
             self.lanes.widen(self.settings.concurrency or usual)

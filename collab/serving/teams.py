@@ -12,7 +12,6 @@ from collab.errors import RecipeError
 from collab.models import Capabilities, ChecksSettings, HasCapabilities, Model, Progress, Request
 from collab.models.base import Batching, OpensEarly
 from collab.models.open import ModelPool
-from collab.models.store import StoreProgress
 from collab.recipe import Recipe, allow, read_recipe
 from collab.recipe.feedback import ExecutionFeedback, SolvedFeedback
 from collab.records import Action, Sampling
@@ -192,7 +191,6 @@ async def open_teams(
     recipes: Mapping[str, Recipe],
     settings: Settings,
     models: Mapping[str, Mapping[str, Model]],
-    loading: StoreProgress | None,
 ) -> AsyncIterator[dict[str, ServedTeam]]:
     """Context manager that opens the teams by name, with all models, so that no request waits for
     their weights or their servers. Teams with equal models share one copy in memory.
@@ -203,7 +201,7 @@ async def open_teams(
         CollabError: something is missing, or does not fit.
     """
     async with AsyncExitStack() as stack:
-        pool = ModelPool(progress=loading)
+        pool = ModelPool()
         stack.push_async_callback(pool.aclose)
         batched: dict[int, Batched] = {}
 
