@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self, assert_never, get_args
 
 from collab.errors import CollabError, ModelUnavailable, one_line
+from collab.models import fakes
 from collab.models.base import Batching, ChecksUse, Model, OpensEarly
 from collab.models.store import StoreProgress, quiet
 from collab.plugins import check_call, find
@@ -45,8 +46,14 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
             from collab.models.vllm.engine import VLLMEngine
 
             return VLLMEngine(spec, progress=progress or quiet)
-        case AnthropicModel() | OpenAIModel():
-            return _open_hosted(spec)
+        case AnthropicModel():
+            from collab.models.hosted.anthropic_engine import AnthropicEngine
+
+            return AnthropicEngine(spec)
+        case OpenAIModel():
+            from collab.models.hosted.openai_engine import OpenAIEngine
+
+            return OpenAIEngine(spec)
         case ScriptedModel() | EchoModel() | ReplayModel():
             return _open_prepared(spec)
         case PluginModel():
@@ -55,19 +62,7 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
             assert_never(spec)
 
 
-def _open_hosted(spec: AnthropicModel | OpenAIModel) -> Model:
-    if isinstance(spec, AnthropicModel):
-        from collab.models.hosted.anthropic_engine import AnthropicEngine
-
-        return AnthropicEngine(spec)
-    from collab.models.hosted.openai_engine import OpenAIEngine
-
-    return OpenAIEngine(spec)
-
-
 def _open_prepared(spec: ScriptedModel | EchoModel | ReplayModel) -> Model:
-    from collab.models import fakes
-
     match spec:
         case ScriptedModel():
             return fakes.ScriptedModel.from_file(spec.name)
