@@ -4,8 +4,9 @@ import asyncio
 import time
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.vllm_servers.calls import engine_at, publish, request, until
@@ -21,17 +22,11 @@ from collab.models.vllm.servers import PREEMPTED, WAITING, route
 from collab.recipe.model import VLLMModel
 
 
-@dataclass
-class Place:
-    url: str
-    in_flight: int = 0
+def places(number: int) -> list[Any]:
+    return [SimpleNamespace(url=f"http://host-{n}:8000", in_flight=0) for n in range(number)]
 
 
-def places(number: int) -> list[Place]:
-    return [Place(f"http://host-{n}:8000") for n in range(number)]
-
-
-def sent(servers: list[Place], keys: list[str]) -> dict[str, Counter[str]]:
+def sent(servers: list[Any], keys: list[str]) -> dict[str, Counter[str]]:
     """Route requests that all stay open; count them by key and server."""
     found: dict[str, Counter[str]] = {key: Counter() for key in keys}
     for key in keys:

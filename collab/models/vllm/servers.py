@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from collab.errors import CollabError, ModelTimeout, ModelUnavailable
 from collab.models.base import SamplerReport
@@ -28,16 +29,36 @@ PREEMPTED = "vllm:num_preemptions_total"
 
 
 @dataclass
-class Seen:
-    """The load of one server since the last report."""
+class Load:
+    """The load of one server since the last report. None stands for what it does not report."""
 
     in_flight: int = 0
     waiting: float | None = None
-    """Maximum number of requests waiting at once, or None if the server does not report it."""
+    """Maximum number of requests waiting at once."""
     preempted: float | None = None
-    """Number of preemptions since the server was started, or None if it does not report them."""
+    """Number of preemptions since the server was started."""
     reported: float | None = None
     """Number of preemptions at the last report, or when the server was first observed."""
+
+    def observe(self, page: str) -> None:
+        """Take the numbers of a server's metrics."""
+        waiting, preempted = _sum(page, WAITING), _sum(page, PREEMPTED)
+        if waiting is not None:
+            self.waiting = max(self.waiting or 0.0, waiting)
+        if preempted is not None:
+            self.preempted = preempted
+            if self.reported is None:
+                self.reported = preempted
+
+    def metrics(self) -> dict[str, float]:
+        metrics: dict[str, float] = {"in_flight": self.in_flight}
+        if self.waiting is not None:
+            metrics["waiting"] = self.waiting
+        if self.preempted is not None and self.reported is not None:
+            # A restarted server counts from 0 again.
+            before = self.reported if self.reported <= self.preempted else 0.0
+            metrics["preempted"] = self.preempted - before
+        return metrics
 
 
 @dataclass
@@ -47,13 +68,13 @@ class Loads:
     servers: Sequence[Server] = ()
     lost: list[str] = field(default_factory=list)
     """Warnings about servers lost since the last report."""
-    _seen: dict[str, Seen] = field(default_factory=dict)
+    _loads: defaultdict[str, Load] = field(default_factory=lambda: defaultdict(Load))
     _watcher: asyncio.Task[None] | None = None
 
     def note_request(self, server: Server) -> None:
         """Note a request to `server`, and start observing its load."""
-        seen = self._seen.setdefault(server.url, Seen())
-        seen.in_flight = max(seen.in_flight, server.in_flight + 1)
+        load = self._loads[server.url]
+        load.in_flight = max(load.in_flight, server.in_flight + 1)
         if self._watcher is None or self._watcher.done():
             self._watcher = asyncio.create_task(self._watch())
 
@@ -62,19 +83,9 @@ class Loads:
         await self._look()
         metrics: dict[str, float] = {}
         for place, server in enumerate(self.servers, start=1):
-            seen = self._seen.setdefault(server.url, Seen())
-            metrics[f"{place}/in_flight"] = seen.in_flight
-            if seen.waiting is not None:
-                metrics[f"{place}/waiting"] = seen.waiting
-            if seen.preempted is not None:
-                # A restarted server counts from 0 again.
-                since = (
-                    seen.reported
-                    if seen.reported is not None and seen.reported <= seen.preempted
-                    else 0.0
-                )
-                metrics[f"{place}/preempted"] = seen.preempted - since
-            self._seen[server.url] = Seen(preempted=seen.preempted, reported=seen.preempted)
+            load = self._loads[server.url]
+            metrics |= {f"{place}/{name}": value for name, value in load.metrics().items()}
+            self._loads[server.url] = Load(preempted=load.preempted, reported=load.preempted)
         warnings, self.lost = tuple(self.lost), []
         return SamplerReport(metrics=metrics, warnings=warnings)
 
@@ -94,13 +105,7 @@ class Loads:
 
     async def _look_at(self, server: Server) -> None:
         with suppress(ServerLost, CollabError):  # the next request to the server reports this
-            page = await server.load_page()
-            seen = self._seen.setdefault(server.url, Seen())
-            waiting, preempted = _sum(page, WAITING), _sum(page, PREEMPTED)
-            if waiting is not None:
-                seen.waiting = max(seen.waiting or 0.0, waiting)
-            seen.preempted = preempted if preempted is not None else seen.preempted
-            seen.reported = seen.preempted if seen.reported is None else seen.reported
+            self._loads[server.url].observe(await server.load_page())
 
 
 def _sum(page: str, name: str) -> float | None:
@@ -114,19 +119,7 @@ LOAD_LIMIT = 1.25
 """Load limit relative to the mean, above which a server gets no new requests."""
 
 
-class Loaded(Protocol):
-    """A server's address and its number of requests in progress."""
-
-    @property
-    def url(self) -> str: ...
-    @property
-    def in_flight(self) -> int: ...
-
-
-S = TypeVar("S", bound=Loaded)
-
-
-def route(servers: Sequence[S], key: str) -> S:
+def route(servers: Sequence[Server], key: str) -> Server:
     """Return the server for requests of `key`, chosen by rendezvous hashing.
 
     If a server is added or removed, only its own requests move. A server with a quarter more
@@ -134,11 +127,7 @@ def route(servers: Sequence[S], key: str) -> S:
     """
     limit = LOAD_LIMIT * sum(server.in_flight for server in servers) / len(servers)
     free = [server for server in servers if server.in_flight <= limit]
-    return min(free, key=lambda server: _score(server.url, key))
-
-
-def _score(url: str, key: str) -> bytes:
-    return blake2b(f"{url}|{key}".encode(), digest_size=8).digest()
+    return min(free, key=lambda s: blake2b(f"{s.url}|{key}".encode(), digest_size=8).digest())
 
 
 KEY = "VLLM_API_KEY"
