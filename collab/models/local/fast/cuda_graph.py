@@ -63,7 +63,6 @@ class FixedLayer(SharedLayer):
     place: Place
 
     def get_seq_length(self) -> int:
-        """Return the number of tokens per row, padding included."""
         return int(self._keys.shape[-1]) + self.place.length
 
     def grow(self) -> None:
@@ -78,11 +77,7 @@ class FixedLayer(SharedLayer):
         *args: Any,  # noqa: ARG002
         **kwargs: Any,  # noqa: ARG002
     ) -> tuple[Tensor, Tensor]:
-        """Write one token per row, [rows, heads, 1, size], at `place`, and return both arguments
-        unchanged.
-
-        Writing a token twice has no further effect.
-        """
+        """Write one token per row, [rows, heads, 1, size], at `place`. Return both arguments."""
         index = self.place.index
         self._new_keys.index_copy_(3, index, key_states.transpose(2, 3).float())
         self._new_values.index_copy_(2, index, value_states.float())
@@ -100,15 +95,10 @@ class FixedCache(SharedPrefixCache):
     _place: Place
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Read left-padded prompts. `ids` and `mask`, 0 for padding, are [rows, time].
-
-        Return the logits of each row's last token: [rows, vocabulary].
-        """
         self._place = Place(ids.device)
         return super().read(ids, mask)
 
     def extend(self, tokens: Tensor) -> Tensor:
-        """Read one more token per row, [rows], and return the logits: [rows, vocabulary]."""
         if self._place.is_full:
             self._place.grow()
             for layer in self._cache.layers:

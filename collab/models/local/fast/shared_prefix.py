@@ -21,10 +21,6 @@ class RoomyCache(KVCache):
     """A cache whose layers grow by many tokens at a time."""
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Read left-padded prompts. `ids` and `mask`, 0 for padding, are [rows, time].
-
-        Return the logits of each row's last token: [rows, vocabulary].
-        """
         logits = super().read(ids, mask)
         layers = self._cache.layers
         for number, layer in enumerate(layers):
@@ -161,10 +157,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         *args: Any,  # noqa: ARG002
         **kwargs: Any,  # noqa: ARG002
     ) -> tuple[Tensor, Tensor]:
-        """Append one token per row to the layer: keys and values are [rows, heads, 1, size].
-
-        `attend` reads them from the layer. The result is the two arguments unchanged.
-        """
+        """Append one token per row, [rows, heads, 1, size], for `attend`. Return both arguments."""
         if self._length == self._new_keys.shape[-1]:
             self._new_keys = functional.pad(self._new_keys, (0, SPARE_TOKENS))
             self._new_values = functional.pad(self._new_values, (0, 0, 0, SPARE_TOKENS))
@@ -217,10 +210,6 @@ class SharedPrefixCache(KVCache):
     _layout: Layout
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Read left-padded prompts. `ids` and `mask`, 0 for padding, are [rows, time].
-
-        Return the logits of each row's last token: [rows, vocabulary].
-        """
         logits = super().read(ids, mask)
         layers = self._cache.layers
         self._layout = Layout(mask)
