@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
+from support.loops import in_loop
 
 from collab.errors import CollabError, ModelError, ModelUnavailable, RecipeError, UnknownName
 from collab.models import Call, Model, Request
@@ -114,14 +115,12 @@ def test_plugin_is_loaded_from_a_file(tmp_path: Path) -> None:
         open_model(spec_of(f"{file}:quiet"))
 
 
-def test_equal_specs_share_one_model() -> None:
-    async def go() -> None:
-        async with ModelPool() as pool:
-            first = pool.open(spec_of("smollm2-135m"))
-            assert pool.open(spec_of({"name": "smollm2-135m"})) is first
-            assert pool.open(spec_of({"name": "smollm2-135m", "dtype": "float32"})) is not first
-
-    asyncio.run(go())
+@in_loop
+async def test_equal_specs_share_one_model() -> None:
+    async with ModelPool() as pool:
+        first = pool.open(spec_of("smollm2-135m"))
+        assert pool.open(spec_of({"name": "smollm2-135m"})) is first
+        assert pool.open(spec_of({"name": "smollm2-135m", "dtype": "float32"})) is not first
 
 
 def test_all_models_are_closed_when_one_fails_to_close() -> None:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.loops import in_loop
 from support.vllm_servers.calls import engine_at, publish, request, until
 from support.vllm_servers.server import VLLMServer, status
 
@@ -73,62 +74,56 @@ def test_prefix_keys_depend_on_task_agent_and_weights() -> None:
     assert len(keys) == 4
 
 
-def test_running_responses_finish_under_their_own_version(tiny: Path) -> None:
-    async def ask() -> None:
-        with VLLMServer() as server:
-            async with engine_at(tiny, server) as engine:
-                await engine.publish(publish("first"), 3)
-                server.seconds = 0.3
-                call = asyncio.create_task(engine.generate([request(1, adapter="a")]))
-                await until(lambda: len(server.bodies) == 1)
-                publishing = asyncio.create_task(engine.publish(publish("second"), 4))
-                await asyncio.sleep(0.1)
-                [new] = await engine.generate([request(2, adapter="a")])
-                [[old], _] = await asyncio.gather(call, publishing)
-                [base] = await engine.generate([request(3)])
-        assert (old.text, old.version) == ("first:1", 3)
-        assert (new.text, new.version) == ("second:2", 4)
-        assert base.version is None
-
-    asyncio.run(ask())
+@in_loop
+async def test_running_responses_finish_under_their_own_version(tiny: Path) -> None:
+    with VLLMServer() as server:
+        async with engine_at(tiny, server) as engine:
+            await engine.publish(publish("first"), 3)
+            server.seconds = 0.3
+            call = asyncio.create_task(engine.generate([request(1, adapter="a")]))
+            await until(lambda: len(server.bodies) == 1)
+            publishing = asyncio.create_task(engine.publish(publish("second"), 4))
+            await asyncio.sleep(0.1)
+            [new] = await engine.generate([request(2, adapter="a")])
+            [[old], _] = await asyncio.gather(call, publishing)
+            [base] = await engine.generate([request(3)])
+    assert (old.text, old.version) == ("first:1", 3)
+    assert (new.text, new.version) == ("second:2", 4)
+    assert base.version is None
 
 
-def test_the_load_of_each_server_is_reported_once(tiny: Path) -> None:
-    async def ask() -> None:
-        with VLLMServer() as one, VLLMServer() as two:
-            one.load = {WAITING: 3.0, PREEMPTED: 10.0}
-            async with engine_at(tiny, one, two) as engine:
-                assert (await engine.report()).metrics == {}, "no request was sent yet"
-                one.seconds = two.seconds = 0.2
-                await engine.generate([request(n) for n in range(4)])
-                one.load = {WAITING: 0.0, PREEMPTED: 14.0}
-                first = (await engine.report()).metrics
-                second = (await engine.report()).metrics
-        assert first["1/waiting"] == 3
-        assert first["1/preempted"] == 4, "preemptions before the first request do not count"
-        assert first["1/in_flight"] + first["2/in_flight"] == 4
-        assert "2/waiting" not in first, "the second server reports no load"
-        assert (second["1/preempted"], second["1/in_flight"]) == (0, 0)
-
-    asyncio.run(ask())
+@in_loop
+async def test_the_load_of_each_server_is_reported_once(tiny: Path) -> None:
+    with VLLMServer() as one, VLLMServer() as two:
+        one.load = {WAITING: 3.0, PREEMPTED: 10.0}
+        async with engine_at(tiny, one, two) as engine:
+            assert (await engine.report()).metrics == {}, "no request was sent yet"
+            one.seconds = two.seconds = 0.2
+            await engine.generate([request(n) for n in range(4)])
+            one.load = {WAITING: 0.0, PREEMPTED: 14.0}
+            first = (await engine.report()).metrics
+            second = (await engine.report()).metrics
+    assert first["1/waiting"] == 3
+    assert first["1/preempted"] == 4, "preemptions before the first request do not count"
+    assert first["1/in_flight"] + first["2/in_flight"] == 4
+    assert "2/waiting" not in first, "the second server reports no load"
+    assert (second["1/preempted"], second["1/in_flight"]) == (0, 0)
 
 
-def test_lost_server_is_reported_once(tiny: Path) -> None:
-    async def ask() -> None:
-        with VLLMServer() as one, ExitStack() as life:
-            two = life.enter_context(VLLMServer())
-            async with engine_at(tiny, one, two) as engine:
-                await engine.generate([request(n) for n in range(4)])
-                life.close()
-                actions = await engine.generate([request(n) for n in range(4)])
-                warnings = (await engine.report()).warnings
-                again = (await engine.report()).warnings
-        assert all(action.failure is None for action in actions)
-        assert len(warnings) == 1
-        assert f"vLLM server {two.url} was lost (" in warnings[0]
-        assert again == ()
-
-    asyncio.run(ask())
+@in_loop
+async def test_lost_server_is_reported_once(tiny: Path) -> None:
+    with VLLMServer() as one, ExitStack() as life:
+        two = life.enter_context(VLLMServer())
+        async with engine_at(tiny, one, two) as engine:
+            await engine.generate([request(n) for n in range(4)])
+            life.close()
+            actions = await engine.generate([request(n) for n in range(4)])
+            warnings = (await engine.report()).warnings
+            again = (await engine.report()).warnings
+    assert all(action.failure is None for action in actions)
+    assert len(warnings) == 1
+    assert f"vLLM server {two.url} was lost (" in warnings[0]
+    assert again == ()
 
 
 def test_adapter_load_is_retried_on_a_slow_shared_disk(

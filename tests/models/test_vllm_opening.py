@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.loops import in_loop
 from support.vllm_servers.calls import engine_at, publish, request
 from support.vllm_servers.server import VLLMServer
 
@@ -12,20 +13,18 @@ from collab.errors import ModelTimeout
 from collab.records import Action
 
 
-def test_engine_can_be_opened_before_the_first_request(tiny: Path) -> None:
-    async def go() -> None:
-        with VLLMServer() as server:
-            async with engine_at(tiny, server) as engine:
+@in_loop
+async def test_engine_can_be_opened_before_the_first_request(tiny: Path) -> None:
+    with VLLMServer() as server:
+        async with engine_at(tiny, server) as engine:
+            await engine.open_early()
+            assert engine.tokenizer is not None
+            assert server.bodies == []
+    with VLLMServer() as server:
+        server.shut()
+        async with engine_at(tiny, server, ready_seconds=0.5) as engine:
+            with pytest.raises(ModelTimeout, match="no answer from vLLM within"):
                 await engine.open_early()
-                assert engine.tokenizer is not None
-                assert server.bodies == []
-        with VLLMServer() as server:
-            server.shut()
-            async with engine_at(tiny, server, ready_seconds=0.5) as engine:
-                with pytest.raises(ModelTimeout, match="no answer from vLLM within"):
-                    await engine.open_early()
-
-    asyncio.run(go())
 
 
 def test_concurrent_requests_wait_once_for_an_absent_server(tiny: Path) -> None:
@@ -60,14 +59,12 @@ def test_environment_proxy_is_not_used_for_localhost(
     asyncio.run(ask())
 
 
-def test_remaining_servers_unload_the_adapters_on_closing(tiny: Path) -> None:
-    async def go() -> None:
-        with VLLMServer() as server, VLLMServer() as lost_server:
-            async with engine_at(tiny, server, lost_server) as engine:
-                await engine.publish(publish("one"), 1)
-                await engine.generate([request(adapter="a"), request()])
-                assert server.loaded
-                lost_server.shut()
-            assert not server.loaded
-
-    asyncio.run(go())
+@in_loop
+async def test_remaining_servers_unload_the_adapters_on_closing(tiny: Path) -> None:
+    with VLLMServer() as server, VLLMServer() as lost_server:
+        async with engine_at(tiny, server, lost_server) as engine:
+            await engine.publish(publish("one"), 1)
+            await engine.generate([request(adapter="a"), request()])
+            assert server.loaded
+            lost_server.shut()
+        assert not server.loaded
