@@ -6,10 +6,15 @@ import json
 import math
 import re
 from collections import Counter
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.composer import Composer
+from yaml.constructor import SafeConstructor
+from yaml.resolver import Resolver
 
 from collab.errors import RecipeError
 from collab.runs.reading import read_bytes
@@ -130,7 +135,7 @@ def parse_yaml(text: str, place: str) -> Any:
     if len(text) > MOST_CHARACTERS:
         raise RecipeError(f"{place}: more than {MOST_CHARACTERS:,} characters of YAML; shorten it")
     try:
-        value = yaml.load(text, Loader=_Loader)
+        value = _load(text)
         stands_for = _size(value, {})
     except yaml.MarkedYAMLError as error:
         where = f", {_place(error.problem_mark)}" if error.problem_mark else ""
@@ -169,7 +174,7 @@ def _size(value: Any, known: dict[int, int]) -> int:
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
-class _Loader(yaml.SafeLoader):  # libyaml's crashes on deep nesting
+class _Strict(SafeConstructor):
     """Refuses values that records cannot hold, and documents that take too long to read."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
@@ -199,6 +204,38 @@ class _Loader(yaml.SafeLoader):  # libyaml's crashes on deep nesting
             elif (odd := odd + 1) > MOST_ODD_KEYS:
                 raise _refused(f"more than {MOST_ODD_KEYS:,} keys that are not strings", key_node)
         return super().construct_mapping(node, deep)
+
+
+class _Loader(_Strict, yaml.SafeLoader):
+    pass
+
+
+def _load(text: str) -> Any:
+    """Parse a YAML string with libyaml, if PyYAML was built with it.
+
+    If libyaml refuses the string, PyYAML's own parser reads it again, because its errors are
+    better.
+    """
+    if yaml.__with_libyaml__:
+        with suppress(yaml.YAMLError, UnicodeEncodeError):
+            return yaml.load(text, Loader=_fast_loader())
+    return yaml.load(text, Loader=_Loader)
+
+
+@cache
+def _fast_loader() -> Any:
+    """Return a YAML loader on libyaml's parser, six times as fast. The composer is PyYAML's,
+    because libyaml's crashes on deep nesting."""
+    from yaml._yaml import CParser
+
+    class Fast(Composer, CParser, _Strict, Resolver):
+        def __init__(self, stream: str) -> None:
+            CParser.__init__(self, stream)
+            Composer.__init__(self)
+            _Strict.__init__(self)
+            Resolver.__init__(self)
+
+    return Fast
 
 
 def _refused(why: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
