@@ -229,8 +229,8 @@ def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES)
     report = make_report(reading, most)
     page = make_page(report, reading.runs)
     with explain_disk_errors(out, "choose another file with --out"):
-        is_here = out.exists() and not (out.is_dir() or out.is_symlink())  # a link is replaced
-        if is_here and not _is_report(out):
+        is_here = out.exists() and not out.is_dir()
+        if is_here and not (_is_report(out) or _is_link_to_file(out)):
             raise RecordError(f"{out} exists and is not a report; choose another file with --out")
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, page)
@@ -243,6 +243,11 @@ def _is_report(path: Path) -> bool:
         return False
     with path.open("rb") as stream:
         return b'<meta name="generator" content="collab ' in stream.read(4096)
+
+
+def _is_link_to_file(path: Path) -> bool:
+    """Return True for a link to a file, which a report replaces. /dev/stdout is none."""
+    return path.is_symlink() and path.is_file() and not str(path.readlink()).startswith("/proc/")
 
 
 def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:

@@ -60,6 +60,15 @@ def test_only_a_report_is_replaced(collab: Collab, run: Path, name: str) -> None
         assert collab("report", str(run), "--out", "new.html").status == 0
 
 
+@pytest.mark.parametrize("target", ["/dev/null", "/proc/self/exe"])
+def test_a_link_to_a_stream_is_kept(collab: Collab, run: Path, target: str) -> None:
+    link = Path("stdin")
+    link.symlink_to(target)
+    result = collab("report", str(run), "--out", "stdin")
+    assert (result.status, link.readlink()) == (2, Path(target))
+    assert "stdin exists and is not a report; choose another file with --out" in result.err
+
+
 @pytest.fixture
 def evaluated(collab: Collab, project: Path) -> Path:
     """An evaluation of two teams on four problems with two samples each."""
