@@ -5,28 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from collab.lazy import BuiltIn
 from collab.plugins import find
 from collab.recipe.reward import PartSpec
-from collab.rewards import code, generic
-from collab.rewards.answers import exact, published
-from collab.rewards.code import ALARMS, MEASURES, language_of, title_of
+from collab.rewards.code import ALARMS, MEASURES, PARTS, language_of, title_of
 from collab.rewards.code.trial import examine, trial_of
 from collab.rewards.parts import PartFunction, bind_part
-from collab.rewards.writing import pairs, sentences
 
-_NAMED = (
-    generic.length, generic.contains, generic.equals, generic.one_of, generic.utility,
-    generic.agree, exact.exact_answer, published.score_answer, published.environment_score,
-    pairs.lengths, pairs.length_ratio, pairs.vocabulary, pairs.transitions, pairs.shared_words,
-    pairs.faithfulness, sentences.names, sentences.sentences, sentences.mentions,
-    sentences.in_common,
-)  # fmt: skip
-"""Parts that a recipe uses by the function's own name."""
+_BY_MODULE = {
+    "generic": ("length", "contains", "equals", "one_of", "utility", "agree"),
+    "answers.exact": ("exact_answer",),
+    "answers.published": ("score_answer", "environment_score"),
+    "writing.pairs": (
+        "lengths", "length_ratio", "vocabulary", "transitions", "shared_words", "faithfulness"
+    ),
+    "writing.sentences": ("names", "sentences", "mentions", "in_common"),
+}  # fmt: skip
+"""Parts by the module of their function, which has the part's name."""
 
-BUILT_IN: Mapping[str, Callable[..., Any]] = {
-    **code.PARTS,
-    **{function.__name__: function for function in _NAMED},
-}
+BUILT_IN: Mapping[str, Callable[..., Any]] = BuiltIn(
+    "collab.rewards",
+    {
+        **PARTS,
+        **{name: f"{module}:{name}" for module, names in _BY_MODULE.items() for name in names},
+    },
+)
 
 __all__ = [
     "ALARMS",

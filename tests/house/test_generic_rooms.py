@@ -39,7 +39,6 @@ ALLOWED = {
     "cli/screen/episode.py": {"code"},  # the argument of the tool `python`
     "runtime/rehearsal.py": {"code"},  # the code of a finding
     "trainers/training/plan/sizes.py": {"code"},  # transformers' `trust_remote_code`
-    "rewards/library.py": {"code"},  # lists the reward families
     "trainers/credit/games/__init__.py": {"code", "tests"},  # lists the games
 }
 """Allowed words by file."""

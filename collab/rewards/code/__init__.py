@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from collab.recipe.reward import AlarmSpec
 from collab.records import Score
-from collab.rewards.code import cooperation, hidden_tests, structure
 from collab.rewards.measures import Measure, level_shares
 
 
@@ -55,20 +54,21 @@ MEASURES = (
     Measure(lambda score: level_shares(score).get("cooperation"), best_of="coop"),
 )
 
-PARTS: dict[str, Callable[..., Any]] = {
-    "defines": structure.defines,
-    "parses": structure.parses,
-    "tests": hidden_tests.tests,
-    "solved": hidden_tests.solved,
-    "part_tests": hidden_tests.part_tests,
-    "written_tests": hidden_tests.written_tests,
-    "gain": hidden_tests.repair_gain,
-    "methods": structure.methods,
-    "overlap": structure.overlap,
-    "calls": cooperation.calls,
-    "not_wrapper": cooperation.not_wrapper,
-    "ignores": cooperation.ignores,
+PARTS = {
+    "defines": "code.structure:defines",
+    "parses": "code.structure:parses",
+    "methods": "code.structure:methods",
+    "overlap": "code.structure:overlap",
+    "tests": "code.hidden_tests:tests",
+    "solved": "code.hidden_tests:solved",
+    "part_tests": "code.hidden_tests:part_tests",
+    "written_tests": "code.hidden_tests:written_tests",
+    "gain": "code.hidden_tests:repair_gain",
+    "calls": "code.cooperation:calls",
+    "not_wrapper": "code.cooperation:not_wrapper",
+    "ignores": "code.cooperation:ignores",
 }
+"""Parts by name, each with its module below `collab.rewards` and its function."""
 
 ALARMS = {
     "parses": AlarmSpec(
