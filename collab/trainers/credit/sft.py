@@ -88,7 +88,7 @@ class Sft(Algorithm):
 
 
 def _largest_return(episode: Episode) -> float:
-    """Return the largest return over the turns that count: none that a solved task skipped."""
+    """Return the largest return, without turns that were skipped because the task was solved."""
     ended = episode.unplayed - episode.absorbed
     last = episode.score.maximum if episode.score else 0.0
     return (episode.largest_return or 0.0) - ended * last

@@ -115,7 +115,7 @@ class Estimate:
         return self._distance(agent) / float(np.linalg.norm(self.gradient[agent]))
 
     def errors(self, agent: str) -> float:
-        """Return that difference in standard errors. Values above 3 are significant."""
+        """Return the norm of the mean's error, in standard errors. Above 3, it is significant."""
         distance = self._distance(agent)
         error = (self.variance[agent] / self.groups) ** 0.5
         return 0.0 if distance < NOTHING else float("inf") if error == 0 else distance / error
