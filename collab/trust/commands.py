@@ -25,7 +25,7 @@ from collab.trust.blocking import (
     is_own,
     server_key,
 )
-from collab.trust.sources import sources_of_script
+from collab.trust.sources import digest_of, sources_of_script
 
 PYTHONS = ("python", "python3")
 """Words of a command that mean the Python that runs collab."""
@@ -47,13 +47,16 @@ _MAIN = ("__main__.py", "__main__.pyc")
 """Files that Python runs if a command is given their folder."""
 
 
-def files_of(command: Sequence[str]) -> list[Path]:
-    """Return the files that a command names, in whole words or within them.
+def files_of(command: Sequence[str]) -> dict[Path, str]:
+    """Return the files that a command names, in whole words or within them, each with its digest.
 
-    Within a word, a name may be relative to a folder that the command names. Programs on the user's
-    PATH, and this Python, belong to the machine.
+    Within a word, a name may be relative to a folder that the command names. A Python file's digest
+    includes its local modules. Programs on the user's PATH, and this Python, belong to the machine.
+
+    Raises:
+        RecipeError: a file cannot be read.
     """
-    return [_real(path) for path in _files(command)]
+    return {_real(path): _digest(path) for path in _files(command)}
 
 
 def folders_of(command: Sequence[str]) -> list[Path]:
@@ -80,16 +83,17 @@ def compiled_in(folders: Iterable[Path]) -> list[Path]:
 
 
 def content_of(command: Sequence[str], given: Sequence[str]) -> str:
-    """Return text that identifies a command with its `given` variables, and the digests of its
-    folders.
+    """Return text that identifies a command with its `given` variables and the digests of its files
+    and folders.
 
     Raises:
         RecipeError: a folder is above the limits, or cannot be read.
     """
-    paths = [Path(word) for word in command]
-    words = [str(_real(path) if _is("is_file", path) else path) for path in paths]
+    files = files_of(command)
+    shown = [files.get(_real(path), str(path)) for path in map(Path, command)]
+    within = [digest for digest in files.values() if digest not in shown]
     folders = map(_folder_digest, folders_of(command))
-    return "\0".join(["mcp", *words, " ".join(given), *folders])
+    return "\0".join(["mcp", *shown, " ".join(given), *within, *folders])
 
 
 def _words(command: Sequence[str]) -> list[str]:
@@ -186,6 +190,16 @@ def _is(kind: Literal["is_file", "is_dir"], path: Path, real: Path | None = None
         return bool(getattr(path, kind)()) and not _is_of_kernel(real or _real(path))
     except (OSError, ValueError):  # not a possible path
         return False
+
+
+def _digest(path: Path) -> str:
+    if sources := sources_of_script(path):
+        return digest_of(sources)
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "blake2b").hexdigest()
+    except OSError as error:
+        raise RecipeError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _folder_digest(folder: Path) -> str:
