@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from hashlib import file_digest
+from hashlib import blake2b, file_digest
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -205,11 +206,18 @@ def _command_item(part: MCPServer | VLLMModel, *, is_asked: bool) -> Item:
 
 def _content_of(origin: str) -> str:
     """Return a digest of the file or module that holds a function, without running anything."""
+    path = Path(origin)
     if origin.endswith(".py"):
-        path = Path(origin)
         return digest_of(sources_of(path)) if path.is_file() else "missing"
-    sources = sources_of_module(origin)
-    return digest_of(sources) if sources else f"installed {origin}"
+    if sources := sources_of_module(origin):
+        return digest_of(sources)
+    spec = PathFinder.find_spec(origin.partition(".")[0])
+    first = Path(str(spec.origin)) if spec else path
+    files = sorted(first.parent.rglob("*.py")) if first.name == "__init__.py" else [first]
+    digest = blake2b(origin.encode(), digest_size=16)
+    for file in files:
+        digest.update(file.read_bytes() if file.is_file() else b"")
+    return digest.hexdigest()
 
 
 def _unisolated(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Item]:
