@@ -8,8 +8,10 @@ from typing import Any
 
 from collab.api.training import Training
 from collab.errors import RecipeError
-from collab.recipe import Recipe, load_recipe
-from collab.recipe.in_python import Named, Rewards, Task
+from collab.recipe import Recipe, TrainerSpec, load_recipe
+from collab.recipe.base import Spec
+from collab.recipe.in_python import Named, Rewards, Task, settings_of
+from collab.recipe.recipe import SECTIONS
 from collab.runs.about import mark_interrupted, new_run_id
 from collab.runs.layout import TRAINING
 from collab.runtime import Team
@@ -135,6 +137,9 @@ def _recipe(
         rewards = team.rewards if rewards is None else rewards
         hidden = team.hidden if hidden is None else hidden
         team = team.recipe
+    sections: dict[str, type[Spec]] = {"trainer": TrainerSpec, **SECTIONS}
+    top = {*Recipe.model_fields} - {"team", "task", "trainer"}
+    keys, within = settings_of(settings, sections, top=top)
     return load_recipe(
         team,
         task=task,
@@ -143,7 +148,8 @@ def _recipe(
         defaults={"trainer": "magrpo"},
         trust=trust,
         trainer=trainer,
-        **settings,
+        settings=within,
+        **keys,
     )
 
 

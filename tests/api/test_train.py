@@ -133,6 +133,13 @@ def test_settings_accept_numpy_scalars_and_refuse_arrays(pair: collab.Team, tmp_
         collab.train(pair, ROWS, [wanted], learning_rate=np.array([1e-4]))
 
 
+@pytest.mark.parametrize("name", ["settings", "defaults", "is_run"])
+def test_unknown_setting_is_refused(pair: collab.Team, name: str) -> None:
+    setting: dict[str, Any] = {name: {}}
+    with pytest.raises(RecipeError, match=f"unknown setting '{name}'"):
+        collab.train(pair, ROWS, [wanted], **setting)
+
+
 def test_folder_without_runs_lists_none(tmp_path: Path) -> None:
     assert collab.list_runs(tmp_path) == []
     with pytest.raises(RecordError, match="is not a folder"):
