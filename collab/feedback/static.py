@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -113,7 +114,11 @@ def agent_findings(
 def program_findings(outcome: Outcome) -> Iterator[Finding]:
     """Yield findings in the joint program as a whole, for an agent that wrote none of it."""
     if has_files(outcome):
-        return  # each file has an author, whose findings are listed
+        with suppress(BadFiles):  # the authors' findings report it
+            for piece in pieces_of(outcome):
+                if not piece.author and (fault := piece.fault()):
+                    yield fault
+        return
     function = outcome.function
     try:
         tree = parse(outcome.joint.text)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.rooms.static_findings import give_feedback
 
-from collab.agents import join_for
+from collab.agents import Joint, join_for
 from collab.feedback import Outcome
 from collab.recipe.team import Roles
 from collab.records import Feedback, Problem
@@ -60,6 +60,14 @@ def test_unparsable_file_is_reported_to_its_author() -> None:
     feedback = feedback_on(store=STORE.replace("len(name)", "len(name"), main=MAIN)
     assert "store/goods.py, line 2: the file does not parse" in feedback["store"].text
     assert "does not parse, because of store/goods.py" in feedback["main"].text
+
+
+def test_unparsable_file_without_an_author_is_reported_to_readers() -> None:
+    own = "# file: a.py\nx = 1"
+    joint = Joint(f"{own}\n# file: main.py\ndef price(:", {"a": (1, 2)})
+    roles = Roles(contributors=("a",), helpers=(), entry="a")
+    outcome = Outcome(PROBLEM, ("a", "b"), {"a": own, "b": "fine"}, joint, None, 0, roles=roles)
+    assert "main.py, line 1: the file does not parse" in give_feedback(outcome)["b"].text
 
 
 def test_duplicate_file_is_reported() -> None:
