@@ -31,7 +31,8 @@ function stepTicks(first, last, most) {
 function axisLabel(value, unit, ticks) {
   const largest = Math.max(...ticks.map(Math.abs));
   const notation = largest >= 10000 ? "compact" : largest < 0.001 ? "scientific" : "standard";
-  const format = new Intl.NumberFormat("en", { maximumSignificantDigits: 3, notation });
+  const maximumSignificantDigits = notation === "standard" ? 4 : 3;
+  const format = new Intl.NumberFormat("en", { maximumSignificantDigits, notation });
   const isShare = unit === "share";
   const text = format.format(isShare ? 100 * value : value).replace("-", "−");
   return isShare ? `${text} %` : text;
