@@ -279,10 +279,9 @@ def _from_module(kind: str, name: str, attribute: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:
-        raise RecipeError(
-            f"{kind} '{name}' cannot be imported: {one_line(error)}; for a file, write"
-            f" '{name}.py:{attribute}'"
-        ) from error
+        missing = isinstance(error, ModuleNotFoundError) and error.name == name
+        hint = f"; for a file, write FILE.py:{attribute}" if missing else ""
+        raise RecipeError(f"{kind} '{name}' cannot be imported: {one_line(error)}{hint}") from error
 
 
 def _from_file(kind: str, name: str) -> ModuleType:

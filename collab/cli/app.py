@@ -195,8 +195,8 @@ def _usage_message(error: Any) -> str:
     if hasattr(error.__cause__, "errors"):
         problem = error.__cause__.errors()[0]
         message = f"{message.partition(': ')[0]}: {plain_reason(problem['msg'])}"
-        if problem["type"] != "value_error":  # whose reason names the value
-            message += f", got {problem['input']}"
+        if problem["type"] != "value_error":  # the reason of a value_error names the value
+            message += f", got {problem['input']!s:.80}"
     return message[:1].lower() + message[1:].rstrip(".")
 
 

@@ -34,7 +34,7 @@ def parse(text: str) -> Any:
         )
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if "\n" in text.strip() else ""
-        raise ValueError(f"{error.msg}, at {line}column {error.colno}") from None
+        raise ValueError(f"{error.msg.removesuffix(' at')} at {line}column {error.colno}") from None
 
 
 def parse_json(text: str | bytes, **hooks: Any) -> Any:

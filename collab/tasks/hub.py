@@ -65,7 +65,10 @@ def dataset_name(source: SourceSpec) -> str:
 
 
 def _package(name: str) -> Any:
-    return optional("datasets", f"the dataset '{name}' on the hub", "hub", TaskError)
+    try:
+        return optional("datasets", f"the dataset '{name}' on the hub", "hub", TaskError)
+    except TaskError as error:
+        raise TaskError(f"{error}, or {_FILE}") from error
 
 
 def _fetch(name: str, revision: str | None) -> Path:

@@ -116,7 +116,7 @@ def test_a_missing_field_is_named(score: Score_) -> None:
         ({"use": "defines"}, "'it' (defines) needs the option 'agent'"),
         ({"use": "length", "options": {"minimum": "few"}}, "option 'minimum': must be"),
         ({"use": "length", "options": {"unit": "lines"}}, "got 'lines'"),
-        ({"use": "no_such_module:part"}, "for a file, write 'no_such_module.py:part'"),
+        ({"use": "no_such_module:part"}, "for a file, write FILE.py:part"),
         ({"use": "nowhere.py:part"}, "does not exist"),
     ],
 )

@@ -152,7 +152,7 @@ def test_text_rows_may_have_other_fields(tmp_path: Path) -> None:
         ('{"prompt": {"a": 1, "a": 1}}', "the key 'a' occurs twice"),
         ('{"prompt": "a",}', "not JSON"),
         ('{"prompt": "a"},', "not JSON"),
-        ('{"prompt": "a"} {"prompt": "b"}', "Extra data, at column 17"),
+        ('{"prompt": "a"} {"prompt": "b"}', "Extra data at column 17"),
         ('{"prompt": "\\ud800"}', "half of a surrogate pair"),
         ("[" * 100_000, "nested too deeply"),
         ("9" * 5000, "not JSON"),

@@ -213,12 +213,13 @@ def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _vllm(tested: str) -> Finding:
+    range_text = f", tested with {tested}" if tested else ""
     package = next((name for name in VLLM if version_of(name)), None)
     if package is None:
-        detail = f"not installed, tested with {tested}; servers on other machines work"
+        detail = f"not installed{range_text}; servers on other machines work"
         return Finding("vllm", False, detail, install("vllm"))
     installed = version_of(package) or ""
-    detail = f"{package} {installed}, tested with {tested}"
+    detail = f"{package} {installed}{range_text}"
     return Finding("vllm", is_within(installed, tested), detail, install("vllm"))
 
 
