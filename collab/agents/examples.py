@@ -159,7 +159,7 @@ def _literal_prefix(text: str) -> str | None:
 
 
 def _literal(text: str) -> str | None:
-    """Return `text` as a Python literal, or None, also for a value in plain brackets."""
+    """Return `text` as a Python literal, or None if it is none or is in plain brackets."""
     text = _WORDS.get(text.strip(), text.strip())
     try:
         value = ast.literal_eval(text)

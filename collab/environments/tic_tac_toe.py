@@ -20,7 +20,7 @@ class TicTacToe(Environment):
     other answer forfeits the game. The winner earns 1, the loser -1, a draw nothing.
 
     Args:
-        opened: marks on the initial board, set by the seed, as many for either player.
+        opened: marks on the initial board, set by the seed, half of them for each player.
     """
 
     seats = ("x", "o")

@@ -355,7 +355,7 @@ class TeamRun:
                 yield event
 
     async def select(self, ks: Sequence[int], how: Selection) -> None:
-        """For each k, choose one of k samples by the prompts' tests, as metrics of `result`."""
+        """Add metrics to `result`: for each k, choose one of k samples by the prompts' tests."""
         recipe, problems = self.team.recipe, self.team.problems
         self._selected = await selection_metrics(recipe, problems, self._groups(), ks, how)
 

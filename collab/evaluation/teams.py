@@ -48,7 +48,7 @@ class EvaluatedTeam:
     notes: tuple[str, ...] = ()
     """Notes for readers of the team's numbers."""
     question: Question = NOTHING
-    """The question before the team may run. Its record can be read without approval."""
+    """The question to the user before the team runs. Its record can be read without approval."""
 
     @property
     def suite(self) -> TaskSpec:

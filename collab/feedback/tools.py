@@ -164,7 +164,7 @@ class Batcher:
                 continue
             number, file = placed[path]
             line, message = file.line + (finding.line or 1) - 1, finding.message
-            if file.line == 1:  # not one of several files, which follow a line with their name
+            if file.line == 1:  # the only file, under a random name
                 message = message.replace(path.stem, "program")
             findings[number].append(finding.model_copy(update={"line": line, "message": message}))
         return findings

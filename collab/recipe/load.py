@@ -71,7 +71,7 @@ def load_recipe(
         trust: approval of the code that a third-party recipe would run, or a function that asks for
             it.
         top: keys that replace the recipe's own, at its top level or in a section of it, e.g.
-            `model="echo"`, `turns=2`; None is ignored.
+            `model="echo"`, `turns=2`. A top-level key that is None is ignored.
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.

@@ -63,7 +63,7 @@ def fill(
 
     Args:
         connects: True if the script may send requests to the page's server.
-        follows: the address that the page asks for changes.
+        follows: the address that the page asks for changes. It adds the script that asks.
     """
     scripts = [*scripts, "follow"] if follows else scripts
     style = "\n".join(_part(f"{name}.css") for name in styles)

@@ -246,7 +246,7 @@ def _is_report(path: Path) -> bool:
 
 
 def _is_link_to_file(path: Path) -> bool:
-    """Return True for a link to a file, which a report replaces. /dev/stdout is none."""
+    """Return True for a link to a file, which a report may replace, but not for /dev/stdout."""
     return path.is_symlink() and path.is_file() and not str(path.readlink()).startswith("/proc/")
 
 

@@ -21,7 +21,7 @@ _BY_MODULE = {
     ),
     "writing.sentences": ("names", "sentences", "mentions", "in_common"),
 }  # fmt: skip
-"""Parts by the module of their function, which has the part's name."""
+"""Parts by module. Each part's function has the name of the part."""
 
 BUILT_IN: Mapping[str, Callable[..., Any]] = BuiltIn(
     "collab.rewards",

@@ -32,7 +32,7 @@ class Dependence:
         return frozenset(name for name in self.followers if agent in self.followers[name]) - {agent}
 
     def is_alone(self, agent: str, team: Iterable[str]) -> bool:
-        """Return True if no answer of `agent` and no answer of others in `team` are dependent."""
+        """Return True if the answers of `agent` and of the others in `team` are independent."""
         return not (self.descendants(agent) | self.ancestors(agent)).intersection(team)
 
 

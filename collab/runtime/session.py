@@ -42,7 +42,7 @@ WIDE_LANES = 256
 
 
 def lanes_of(recipe: Recipe) -> int:
-    """Return the number of concurrent episodes: `concurrency`, or enough for busy engines."""
+    """Return the number of concurrent episodes: `concurrency`, or enough to keep engines busy."""
     if recipe.concurrency is not None:
         return recipe.concurrency
     engines = [_wide_engines(recipe.model_of(agent)) for agent in recipe.team.agents]

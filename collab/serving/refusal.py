@@ -9,6 +9,8 @@ from starlette.responses import JSONResponse
 from collab.records import Failure
 
 RETRY_SECONDS = 5
+"""Seconds after which a refused client should try again."""
+
 INVALID, LIMITED, SERVER = "invalid_request_error", "rate_limit_error", "server_error"
 
 

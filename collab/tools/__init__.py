@@ -19,8 +19,7 @@ Toolboxes = Mapping[str, Mapping[str, Tool]]
 async def open_tools(
     team: TeamSpec, sandbox: Sandbox, servers: ToolServers | None = None
 ) -> Toolboxes:
-    """Open every agent's tools, and return them. Without `servers`, skip MCP
-    servers.
+    """Open every agent's tools, and return them. Without `servers`, skip MCP servers.
 
     Raises:
         RecipeError: a tool is unknown, is not a valid function, or shares its name with another.
