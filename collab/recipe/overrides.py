@@ -91,13 +91,12 @@ def _assign(data: Any, keys: list[str], value: Any, setting: str) -> None:
 
 
 def _descend(data: Any, key: str, setting: str) -> Any:
-    if isinstance(data, list):
-        return data[_position(data, key, setting)]
-    if data.get(key) is None:
+    place: Any = _position(data, key, setting) if isinstance(data, list) else key
+    if isinstance(data, dict) and data.get(key) is None:
         data[key] = {}
-    if not isinstance(data[key], dict | list):
-        raise RecipeError(f"--set {setting}: '{key}' is {data[key]!r}, which has no keys")
-    return data[key]
+    if not isinstance(data[place], dict | list):
+        raise RecipeError(f"--set {setting}: '{key}' is {data[place]!r}, which has no keys")
+    return data[place]
 
 
 def _position(data: list[Any], key: str, setting: str) -> int:

@@ -135,6 +135,8 @@ def test_key_of_a_section_is_an_argument() -> None:
         (["model.temperature=1"], "unknown key 'temperature'"),
         (["team.feedback.7.limit=1"], "'7' is not a position in a list of 2"),
         (["team.feedback=[statc]"], "statc"),
+        (["team.feedback=[[a]]", "team.feedback.0.0.limit=1"], "'0' is 'a', which has no keys"),
+        (["sampling.stop=[a]", "sampling.stop.0.x=1"], "'0' is 'a', which has no keys"),
     ],
 )
 def test_wrong_settings_name_the_key_and_the_remedy(settings: list[str], message: str) -> None:
