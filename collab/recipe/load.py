@@ -353,9 +353,13 @@ def _expand_team(team: dict[str, Any]) -> None:
         team["feedback"] = [team["feedback"]]
     if isinstance(team.get("feedback"), list):
         team["feedback"] = [
-            {"source": source} if isinstance(source, str) and source in SOURCES else source
-            for source in team["feedback"]
+            {"source": item} if isinstance(item, str) and _names_source(item) else item
+            for item in team["feedback"]
         ]
+
+
+def _names_source(text: str) -> bool:
+    return text in SOURCES or ":" in text
 
 
 def _merge(base: Any, override: Any) -> Any:

@@ -107,6 +107,12 @@ def test_set_expands_a_short_model_spec(project: Path) -> None:
     assert recipe.model_of("aux").name == "e"
 
 
+def test_set_reaches_into_a_feedback_function_named_alone() -> None:
+    settings = ["team.feedback=['fb.py:remind']", "team.feedback.0.seconds=3"]
+    [feedback] = load_recipe("coding", settings=settings).team.feedback
+    assert (feedback.source, feedback.seconds) == ("fb.py:remind", 3)
+
+
 def test_key_of_a_section_is_an_argument() -> None:
     recipe = load_recipe("coding", turns=3, feedback=["self"], temperature=0.5, trainer="magrpo")
     assert (recipe.team.turns, recipe.sampling.temperature) == (3, 0.5)
