@@ -127,13 +127,16 @@ def read_recipe(
             suite = Files()
             suite.project = files.project
             objects.words |= own_functions(_expand_recipe({"task": task}, suite), suite)
-    data = _with_model(_expand_recipe(data, files))
+    data = _expand_recipe(data, files)
     if rewards is not None or hidden is not None:
         data["task"] = with_rewards(data.get("task"), objects, rewards, hidden)
         data = _expand_recipe(data, files)
     for setting in overrides.ordered(settings):
+        if setting.strip().startswith(overrides.MODEL):
+            data = _with_model(data)
         overrides.apply(data, setting)
         data = _expand_recipe(data, files)
+    data = _with_model(data)
     place = (
         name if isinstance(name, str) else str(data.get("name") or "the recipe passed in Python")
     )

@@ -13,6 +13,9 @@ _NAMED = {"agents": "agent", "parts": "part of the reward"}
 """Keys whose entries the user names, so that a mistyped name would silently add an entry."""
 
 
+MODEL = "model"
+"""Beginning of the settings of the recipe's model."""
+
 LONGEST_POSITION = 9
 """Longest list position, in digits."""
 
@@ -38,9 +41,9 @@ def apply(data: dict[str, Any], setting: str) -> None:
 
 
 def ordered(settings: Sequence[str]) -> list[str]:
-    """Return the settings with splits last, because a setting of the row source drops the existing
-    splits."""
-    return sorted(settings, key=lambda setting: setting.strip().startswith("task.splits"))
+    """Return the settings with splits and the model last, because a setting of the row source drops
+    the existing splits, and one of the team may choose the model."""
+    return sorted(settings, key=lambda setting: setting.strip().startswith(("task.splits", MODEL)))
 
 
 def flatten(data: Any, above: str = "") -> dict[str, Any]:

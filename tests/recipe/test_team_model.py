@@ -14,7 +14,8 @@ agents: {main: {prompt: hi}}
 
 
 @pytest.fixture
-def team(tmp_path: Path) -> str:
+def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "mine.yaml"
     path.write_text(TEAM)
     return str(path)
@@ -31,3 +32,20 @@ def test_a_named_model_wins(team: str) -> None:
     changed = load_recipe(team, settings=["model.dtype=bfloat16"]).model
     assert isinstance(changed, TransformersModel)
     assert (changed.name, changed.dtype) == ("written-for", "bfloat16")
+
+
+@pytest.mark.usefixtures("team")
+@pytest.mark.parametrize(
+    ("start", "settings", "model"),
+    [
+        ("mine.yaml", ["team.model.name=other"], ("other", "float32")),
+        ("mine.yaml", ["model.dtype=float16", "team.model.name=other"], ("other", "float16")),
+        ("coding", ["team=mine.yaml"], ("written-for", "float32")),
+    ],
+)
+def test_settings_choose_the_team_or_its_model(
+    start: str, settings: list[str], model: tuple[str, str]
+) -> None:
+    used = load_recipe(start, settings=settings).model
+    assert isinstance(used, TransformersModel)
+    assert (used.name, used.dtype) == model
