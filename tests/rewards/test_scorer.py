@@ -100,3 +100,11 @@ def test_problem_without_tests_has_no_test_result(use: Use) -> None:
     problem = Problem(address="text/0", public={"prompt": "Write."})
     result = asyncio.run(joined_score(Scorer(spec, None), problem, {"a": "x"}, ["a"], "text"))
     assert (result.solved, result.tests, result.isolation, result.flags) == (None, None, None, ())
+
+
+def test_a_hidden_field_called_test_alone_makes_no_program() -> None:
+    problem = Problem(address="t/0", public={"prompt": "Say A."}, hidden={"test": "A"})
+    part = {"use": "equals", "options": {"field": "test"}}
+    scorer = Scorer(RewardSpec.model_validate({"parts": {"right": part}}), Sandbox())
+    result = asyncio.run(joined_score(scorer, problem, {"a": "A"}, ["a"], "text"))
+    assert (result.reward, result.tests, result.solved) == (1.0, None, None)

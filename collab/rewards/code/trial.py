@@ -59,7 +59,9 @@ async def examine(context: RewardContext, sandbox: Sandbox | None) -> dict[str, 
     Raises:
         SandboxError: the sandbox itself failed.
     """
-    if sandbox is not None and "test" in context.problem.hidden:
+    hidden = context.problem.hidden
+    is_code = "test" in hidden and "entry_point" in {*context.problem.public, *hidden}
+    if sandbox is not None and is_code:
         verdict: Verdict | None = await context.verdict()
     else:
         verdict = context.known_verdict()
