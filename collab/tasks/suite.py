@@ -221,7 +221,7 @@ def read_rows(source: SourceSpec) -> tuple[list[PlacedRow], dict[str, str]]:
         except Unfit as error:
             unfit[_id(row) or row.place] = str(error)
     if unfit and not source.skip_unfit:
-        raise TaskError(_unfit(source, unfit, len(rows)))
+        raise TaskError(_unfit(unfit, len(rows)))
     return fit, unfit
 
 
@@ -230,11 +230,10 @@ def _id(row: PlacedRow) -> str:
     return str(row.fields.get("task_id", row.fields.get("id", "")))
 
 
-def _unfit(source: SourceSpec, unfit: dict[str, str], total: int) -> str:
+def _unfit(unfit: dict[str, str], total: int) -> str:
     """List the unfit problems with their reasons, one per line."""
     listed = "".join(f"\n  {name}: {reason}" for name, reason in unfit.items())
-    every = ",".join([*source.leave_out, *unfit])
     return (
         f"{len(unfit)} of {total} problems cannot be run; leave them out with"
-        f" --set 'task.source.leave_out=[{every}]':{listed}"
+        f" --set task.source.skip_unfit=true:{listed}"
     )
