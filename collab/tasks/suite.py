@@ -65,7 +65,9 @@ def open_suite(spec: TaskSpec) -> Suite:
         if not rows:
             source = spec.source
             origin = source.path or source.package or source.hub or source.generate
-            raise TaskError(f"the suite '{spec.name}' is empty: {origin} has no row")
+            no_row = f"{origin} has no row" + " that leave_out keeps" * bool(source.leave_out)
+            why = Suite(spec, (), unfit).left_out or no_row
+            raise TaskError(f"the suite '{spec.name}' is empty: {why}")
         check_rows(spec, rows)
         suite = Suite(spec, tuple(row.fields for row in rows), unfit)
     suite.check_splits()

@@ -79,6 +79,20 @@ def test_unfit_rows_are_skipped_and_counted(tmp_path: Path) -> None:
         suite(tmp_path, [ROW, ONE_ASSERT, NO_FUNCTION], "task.source.skip_unfit=false")
 
 
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("task.source.skip_unfit=true", "mbpp-pro leaves out 2 rows: 1 because its prompt would"),
+        ("task.source.leave_out=['9', '10']", "rows.json has no row that leave_out keeps"),
+    ],
+)
+def test_a_suite_that_leaves_out_every_row_says_why(
+    tmp_path: Path, setting: str, reason: str
+) -> None:
+    with pytest.raises(TaskError, match=f"is empty: .*{reason}"):
+        suite(tmp_path, [ONE_ASSERT, NO_FUNCTION], setting)
+
+
 def test_the_published_solution_earns_all_but_cooperation(tmp_path: Path) -> None:
     helper = "def twice(x):\n    return 2 * x"
     main = "def twice_each(xs):\n    return [twice(x) for x in xs]"
