@@ -155,7 +155,7 @@ class Team:
         task = rows or (
             split_address(addresses[0])[0] if addresses and self._has_own_reward else None
         )
-        if task is None:
+        if task is None and not (self._has_own_reward and self.recipe.task):
             return self.recipe, addresses
         recipe = load_recipe(
             self.recipe, task=task, rewards=self.rewards, hidden=self.hidden, trust=self._trust

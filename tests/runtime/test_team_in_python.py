@@ -66,6 +66,14 @@ def test_custom_protocol_is_played() -> None:
     assert [d.agent for d in rollout.episodes[0].turns[0].decisions] == ["high"]
 
 
+def test_given_rewards_apply_to_the_teams_own_suite() -> None:
+    source = {"generate": "split_sum", "rows": 2}
+    task = {"name": "sums", "kind": "text", "source": source, "reward": "split-sum"}
+    agents = {"a": collab.Agent(prompt="{{ task.sum }}")}
+    made = collab.Team(agents=agents, model="echo", task=task, rewards=[lambda context: 0.75])
+    assert rewards(made.run()) == [0.75, 0.75]
+
+
 def test_given_rewards_apply_to_any_suite() -> None:
     def long(context: Any) -> float:
         return 0.25
