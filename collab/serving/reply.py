@@ -62,27 +62,28 @@ _Place = tuple[int, int, str, int]
 class Narrator:
     """Streams the agents' answers as they are generated, one agent after the other.
 
-    Agents of one round write at the same time. The first of them is streamed live. The others'
-    answers follow when all have ended. Answers are therefore never mixed, and the joined stream
-    equals the text of the record.
+    Agents of one round write at the same time. The first response of the first of them is streamed
+    live. The other responses follow when all have ended. Answers are therefore never mixed, and the
+    joined stream equals the text of the record.
     """
 
     def __init__(self) -> None:
         self._now: tuple[int, int, str] | None = None
-        self._step = -1
+        self._is_live = False
         self._sent: dict[_Place, str] = {}
 
     def see(self, event: Event) -> Iterator[Words]:
         """Yield the text that an event adds to the stream."""
         match event:
             case AgentActing(turn=turn, round=round_, agent=agent):
+                place = (turn, round_, agent)
                 if self._now is None:
-                    self._now, self._step = (turn, round_, agent), -1
-                if self._now == (turn, round_, agent):
-                    self._step += 1
-            case AgentProgress(agent=agent, text=text) if text and self._now:
+                    self._now, self._is_live = place, True
+                elif self._now == place:  # a further response of the same move
+                    self._is_live = False
+            case AgentProgress(agent=agent, text=text) if text and self._now and self._is_live:
                 if self._now[2] == agent:
-                    yield self._add((*self._now, self._step), text)
+                    yield self._add((*self._now, 0), text)
             case AgentActed(turn=turn, decision=decision) if not decision.action.failure:
                 yield self._end(turn, decision)
 

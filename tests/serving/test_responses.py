@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -87,6 +88,25 @@ def test_every_event_validates_against_the_client_types(server: Server, model: s
     assert [{**item, "id": ""} for item in final["output"]] == [
         {**item, "id": ""} for item in plain["output"]
     ]
+
+
+THINK = """\
+async def think(move):
+    await move.generate()
+    await move.generate()
+"""
+
+
+def test_every_response_of_a_move_is_an_item_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "think.py").write_text(THINK)
+    agents = {"one": {**SOLO["agents"]["one"], "harness": f"{tmp_path / 'think.py'}:think"}}
+    with Server(recipe({**SOLO, "agents": agents})) as server:
+        line = events(post(server, model="solo", input=ASKED, stream=True).text)
+    added = [event["item"]["id"] for event in line if event["type"].endswith("item.added")]
+    assert added == [item["id"] for item in line[-1]["response"]["output"]]
+    for number, item in enumerate(line[-1]["response"]["output"][:2]):
+        deltas = [e["delta"] for e in line if "delta" in e and e["output_index"] == number]
+        assert "".join(deltas) == item["content"][0]["text"]
 
 
 def events(text: str) -> list[dict[str, Any]]:
