@@ -70,6 +70,11 @@ def test_answer_is_the_content_of_the_last_box(tmp_path: Path, solution: str, an
     assert found.hidden["answer"] == answer
 
 
+def test_an_answer_may_be_the_number_0(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, "math-500", [{"problem": "?", "answer": 0}])
+    assert found.hidden["answer"] == "0"
+
+
 @pytest.mark.parametrize(
     ("row", "level"),
     [

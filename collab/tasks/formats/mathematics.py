@@ -43,7 +43,8 @@ def competition(row: Mapping[str, Any]) -> dict[str, Any]:
         TaskError: a field is missing, or the solution has no such answer.
     """
     solution = str(row.get("solution") or "")
-    answer = str(row.get("answer") or "") or _boxed(solution)
+    given = row.get("answer")
+    answer = _boxed(solution) if given in (None, "") else str(given)
     return {
         "prompt": field(row, str, "problem"),
         **_level(row.get("level")),
