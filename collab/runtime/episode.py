@@ -40,9 +40,23 @@ class _TurnState:
     score: Score | None = None
     feedback: dict[str, tuple[Feedback, ...]] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
+    replaced: dict[str, tuple[Feedback, ...]] = field(default_factory=dict)
+    """Earlier feedback of the turn that used a model, without its text."""
     started: float = field(default_factory=time.perf_counter)
 
+    def drop_feedback(self) -> None:
+        """Drop the feedback, except for its tokens and cost."""
+        for agent, items in self.feedback.items():
+            used = [Feedback(source=i.source, text="", usage=i.usage) for i in items if i.usage]
+            if used:
+                self.replaced[agent] = (*self.replaced.get(agent, ()), *used)
+        self.feedback, self.failures = {}, ()
+
     def record(self) -> TurnRecord:
+        feedback = {
+            agent: (*self.feedback.get(agent, ()), *self.replaced.get(agent, ()))
+            for agent in {**self.feedback, **self.replaced}
+        }
         return TurnRecord(
             index=self.index,
             decisions=tuple(self.decisions),
@@ -50,7 +64,7 @@ class _TurnState:
             joined=self.joined,
             joint=self.joint.text,
             score=self.score,
-            feedback=self.feedback,
+            feedback=feedback,
             failures=self.failures,
             seconds=time.perf_counter() - self.started,
         )
@@ -164,7 +178,7 @@ class EpisodeRun:
         examined = state.joint.text
         self._join(state, turn)
         if state.joint.text != examined:
-            state.feedback, state.failures = {}, ()  # for a replaced answer
+            state.drop_feedback()  # for a replaced answer
 
     def _join(self, state: _TurnState, turn: Turn) -> None:
         """Make the joint artifact of the answers so far."""
@@ -211,6 +225,7 @@ class EpisodeRun:
             roles=self.context.recipe.team.roles.among(turn.joined),
         )
         specs = self.context.recipe.team.feedback
+        turn.drop_feedback()
         turn.feedback, turn.failures = await gather(self.context.sources, specs, outcome)
         self.context.emit(
             FeedbackGiven(

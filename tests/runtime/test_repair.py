@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import collab
 from collab.errors import RecipeError
-from collab.records import Episode
+from collab.records import Episode, Feedback, Finding, Usage
 from collab.runtime.dry_run import dry_run
 from collab.runtime.problems import find_problems
 
@@ -89,6 +90,27 @@ def test_feedback_is_about_the_current_answer(project: Path) -> None:
 def test_repair_depends_on_the_examined_answer(project: Path) -> None:
     episode = play(project, {"coder": [WRONG], "repairer": [RIGHT]})
     assert episode.decisions("repairer")[0].saw == ("coder",)
+
+
+def test_tokens_of_every_consultation_are_counted() -> None:
+    def complains(outcome: Any) -> dict[str, Feedback]:
+        error = Finding(source="own", code="e", severity="error", message="wrong")
+        usage = Usage(prompt_tokens=10, new_tokens=5)
+        given = Feedback(source="own", text="Wrong.", findings=(error,), usage=usage)
+        return {outcome.agents[0]: given}
+
+    protocol = {"use": "repair", "options": {"coder": "b", "repairer": "a", "rounds": 2}}
+    agents = {name: collab.Agent(prompt=name + " {{ task.prompt }}") for name in "ab"}
+    made = collab.Team(
+        agents=agents, model="echo", protocol=protocol, feedback=[complains], turns=2,
+        rewards=[lambda context: 0.5],
+    )  # fmt: skip
+    rollout = made.run([{"prompt": "x"}])
+    used = next(use for name, use in rollout.summary["agents"].items() if "(feedback)" in name)
+    assert (used["prompt_tokens"], used["new_tokens"]) == (50, 25)
+    first, second = rollout.episode.turns
+    assert [item.text for item in first.feedback["a"]] == ["Wrong.", "", ""]
+    assert [item.text for item in second.feedback["a"]] == ["", ""]
 
 
 def test_solved_feedback_within_a_turn_is_refused(project: Path) -> None:
