@@ -37,8 +37,10 @@ def write_atomically(path: Path, text: str) -> None:
         raise
 
 
-def check_no_other_files(path: Path, *marks: str) -> None:
+def check_no_other_files(path: Path, *marks: str, given_by: str = "out") -> None:
     """Check that the folder `path` is new, has no visible files, or contains one of `marks`.
+
+    `given_by` is the option that names the folder, for the error.
 
     Raises:
         RecordError: the folder contains other files, or cannot be read.
@@ -48,7 +50,7 @@ def check_no_other_files(path: Path, *marks: str) -> None:
             return
         if any(not item.name.startswith(".") for item in path.iterdir()):
             raise RecordError(
-                f"{path} contains other files; choose another folder with {option('out')}"
+                f"{path} contains other files; choose another folder with {option(given_by)}"
             )
 
 

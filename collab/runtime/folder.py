@@ -38,20 +38,24 @@ class RunFolder:
             self._episodes = Log(path / EPISODES)
 
     @classmethod
-    def create(cls, path: Path, recipe: Recipe, about: Mapping[str, Any]) -> RunFolder:
+    def create(
+        cls, path: Path, recipe: Recipe, about: Mapping[str, Any], *, given_by: str = "out"
+    ) -> RunFolder:
         """Make the folder, write the initial files, and return the folder, open for writing.
+
+        `given_by` is the option that names the folder, for errors.
 
         Raises:
             RecordError: the folder already holds a run or other files, is being written, or cannot
                 be written.
         """
-        check_no_other_files(path, RUN, EPISODES)
+        check_no_other_files(path, RUN, EPISODES, given_by=given_by)
         with ExitStack() as opened:
             lock = opened.enter_context(Lock(path))
             episodes = path / EPISODES
             if episodes.exists() and episodes.stat().st_size:
                 raise RecordError(
-                    f"{path} already contains a run; choose another folder with {option('out')}"
+                    f"{path} already contains a run; choose another folder with {option(given_by)}"
                 )
             folder = cls(path, recipe, about, lock)
             opened.pop_all()

@@ -281,7 +281,8 @@ class Service:
             folder = self.settings.record / name if several else self.settings.record
             command = ["collab", "serve"]
             about = {"run": new_run_id(name), "team": team.recipe.team.name, "command": command}
-            self._folders[name] = opened = RunFolder.create(folder, team.recipe, about)
+            opened = RunFolder.create(folder, team.recipe, about, given_by="record")
+            self._folders[name] = opened
             self._ending.callback(opened.finish, {**about, "status": "done"})
 
 

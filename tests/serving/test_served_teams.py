@@ -1,5 +1,6 @@
 """Served recipes: fields, names, feedback, records, restarts."""
 
+import asyncio
 import errno
 import os
 from pathlib import Path
@@ -15,6 +16,7 @@ from collab.errors import RecipeError, RecordError
 from collab.recipe import load_recipe
 from collab.records import read_episodes
 from collab.runs.about import read_about
+from collab.serving.application import Application
 from collab.serving.settings import Settings
 from collab.serving.team import fields_of
 from collab.serving.teams import named, read_teams, served_recipe
@@ -123,6 +125,19 @@ def test_episodes_are_recorded_if_requested(tmp_path: Path) -> None:
         assert read_about(tmp_path / "kept" / name)["status"] == "done"
         shown = CliRunner().invoke(app, ["show", str(tmp_path / "kept" / name)])
         assert (shown.exit_code, " of 0 " in shown.output) == (0, False), shown.output
+
+
+@pytest.mark.parametrize("file", ["episodes.jsonl", "notes.txt"])
+def test_a_used_folder_is_refused_by_its_option(tmp_path: Path, file: str) -> None:
+    (tmp_path / file).write_text("{}\n")
+    application = Application({"duo": recipe(DUO)}, Settings(record=tmp_path))
+
+    async def start() -> None:
+        async with application.lifespan():
+            pass
+
+    with pytest.raises(RecordError, match="choose another folder with --record"):
+        asyncio.run(start())
 
 
 def test_requests_with_the_same_id_are_separate_episodes(tmp_path: Path) -> None:
