@@ -171,6 +171,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text.strip("\n") else None
+    style = '"' if "\x85" in text else style  # YAML takes it for a line end
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
 
 

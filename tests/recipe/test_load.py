@@ -10,6 +10,7 @@ import yaml
 from collab.errors import RecipeError, UnknownName
 from collab.recipe import TaskSpec, library, load_recipe, load_task
 from collab.recipe.recipe import Recipe
+from collab.recipe.schema import dump_recipe
 
 TEAM = """\
 agents:
@@ -76,6 +77,15 @@ def test_a_resolved_recipe_loads_to_itself(project: Path) -> None:
     dumped = yaml.safe_dump(recipe.model_dump(mode="json", exclude_none=True), sort_keys=False)
     (project / "again.yaml").write_text(dumped)
     assert load_recipe("again.yaml") == recipe
+
+
+@pytest.mark.parametrize("mark", ["\x85", "\u2028", "\ufeff", "\r", "\t", " "])
+def test_unusual_characters_of_a_prompt_are_kept(project: Path, mark: str) -> None:
+    prompts = [f"One{mark}two.", f"{mark}One\ntwo{mark}\n", mark]
+    team = {"agents": {f"a{n}": {"prompt": prompt} for n, prompt in enumerate(prompts)}}
+    (project / "run.yaml").write_text(dump_recipe(load_recipe(team)), newline="")
+    agents = load_recipe("run.yaml").team.agents.values()
+    assert [agent.prompt for agent in agents] == prompts
 
 
 @pytest.mark.parametrize(
