@@ -47,7 +47,7 @@ _FREE_TEXT = {
     "name", "description", "options", "hidden",
 }  # fmt: skip
 """Keys whose values are passed on unchanged."""
-_OF_THE_USER = {"agents", "parts"}
+_OF_THE_USER = {"agents", "parts", "functions", "local_parts", "splits", "seats"}
 """Keys of mappings whose own keys are names chosen by the user, with no meaning here."""
 
 VERIFIERS = "verifiers"

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from collab.cli.app import app
@@ -120,3 +121,11 @@ def test_reward_is_looked_up_next_to_the_recipe(parent_folder: Path) -> None:
 def test_project_folder_may_be_called_tasks(parent_folder: Path) -> None:
     Path("mine").rename("tasks")
     assert load_recipe("tasks/recipe.yaml").team.name == "my-team"
+
+
+def test_an_agent_may_be_called_like_a_key_that_names_files(tmp_path: Path) -> None:
+    feedback = {"source": "static", "functions": {"path": "find_path", "main": ""}}
+    team = {"agents": {"path": {}, "main": {}}, "feedback": [feedback]}
+    (tmp_path / "team.yaml").write_text(yaml.safe_dump(team))
+    [loaded] = load_recipe(str(tmp_path / "team.yaml")).team.feedback
+    assert loaded.functions == {"path": "find_path", "main": ""}  # type: ignore[union-attr]
