@@ -224,6 +224,12 @@ def test_a_function_is_described_by_its_signature_and_docstring(tools: Path) -> 
     assert spec.parameters["required"] == ["n"]
 
 
+def test_a_parameter_may_be_called_function(tools: Path) -> None:
+    (tools / "plot.py").write_text("def plot(function: str): return function")
+    tool = function_tool("plot.py:plot")
+    assert asyncio.run(tool.answer({"function": "sin"}, seconds=60)) == "sin"
+
+
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
