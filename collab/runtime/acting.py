@@ -91,7 +91,7 @@ class Acting:
         agent, history = self.context.agents[name], self.histories[name]
         fields = self._fields(name, turn, feedback, round_)
         template = "revise" if round_.template == "prompt" and history else round_.template
-        observed = agent.observe(template, round_.otherwise, first=not history, **fields)
+        observed = agent.observe(template, round_.otherwise, not history, **fields)
         prefix = agent.prefix.render(agent=name, **fields)
         return Move(name, history, observed, partial(self._ask, first, prefix), agent.tools)
 

@@ -37,7 +37,7 @@ class RunningAgent:
     tools: Mapping[str, Tool]
 
     def observe(
-        self, template: str, otherwise: str | None, *, first: bool, **fields: Any
+        self, template: str, otherwise: str | None, is_first: bool, /, **fields: Any
     ) -> list[Message]:
         """Return the messages that a template adds to the history; `otherwise` is its default.
 
@@ -47,7 +47,7 @@ class RunningAgent:
         """
         content = self._template(template, otherwise).render(agent=self.name, **fields)
         message = Message(role="user", content=content)
-        if not first:
+        if not is_first:
             return [message]
         role = self.role.render(agent=self.name, **fields)
         return [Message(role="system", content=role), message] if role else [message]

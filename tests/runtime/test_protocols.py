@@ -133,7 +133,7 @@ OWN = """\
 async def chosen_speaker(turn, *, first: str, times: int = 1):
     speaker = await turn.act(first)
     for _ in range(times):
-        speaker = await turn.act(speaker or "b", "prompt", sees=[first])
+        speaker = await turn.act(speaker or "b", "prompt", sees=[first], first=first)
     turn.choose("b")
 """
 
