@@ -13,11 +13,11 @@ import inspect
 import re
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from types import CodeType
+from types import CodeType, MappingProxyType
 from typing import Any
 
 _PASSED: dict[str, Callable[..., Any]] = {}
@@ -36,10 +36,18 @@ def is_in_module(name: str) -> bool:
     return _IN_MODULE.fullmatch(name) is not None
 
 
-def name_of(function: Callable[..., Any]) -> str:
-    """Register a function in this process, and return its name for recipes."""
-    name = _name_in_file(function) or _name_in_package(function)
-    name = name or f"python.{_digest(function)}:{plain_name(function)}"
+def name_of(
+    function: Callable[..., Any], others: Mapping[str, Callable[..., Any]] = MappingProxyType({})
+) -> str:
+    """Register a function in this process, and return its name for recipes.
+
+    `others` are the recipe's other functions by name. Two of them may look alike, e.g. if they
+    close over objects with the same `repr`.
+    """
+    name, number = _name_in_file(function) or _name_in_package(function), 0
+    while not name or others.get(name, function) is not function:
+        name = f"python.{_digest(function, number)}:{plain_name(function)}"
+        number += 1
     _PASSED[_whole(name)] = function
     return name
 
@@ -97,9 +105,9 @@ def _is_installed(file: Path) -> bool:
     return any(file.resolve().is_relative_to(Path(root).resolve()) for root in roots)
 
 
-def _digest(function: Callable[..., Any]) -> str:
+def _digest(function: Callable[..., Any], number: int) -> str:
     digest = blake2b(digest_size=4)
-    for piece in _seen(function):
+    for piece in [*_seen(function), *([str(number)] if number else [])]:
         digest.update(piece.encode(errors="replace") + b"\0")
     return digest.hexdigest()
 

@@ -56,6 +56,25 @@ def test_partials_with_different_arguments_get_different_names() -> None:
     assert all(name.endswith(":max") for name in names)
 
 
+def test_functions_of_a_recipe_that_look_alike_stay_apart() -> None:
+    class Judge:
+        def __init__(self, points: float) -> None:
+            self.points = points
+
+        def __repr__(self) -> str:
+            return "Judge()"  # as of two models of one architecture
+
+    def of(judge: Judge) -> Any:
+        return lambda context: judge.points
+
+    rewards = [of(Judge(0.25)), of(Judge(0.75))]
+    task = load_recipe(TEAM, task=ROWS, rewards=rewards).task
+    assert task is not None
+    assert task.reward is not None
+    uses = [part.use for part in task.reward.parts.values()]
+    assert [load("reward", use)(None) for use in uses] == [0.25, 0.75]
+
+
 def test_function_unknown_to_this_process_is_refused_with_the_reason() -> None:
     rewards = {"parts": {"right": {"use": "python.00000000:right"}}}
     with pytest.raises(RecipeError, match=r"passed in Python.*name it FILE\.py:right"):
