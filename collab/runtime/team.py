@@ -196,9 +196,14 @@ def load(
         Untrusted: the recipe is third-party, would run code, and is not approved.
     """
     keys, within = settings_of(top, PLAYED, top={*Recipe.model_fields} - {"team", "task"})
-    recipe, question = read_recipe(name, task=task, settings=[*settings, *within], **keys)
-    if recipe.task is not None and not (rewards is None and hidden is None):
-        recipe, _ = read_recipe(recipe, rewards=rewards, hidden=hidden)
+    settings = [*settings, *within]
+    scoring: dict[str, Any] = {"rewards": rewards, "hidden": hidden}
+    if task is not None:
+        recipe, question = read_recipe(name, task=task, settings=settings, **scoring, **keys)
+    else:
+        recipe, question = read_recipe(name, settings=settings, **keys)
+        if recipe.task is not None and not (rewards is None and hidden is None):
+            recipe, _ = read_recipe(recipe, **scoring)
     allow(recipe, question, trust)
     return Team(recipe, trust=trust, rewards=rewards, hidden=hidden)
 

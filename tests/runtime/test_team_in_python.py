@@ -74,6 +74,13 @@ def test_given_rewards_apply_to_the_teams_own_suite() -> None:
     assert rewards(made.run()) == [0.75, 0.75]
 
 
+def test_a_team_may_be_loaded_with_rows_and_rewards() -> None:
+    team = {"agents": {"a": {}}}
+    own: dict[str, Any] = {"rewards": [lambda context: 0.75], "hidden": ["answer"]}
+    loaded = collab.load(team, model="echo", task=ROWS, **own)
+    assert rewards(loaded.run()) == [0.75, 0.75]
+
+
 def test_given_rewards_apply_to_any_suite() -> None:
     def long(context: Any) -> float:
         return 0.25
