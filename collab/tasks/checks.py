@@ -48,9 +48,9 @@ def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
 def _check_has_code(known: Sequence[str], source: str) -> None:
     if known and not {"entry_point", "test"} & {*known}:
         raise TaskError(
-            f"{source_name(source)}: no reward is given, and without 'entry_point' and 'test' these"
-            f" rows are not code problems (fields: {', '.join(known)}); use a suite file with"
-            " `kind: text` and a reward (in Python: rewards=[...])"
+            f"{source_name(source)}: without 'entry_point' and 'test', these rows are not code"
+            f" problems (fields: {', '.join(known)}); use a suite file with `kind: text` and a"
+            " reward (in Python: rows with rewards=[...])"
         )
 
 

@@ -85,7 +85,7 @@ def test_a_file_for_a_coding_team_has_problems_with_tests(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.jsonl").write_text('{"prompt": "A post."}\n')
-    with pytest.raises(TaskError, match="no reward is given, and without 'entry_point'"):
+    with pytest.raises(TaskError, match=r"without 'entry_point' .* \(in Python: rows with rewards"):
         collab.load("coding", model="echo").run("mine.jsonl/0")
 
 
