@@ -21,10 +21,10 @@ DEFAULT_MODEL = "smollm2-135m"
 
 
 class BudgetSpec(Spec):
-    """Limits of one episode. An episode that reaches a limit ends with a typed failure."""
+    """Limits of one episode. An episode that needs more ends with a typed failure."""
 
     tokens: int | None = Field(default=None, ge=1)
-    """New tokens of all agents together."""
+    """New tokens of all agents together. No round begins after the episode has used them."""
     seconds: float | None = Field(default=None, gt=0)
     """Wall time in seconds."""
 
