@@ -92,6 +92,7 @@ MOST_DIGITS = 10_000
 MOST_ODD_KEYS = 1_000
 """Limit on a mapping's keys that are not strings: numbers can be chosen so that all collide."""
 
+_QUOTE = "; write a template in quotes: '{{ task.prompt }}'"
 _HALF = re.compile("[\ud800-\udfff]")
 ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors that YAML's own constructors raise for an invalid value, e.g. the date 2024-99-99."""
@@ -140,7 +141,8 @@ def parse_yaml(text: str, place: str) -> Any:
     except yaml.MarkedYAMLError as error:
         where = f", {_place(error.problem_mark)}" if error.problem_mark else ""
         began = f" {error.context}, {_place(error.context_mark)}" if error.context_mark else ""
-        raise RecipeError(f"{place}{where}: {error.problem}{began}") from error
+        remedy = _QUOTE if error.problem == "found unhashable key" else ""
+        raise RecipeError(f"{place}{where}: {error.problem}{began}{remedy}") from error
     except yaml.YAMLError as error:
         raise RecipeError(f"{place}: {error}") from error
     except RecursionError:

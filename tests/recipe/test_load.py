@@ -204,6 +204,10 @@ def test_unknown_team_names_the_nearest() -> None:
         ("team: coding\ntask: 7\n", "task: must be a name or a mapping, got 7"),
         ("team: {agents: {a: 7}}\n", "team.agents.a: must be a mapping, got 7"),
         (
+            "agents: {a: {prompt: {{ task.x }}}}\n",
+            "write a template in quotes: '{{ task.prompt }}'",
+        ),
+        (
             "team: {agents: {a: {model: 7}}}\n",
             "team.agents.a.model: must be a model's name or a mapping, got 7",
         ),
