@@ -57,6 +57,9 @@ class Settings:
     """Origins from which browsers may send requests. All others are refused."""
 
     def __post_init__(self) -> None:
+        for name in ("keys", "hosts", "origins"):
+            if isinstance(value := getattr(self, name), str):  # else each letter would be a key
+                object.__setattr__(self, name, (value,))
         for origin in self.origins:
             if not _ORIGIN.fullmatch(origin):
                 raise RecipeError(

@@ -176,6 +176,15 @@ def test_settings_repr_hides_the_keys() -> None:
     assert KEY not in repr(Settings(keys=(KEY,)))
 
 
+def test_a_key_may_be_given_as_text() -> None:
+    from collab.serving.settings import Settings
+
+    settings: Any = {"keys": KEY, "hosts": "localhost", "origins": "https://example.org"}
+    made = Settings(**settings)
+    assert (made.keys, made.hosts) == ((KEY,), ("localhost",))
+    assert made.origins == ("https://example.org",)
+
+
 def test_server_without_keys_answers_only_to_local_host_names() -> None:
     with Server(recipe(SOLO), hosts=("localhost", "127.0.0.1", "::1")) as server:
         for host, status in [("localhost:1", 200), ("[::1]:80", 200), ("evil.example", 421)]:
