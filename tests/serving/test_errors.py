@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.served import DUO, SOLO, Server, error, recipe
 
 import collab
+from collab.errors import RecipeError
 
 USER = {"role": "user", "content": "Hello."}
 KEY = "a-key-of-this-server"
@@ -183,6 +184,13 @@ def test_a_key_may_be_given_as_text() -> None:
     made = Settings(**settings)
     assert (made.keys, made.hosts) == ((KEY,), ("localhost",))
     assert made.origins == ("https://example.org",)
+
+
+def test_an_empty_key_is_refused() -> None:
+    from collab.serving.settings import Settings
+
+    with pytest.raises(RecipeError, match="a key is empty"):
+        Settings(keys=("",))
 
 
 def test_server_without_keys_answers_only_to_local_host_names() -> None:
