@@ -38,6 +38,7 @@ def suite_of(tmp_path: Path, rows: list[dict[str, object]]) -> Suite:
         ("a/b/mine.jsonl/3", ("a/b/mine.jsonl", "3")),
         ("./mine.json", ("./mine.json", "")),
         ("mine.jsonl.gz/0-3", ("mine.jsonl.gz", "0-3")),
+        ("data/mine.json.gz/0-3", ("data/mine.json.gz", "0-3")),
         ("my-task.yaml/train", ("my-task.yaml", "train")),
     ],
 )
