@@ -38,6 +38,7 @@ from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.events import Event
 from collab.runtime.game import games_of
 from collab.runtime.harness.respond import respond
+from collab.runtime.harness.tools import MOST_CALLS
 from collab.runtime.protocols import protocol_for
 from collab.runtime.rehearsal import (
     REPORTS_ERROR,
@@ -149,17 +150,27 @@ def is_first(request: Request) -> bool:
     return call.turn == call.round == call.step == 0
 
 
-def most_new_tokens(requests: Sequence[Request]) -> int:
+def most_new_tokens(recipe: Recipe, requests: Sequence[Request]) -> int:
     """Return the maximum number of new tokens of an episode, with each agent's longest answers."""
     tasks: Counter[str] = Counter()
     for request in requests:
-        tasks[request.call.task] += request.sampling.max_new_tokens
+        most = request.sampling.max_new_tokens
+        tasks[request.call.task] += most * _most_responses(recipe, request.call.agent)
     return max(tasks.values(), default=0)
 
 
-def most_calls(requests: Sequence[Request]) -> int:
+def most_calls(recipe: Recipe, requests: Sequence[Request]) -> int:
     """Return the maximum number of responses in an episode."""
-    return max(Counter(request.call.task for request in requests).values(), default=0)
+    tasks: Counter[str] = Counter()
+    for request in requests:
+        tasks[request.call.task] += _most_responses(recipe, request.call.agent)
+    return max(tasks.values(), default=0)
+
+
+def _most_responses(recipe: Recipe, agent: str) -> int:
+    """Return the maximum number of responses in a move. A user's own harness counts as one."""
+    harness = recipe.team.agents[agent].harness
+    return int(harness.options.get("calls", MOST_CALLS)) + 1 if harness.use == "tools" else 1
 
 
 def characters(request: Request) -> int:

@@ -16,7 +16,7 @@ from collab.models.weights import load_model
 from collab.recipe import Recipe, load_recipe, load_task
 from collab.recipe.library import shipped
 from collab.recipe.model import TransformersModel
-from collab.runtime.dry_run import characters, dry_run, is_first, most_new_tokens
+from collab.runtime.dry_run import characters, dry_run, is_first, most_calls, most_new_tokens
 from collab.runtime.problems import find_problems
 from collab.runtime.team import Team
 
@@ -70,8 +70,21 @@ def test_simulated_answers_have_the_maximum_length(project: Path) -> None:
     agents = {"a": {"prompt": "x"}, "b": {"prompt": "{{ others.a }}"}}
     recipe = make(agents=agents, protocol="sequential", sampling={"max_new_tokens": 1000})
     found = rehearse(recipe)
-    assert most_new_tokens(found.requests) == 2000
+    assert most_new_tokens(recipe, found.requests) == 2000
     assert characters(found.requests[1]) > 3000
+
+
+def test_calls_of_tools_count_as_responses(project: Path) -> None:
+    harness = {"use": "tools", "options": {"calls": 3}}
+    agents = {
+        "a": {"prompt": "x", "tools": ["python"]},
+        "b": {"prompt": "x", "tools": ["python"], "harness": harness},
+        "c": {"prompt": "x"},
+    }
+    recipe = make(agents=agents, sampling={"max_new_tokens": 10})
+    requests = rehearse(recipe).requests
+    assert most_calls(recipe, requests) == 9 + 4 + 1
+    assert most_new_tokens(recipe, requests) == 140
 
 
 OWN = """\

@@ -10,6 +10,8 @@ from pydantic import Field
 from collab.records import Action, Message, ToolCall
 from collab.runtime.harness.move import Move
 
+MOST_CALLS = 8
+"""Default limit of an agent's calls in one move."""
 LIMIT = "You have made all of your {calls} calls of tools. Give your answer now."
 EQUAL = 2
 """Number of failures of the same call after which the agent must answer."""
@@ -19,7 +21,7 @@ REPEATED = "The same call failed {times} times. Give your answer now."
 async def tools(
     move: Move,
     *,
-    calls: Annotated[int, Field(ge=1)] = 8,
+    calls: Annotated[int, Field(ge=1)] = MOST_CALLS,
     seconds: Annotated[float, Field(gt=0)] = 30.0,
     characters: Annotated[int, Field(ge=1)] = 4000,
 ) -> None:

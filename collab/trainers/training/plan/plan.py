@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from collab.models import Request
 from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
 from collab.rewards.declared import outlook
 from collab.runtime.dry_run import most_new_tokens
@@ -153,7 +152,8 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     needs = count_memory(recipe, spec, lengths, card, ranks)
     for kind in needs.devices:
         check_device(spec, kind)
-    steps = _steps(spec, tasks.total_steps(spec), played.requests)
+    a_step = step_episodes(played.requests, spec) * most_new_tokens(recipe, played.requests)
+    steps = _steps(spec, tasks.total_steps(spec), a_step)
     checkpoints = min(spec.keep_checkpoints + (spec.evaluation is not None), steps + 1) + 1
     plan = Plan(
         steps=steps,
@@ -197,11 +197,13 @@ def _unused_split(spec: TrainerSpec, suite: TaskSpec) -> str:
     return split if spec.evaluation is None and split in suite.splits else ""
 
 
-def _steps(spec: TrainerSpec, limit: int, requests: Sequence[Request]) -> int:
-    """Return the steps of the run, or the minimum that could generate the tokens that end it."""
+def _steps(spec: TrainerSpec, limit: int, a_step: int) -> int:
+    """Return the steps of the run, or the minimum that could generate the tokens that end it.
+
+    `a_step` is the maximum number of new tokens of a step.
+    """
     if spec.tokens is None:
         return limit
-    a_step = step_episodes(requests, spec) * most_new_tokens(requests)
     return min(limit, ceil(spec.tokens / max(1, a_step)))
 
 
