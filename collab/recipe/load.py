@@ -307,7 +307,10 @@ def _as_suite(task: Any, like: str) -> Any:
 def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
     """Replace a name by the component's mapping, and follow `extends`."""
     if depth > _MAX_EXTENDS:
-        raise RecipeError(f"{kind} {value!r:.60}: more than {_MAX_EXTENDS} levels of 'extends'")
+        raise RecipeError(
+            f"{kind} {value!r:.60}: more than {_MAX_EXTENDS} levels of 'extends'; if it extends"
+            " itself, e.g. a shipped one of the same name, rename it"
+        )
     file = files.first
     if isinstance(value, str):
         file = library.find(kind, value, files.project)
