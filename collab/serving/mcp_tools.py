@@ -132,9 +132,9 @@ def _read(team: ServedTeam, given: dict[str, Any]) -> tuple[Problem, TeamQuestio
     except ValidationError:
         raise invalid("an argument must be a string, a number or a list of strings") from None
     text = fields.pop(team.fields.text, "")
-    if not isinstance(text, str) or not text.strip():
+    if team.fields.reads_text and not (isinstance(text, str) and text.strip()):
         raise invalid(f"the argument '{team.fields.text}' has no text")
-    question = TeamQuestion(model=team.name, text=text, fields=fields)
+    question = TeamQuestion(model=team.name, text=str(text), fields=fields)
     return team.problem(question), question
 
 
@@ -143,8 +143,9 @@ def _by_tool(service: Service) -> dict[str, ServedTeam]:
 
 
 def _schema(team: ServedTeam) -> dict[str, Any]:
-    names = [team.fields.text, *(n for n in team.fields.known if n != CONVERSATION)]
-    needed = [team.fields.text, *team.fields.needed]
+    text = [team.fields.text] if team.fields.reads_text else []
+    names = [*text, *(n for n in team.fields.known if n != CONVERSATION)]
+    needed = [*text, *team.fields.needed]
     return {
         "type": "object",
         "properties": dict.fromkeys(names, _TEXT),

@@ -36,6 +36,11 @@ class Fields:
     known: tuple[str, ...]
     """All fields that a template names."""
 
+    @property
+    def reads_text(self) -> bool:
+        """True if a template reads the user's text, or names no field at all."""
+        return self.text in self.known or not self.known
+
 
 def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
     """Return the fields of a problem that the team's templates read.

@@ -59,6 +59,20 @@ def test_each_team_is_a_tool_and_answers() -> None:
     assert progress_messages == ["1 aux has answered", "2 main has answered"]
 
 
+def test_arguments_are_the_fields_that_templates_use() -> None:
+    team = {**SOLO, "agents": {"one": {"prompt": "{{ task.one }} {{ task.two }}"}}}
+
+    async def ask() -> Any:
+        async with over_http(server) as session:
+            [tool] = (await session.list_tools()).tools
+            return tool, await session.call_tool("solo", {"one": "1", "two": "2"})
+
+    with Server(recipe(team), mcp=True) as server:
+        tool, result = asyncio.run(ask())
+    assert tool.input_schema["required"] == [*tool.input_schema["properties"]] == ["one", "two"]
+    assert result.structured_content["answer"] == "one says: 1 2\n"
+
+
 @pytest.mark.parametrize(
     ("name", "given", "wrong"),
     [
