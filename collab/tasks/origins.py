@@ -118,7 +118,8 @@ def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
     try:
         rows = documents.parse(text)
     except ValueError as error:
-        raise TaskError(f"{path}: not JSON: {error}") from error
+        lines = "; if each line is a row, call the file .jsonl" * text.lstrip().startswith("{")
+        raise TaskError(f"{path}: not JSON: {error}{lines}") from error
     if not isinstance(rows, list):
         raise TaskError(f"{path}: expected a list of problems, got {type(rows).__name__}")
     return numbered(rows)
@@ -126,6 +127,8 @@ def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
 
 def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     """Yield each line's value. Only a line feed ends a line: JSON strings may hold U+2028."""
+    if text.lstrip().startswith("["):
+        raise TaskError(f"{path}: not JSON lines, but one list; call the file .json")
     count = 0
     for number, line in enumerate(StringIO(text, newline="\n"), start=1):
         if line.strip():

@@ -1,6 +1,7 @@
 """Data files are read without silent losses: invalid rows are errors with their line."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,25 @@ def test_json_is_read_strictly(tmp_path: Path, line: str, message: str) -> None:
         suite_of(written(tmp_path, text))
     with pytest.raises(TaskError, match=rf"mine\.json(: not JSON|, row 1: .*{message})"):
         suite_of(written(tmp_path, f"[{json.dumps(TEXT)}, {line}]", "mine.json"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "remedy"),
+    [
+        ("mine.json", lines([TEXT, TEXT]), "if each line is a row, call the file .jsonl"),
+        ("mine.jsonl", json.dumps([TEXT]), "not JSON lines, but one list; call the file .json"),
+        (
+            "mine.jsonl",
+            json.dumps([TEXT], indent=1),
+            "not JSON lines, but one list; call the file .json",
+        ),
+    ],
+)
+def test_a_file_of_the_other_form_is_refused_with_a_remedy(
+    tmp_path: Path, name: str, text: str, remedy: str
+) -> None:
+    with pytest.raises(TaskError, match=re.escape(remedy)):
+        suite_of(written(tmp_path, text, name))
 
 
 def test_every_row_is_read_with_any_line_ending(tmp_path: Path) -> None:
