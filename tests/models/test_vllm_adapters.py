@@ -80,6 +80,14 @@ def test_concurrent_requests_share_one_copy(tmp_path: Path) -> None:
     served.close()
 
 
+def test_full_adapter_folder_is_an_error_with_its_reason(tmp_path: Path) -> None:
+    def write(folder: Path) -> None:
+        raise OSError("No space left on device (os error 28)")  # as safetensors reports it
+
+    with pytest.raises(ModelError, match=r"No space left on device.*adapter_folder"):
+        AdapterStore(tmp_path).add("aux", write)
+
+
 def test_unwritable_adapter_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     store = AdapterStore(tmp_path / "file")

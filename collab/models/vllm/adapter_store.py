@@ -70,8 +70,8 @@ class AdapterStore:
             folder = partial.rename(partial.with_name(unique))
         except OSError as error:
             raise ModelError(
-                f"adapter {name!r} cannot be written to {self._parent}: {error.strerror}; free"
-                " some space, or set the model's adapter_folder"
+                f"adapter {name!r} cannot be written to {self._parent}:"
+                f" {error.strerror or error}; free some space, or set the model's adapter_folder"
             ) from error
         return Version(unique, self._count, folder, rank)
 
