@@ -225,9 +225,9 @@ def test_the_plan_counts_trees_and_discussions(tiny_words: Path, tmp_path: Path)
     data = recipe.model_dump()
     data["team"] |= {"turns": 2, "protocol": "discussion"}
     plan = make_plan(Recipe.model_validate(data))
-    assert "per step: 18 episodes, 144 responses" in plan.text()
+    assert "per step: 18 episodes, 96 responses" in plan.text()
     assert plan.episodes_per_step == 2 * 9
-    assert plan.responses_per_step == 18 * 2 * 2 * 2
+    assert plan.responses_per_step == 2 * (3 + 9) * 2 * 2
 
 
 def test_plan_counts_shared_prompts_once(tiny_words: Path, tmp_path: Path) -> None:

@@ -46,9 +46,6 @@ def lengths_of(
     requests: Sequence[Request], spec: TrainerSpec, agents: Sequence[str]
 ) -> dict[str, list[Lengths]]:
     """Return the positions at which each agent acts. `requests` come from complete episodes."""
-    responses = spec.tasks_per_step * spec.group_size
-    if spec.turn_structure == "tree":
-        responses = step_episodes(requests, spec)
     by_agent: dict[str, dict[tuple[int, int, int], Lengths]] = {agent: {} for agent in agents}
     for request in requests:
         call = request.call
@@ -57,6 +54,8 @@ def lengths_of(
         tokens = ceil(characters(request) / CHARACTERS_A_TOKEN)
         tokens += MESSAGE_TOKENS * len(request.messages)
         places, place = by_agent[call.agent], (call.turn, call.round, call.step)
+        branches = call.turn + 1 if spec.turn_structure == "tree" else 1
+        responses = spec.tasks_per_step * spec.group_size**branches
         before = places[place].prompt if place in places else 0
         alike = call.round == 0 and (call.turn == 0 or spec.turn_structure != "chains")
         places[place] = Lengths(
