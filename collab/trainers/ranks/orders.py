@@ -25,7 +25,7 @@ from collab.models.vllm.backend import Capacity
 from collab.models.vllm.own_server import OwnServer
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import VLLMModel
-from collab.runs.layout import LOGS
+from collab.runs.layout import LOGS, SERVER_LOG
 from collab.signals import ending_signals
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
@@ -232,7 +232,7 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRa
     ranks.each(partial(_check, models, hosts))
     changed: dict[VLLMModel, VLLMModel] = {}
     for place, model in enumerate(models):
-        log = folder / LOGS / f"vllm-{place}-rank-{ranks.rank}.log"
+        log = folder / LOGS / SERVER_LOG.format(place=place, rank=ranks.rank)
         capacity = _capacity(model, recipe, spec)
         start = partial(_started, model.among(len(models)), capacity, log, ranks)
         urls = tuple(ranks.together(start))

@@ -214,7 +214,9 @@ class TrainingFolder:
         Raises:
             RecordError: the folder contains one of these.
         """
-        check_no_other_files(path, layout.RUN, layout.TRAINING_LOG)
+        # A vLLM server that did not start has left its log.
+        log = f"{layout.LOGS}/{layout.SERVER_LOG.format(place=0, rank=0)}"
+        check_no_other_files(path, layout.RUN, layout.TRAINING_LOG, log)
         if (path / layout.EPISODES).exists() and not _has_no_step(path):
             raise RecordError(
                 f"{path} already contains a run; choose another folder with {option('out')}, or"

@@ -13,6 +13,7 @@ from support.worlds.warm_ranks import WarmRanks
 
 from collab.recipe.model import VLLMModel
 from collab.recipe.schema import dump_recipe
+from collab.trainers.training.folder import TrainingFolder
 
 pytestmark = pytest.mark.ranks
 
@@ -81,3 +82,4 @@ def test_server_that_does_not_start_is_reported_with_its_log(
     assert "vLLM's server exited with status 1 during startup" in ended.stderr
     assert "run/logs/vllm-0-rank-" in ended.stderr
     assert "no memory" in (folder / "run/logs/vllm-0-rank-1.log").read_text()
+    TrainingFolder.check_is_free(folder / "run")  # the same command can be repeated
