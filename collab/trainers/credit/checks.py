@@ -8,7 +8,7 @@ from math import isfinite
 from collab.environments.library import class_of
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe
-from collab.trainers.credit.group import Group, Weights
+from collab.trainers.credit.group import Group, Key, Weights
 
 REMEDY = "set trainer.algorithm to 'iac', 'rae' or 'marloo'"
 
@@ -31,23 +31,35 @@ def check_weights(weights: Sequence[Weights], groups: Sequence[Group], algorithm
     """Check the weights that a user's algorithm returned: one mapping per group, finite numbers.
 
     Raises:
-        TrainingError: a mapping is missing, or a weight is not finite or belongs to no response.
+        TrainingError: a mapping is missing or of another form, or a weight is not finite or belongs
+            to no response.
     """
     if len(weights) != len(groups):
         raise TrainingError(
             f"algorithm '{algorithm}' returned weights for {len(weights)} groups, not {len(groups)}"
         )
     for group, given in zip(groups, weights, strict=True):
-        for (episode, turn, agent), weight in given.items():
-            whole = episode < len(group.episodes) and turn < len(group.episodes[episode].turns)
-            if not whole or agent not in group.agents:
-                raise TrainingError(
-                    f"algorithm '{algorithm}' returned a weight for episode {episode}, turn {turn},"
-                    f" agent '{agent}', which the group does not have"
-                )
-            numbers = weight if isinstance(weight, Sequence) else [weight]
-            if not all(map(isfinite, numbers)):
-                raise TrainingError(
-                    f"algorithm '{algorithm}' returned the weight {weight} for agent '{agent}' on"
-                    f" {group.task}"
-                )
+        try:
+            for key, weight in given.items():
+                _check_weight(group, key, weight, algorithm)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise TrainingError(
+                f"algorithm '{algorithm}' returned weights of another form ({error}); return a"
+                " mapping from (episode, turn, agent) to a number, or to a list of one number per"
+                " token"
+            ) from error
+
+
+def _check_weight(group: Group, key: Key, weight: float | Sequence[float], algorithm: str) -> None:
+    episode, turn, agent = key
+    if (episode, turn) not in group.returns or agent not in group.agents:
+        raise TrainingError(
+            f"algorithm '{algorithm}' returned a weight for episode {episode}, turn {turn},"
+            f" agent '{agent}', which the group does not have"
+        )
+    numbers = weight if isinstance(weight, Sequence) else [weight]
+    if not all(map(isfinite, numbers)):
+        raise TrainingError(
+            f"algorithm '{algorithm}' returned the weight {weight} for agent '{agent}' on"
+            f" {group.task}"
+        )

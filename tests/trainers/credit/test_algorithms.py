@@ -3,7 +3,9 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from support.episodes import make_episode, make_score
 from support.trainer_recipes import make_game
@@ -162,6 +164,12 @@ def test_invalid_weights_are_refused() -> None:
         check_weights([{(0, 0, "a"): float("nan")}], [group], "mine")
     with pytest.raises(TrainingError, match="which the group does not have"):
         check_weights([{(0, 5, "a"): 1.0}], [group], "mine")
+
+
+@pytest.mark.parametrize("given", [None, {0: 1.0}, {(0, 0, "a"): np.ones(3)}])
+def test_weights_of_another_form_are_refused(given: Any) -> None:
+    with pytest.raises(TrainingError, match="a list of one number per token"):
+        check_weights([given], [chains([1.0])], "mine")
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
