@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from collab.errors import RecordError
+from collab.errors import RecordError, TrainingError
 from collab.runs.atomic import check_same_folder, sync_files, sync_names
 from collab.runs.checkpoint import State, check_fits, name_of, read_state
 from collab.runs.layout import CHECKPOINT, CHECKPOINT_POLICIES, CHECKPOINT_STATE, CHECKPOINT_TENSORS
@@ -39,6 +39,7 @@ class Checkpoints:
         Raises:
             RecordError: the checkpoint cannot be written, or the run's folder was moved. Earlier
                 checkpoints are unchanged.
+            TrainingError: the algorithm's state cannot be kept.
         """
         check_same_folder(self.folder)
         path = self.folder / name_of(step)
@@ -48,7 +49,7 @@ class Checkpoints:
             for stale in self.folder.glob(f"{PARTIAL}*"):
                 shutil.rmtree(stale)
             learner.save(partial / CHECKPOINT_POLICIES)
-            parts = {"learner": learner.state(), "algorithm": dict(algorithm.state())}
+            parts = {"learner": learner.state(), "algorithm": plain(algorithm.state())}
             torch.save({**parts, "random": random_states()}, partial / CHECKPOINT_TENSORS)
             (partial / CHECKPOINT_STATE).write_text(json.dumps({**state, "step": step}))
             sync_files(partial)
@@ -110,6 +111,32 @@ class Checkpoints:
         """Remove a checkpoint, renaming it first, so a folder called step-* is always complete."""
         if path.exists():
             shutil.rmtree(path.rename(self.folder / f"{PARTIAL}old-{path.name}"))
+
+
+_NUMBERS_AND_TEXTS = (bool, int, float, str, bytes)
+
+
+def plain(value: Any) -> Any:
+    """Return an algorithm's state in the types that `restore` can read.
+
+    Numbers of numpy become Python's, and a kind of mapping, such as a defaultdict, becomes a dict.
+
+    Raises:
+        TrainingError: a value is of another type.
+    """
+    if isinstance(value, Mapping):
+        return {plain(key): plain(item) for key, item in value.items()}
+    for kind in (list, tuple, set):
+        if isinstance(value, kind):
+            return kind(map(plain, value))
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or type(value) in _NUMBERS_AND_TEXTS or isinstance(value, torch.Tensor):
+        return value
+    raise TrainingError(
+        f"the algorithm's state has a {type(value).__name__}, which a checkpoint cannot keep; let"
+        " its `state` return numbers, strings, lists, mappings and tensors"
+    )
 
 
 _MISFITS = (

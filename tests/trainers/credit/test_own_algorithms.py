@@ -1,5 +1,6 @@
 """Custom algorithms: options, state, weights per token, and requests for more scores."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,25 @@ def test_state_survives_a_resume_bit_by_bit(
 ) -> None:
     check_resume(f"{algorithm_file}:RoleAverage", tiny_words, tmp_path)
     assert set(saved_in(tmp_path / "part")["algorithm"]["averages"]) == {"a", "b"}
+
+
+def test_state_of_related_types_survives_a_resume(tiny_words: Path, tmp_path: Path) -> None:
+    own = OWN.replace("self.averages = decay, {}", "self.averages = decay, defaultdict(np.float64)")
+    own = own.replace('{"averages": dict(self.averages)}', '{"averages": self.averages}')
+    imports = "from collections import defaultdict\nimport numpy as np\n"
+    (tmp_path / "own.py").write_text(imports + own)
+    check_resume(f"{tmp_path / 'own.py'}:RoleAverage", tiny_words, tmp_path)
+
+
+def test_state_of_another_type_is_refused_before_the_first_step(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    own = OWN.replace("return {}", 'return {"mean": np.zeros(2)}')
+    (tmp_path / "own.py").write_text(f"import numpy as np\n{own}")
+    recipe = recipe_of(tiny_words, tmp_path, f"{tmp_path / 'own.py'}:Teammates")
+    with pytest.raises(TrainingError, match="state has a ndarray, which a checkpoint cannot keep"):
+        asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
+    assert not (tmp_path / "run/metrics.jsonl").read_text()
 
 
 def test_further_joint_actions_can_be_scored(
