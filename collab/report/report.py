@@ -29,7 +29,7 @@ from collab.rewards.declared import score_columns
 from collab.rewards.library import language_of
 from collab.runs.atomic import explain_disk_errors, write_atomically
 from collab.runtime.summary import by_agent
-from collab.trainers.training.alarms import Alarms
+from collab.trainers.training.alarms import Alarms, do_turns_compare
 from collab.wording import counted, duration
 
 TRAINER_FACTS = {
@@ -361,7 +361,9 @@ def _constants(panels: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
 
 
 def _alarms(run: Run) -> Iterator[Alarm]:
-    alarms = Alarms(reward_of(run))
+    keys = ("task.environment", "team.when_solved", "trainer.turn_structure")
+    compare = do_turns_compare(*(value_at(run.recipe, key) for key in keys))
+    alarms = Alarms(reward_of(run), turns_compare=compare)
     for row in run.steps:
         for text in alarms.read(row):
             yield Alarm(run.name, int(row["step"]), text)

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 
 import pytest
+from support.trainer_recipes import changed
 
-from collab.recipe import read_task
+from collab.recipe import load_recipe, read_task
 from collab.recipe.reward import RewardSpec
 from collab.trainers.training.alarms import WINDOW, Alarms
+from collab.trainers.training.skipping import History
 
 GOOD = {
     "return/mean": 1.0,
@@ -66,6 +68,25 @@ def test_helper_that_stops_working_raises_an_alarm() -> None:
     assert [text[:52] for texts in warnings for text in texts] == [
         "on average 38% of the agent's own tests pass, less t"
     ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "count"),
+    [
+        ("team.when_solved", "absorb", 1),
+        ("team.when_solved", "stop", 0),  # later turns have the unsolved episodes only
+        ("trainer.turn_structure", "greedy", 0),  # the first turn has the best answer only
+        ("task", {"kind": "environment", "environment": "blocks2d"}, 0),  # pays what was added
+    ],
+)
+def test_turns_are_compared_if_their_rewards_are_of_one_kind(
+    setting: str, value: object, count: int
+) -> None:
+    recipe = changed(load_recipe("coding", defaults={"trainer": "magrpo"}), setting, value)
+    history = History(recipe, total_steps=3 * WINDOW)
+    row = {**GOOD, "reward/turn_2": 0.5, "tokens": 1.0}
+    warnings = [text for _ in range(2 * WINDOW) for text in history.add(row)]
+    assert len([text for text in warnings if "the second turn earns less" in text]) == count
 
 
 def test_recurring_problem_raises_the_alarm_again() -> None:

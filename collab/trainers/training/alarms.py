@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 from collab.recipe.reward import RewardSpec
 from collab.rewards.declared import Watched, watched
@@ -23,9 +24,14 @@ NO_INFLUENCE, DECIDES = 0.01, 0.9
 class Alarms:
     """Reads the metrics step by step, and raises each alarm once while its problem lasts."""
 
-    def __init__(self, reward: RewardSpec | None = None) -> None:
-        """Watch the usual metrics, and those that `reward` declares."""
+    def __init__(self, reward: RewardSpec | None = None, *, turns_compare: bool = True) -> None:
+        """Watch the usual metrics, and those that `reward` declares.
+
+        `turns_compare` says whether the mean rewards of turns can be compared: `do_turns_compare`.
+        """
         self._alarms: list[Alarm] = [*ALARMS, *(_declared(item) for item in watched(reward))]
+        if turns_compare:
+            self._alarms.append(feedback_hurts)
         self._rows: list[Row] = []
         self._raised: set[str] = set()
 
@@ -38,6 +44,15 @@ class Alarms:
         new = [text for key, text in alarms.items() if key not in self._raised]
         self._raised = set(alarms)
         return tuple(new)
+
+
+def do_turns_compare(environment: Any, when_solved: Any, turn_structure: Any) -> bool:
+    """Return True if the mean reward of every turn is one of the same kind of episodes.
+
+    Each turn of a game pays for other things. With `when_solved: stop`, later turns have the
+    unsolved episodes only. In a `greedy` tree, an earlier turn has the best of its joint actions.
+    """
+    return environment is None and when_solved != "stop" and turn_structure != "greedy"
 
 
 def _recent(rows: Sequence[Row], key: str) -> float | None:
@@ -237,7 +252,6 @@ ALARMS: tuple[Alarm, ...] = (
         " importance_band or sequence_limit",
     ),
     servers_overloaded,
-    feedback_hurts,
     credit,
     _above(
         names.HACK_SUSPECTS,

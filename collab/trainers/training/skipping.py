@@ -14,7 +14,7 @@ from collab.runs.metrics import STEP_FINISHED
 from collab.stats import mean
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.samples import is_dead
-from collab.trainers.training.alarms import Alarms
+from collab.trainers.training.alarms import Alarms, do_turns_compare
 from collab.trainers.training.rollouts import complete_episodes
 
 STEP = "step"
@@ -95,7 +95,13 @@ class History:
         """Number of tokens generated in the finished steps."""
         self.unlearned = 0
         """Number of steps in which nothing was learned."""
-        self._alarms = Alarms(recipe.task.reward if recipe.task else None)
+        task, trainer = recipe.task, recipe.trainer
+        compare = do_turns_compare(
+            task.environment if task else None,
+            recipe.team.when_solved,
+            trainer.turn_structure if trainer else None,
+        )
+        self._alarms = Alarms(task.reward if task else None, turns_compare=compare)
         self._total_steps = total_steps
         self._in_a_row: Counter[str] = Counter()
         self._of_the_run: Counter[str] = Counter()
