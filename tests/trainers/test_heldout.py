@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.trainer_recipes import make_game
+from support.trainer_recipes import changed, make_game, steps_of
 
 from collab.cli.live.view import Report
 from collab.cli.screen.page import PlainPage
@@ -21,6 +21,7 @@ from collab.runs.log import read_episode_lines
 from collab.trainers import TrainingRun, make_plan
 from collab.trainers.training.evaluations import fall
 from collab.trainers.training.events import Evaluation, HeldOut, TaskResult
+from collab.trainers.training.trackers import Trackers
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +87,27 @@ def test_without_an_evaluation_nothing_is_held_out(tiny_words: Path, tmp_path: P
     assert remedy in make_plan(recipe).text()
     asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
     assert held_out_of(tmp_path / "run") == []
+
+
+def test_failed_episodes_are_explained_and_have_no_return(
+    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = make_game(tiny_words, tmp_path, steps=1, evaluation={"samples": 1, "greedy": False})
+    reward = tmp_path / "reward.py"
+    reward.write_text("def reward(context):\n    return 1 / (int(context.field('task_id')) < 8)\n")
+    recipe = changed(recipe, "task.reward", {"parts": {"r": {"use": f"{reward}:reward"}}})
+    logged: list[str] = []
+    monkeypatch.setattr(Trackers, "log", lambda _, metrics, __: logged.extend(metrics))
+    asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
+    first, _ = all_evaluations_of(tmp_path / "run")
+    [warning] = first.warnings
+    assert "held out: 4 of 4 episodes failed (4 RewardError), the first, game/8#0" in warning
+    assert "held_out/return" not in logged
+    assert "return/mean" in logged
+
+
+def all_evaluations_of(run: Path) -> list[Evaluation]:
+    return [Evaluation.model_validate(row) for row in steps_of(run, "evaluation.finished")]
 
 
 def evaluated(step: int, *returns: float) -> Evaluation:

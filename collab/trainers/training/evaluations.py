@@ -28,6 +28,7 @@ from collab.trainers.training.events import (
 )
 from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.rollouts import play_samples
+from collab.trainers.training.skipping import name_failures
 from collab.trainers.training.step import Report
 
 FALL_STANDARD_ERRORS = 2.0
@@ -185,23 +186,27 @@ class Evaluations:
                 team = policies.recipe_with_adapters(self._recipe)
                 sampled = await run(team, spec.samples, "sampled")
                 greedy = await run(at_temperature(team, 0.0), 1, "greedy") if spec.greedy else []
+                played = [*sampled, *greedy]
+                failed = [episode for episode in played if episode.failure]
                 evaluation = Evaluation(
                     step=step,
                     tokens=tokens,
                     sampled=_by_task(sampled),
                     greedy=_by_task(greedy),
-                    failed=sum(episode.failure is not None for episode in [*sampled, *greedy]),
+                    failed=len(failed),
                     seconds=time.perf_counter() - began,
                 )
-                span.evaluated("return", mean_return(evaluation.sampled))
+                if evaluation.sampled:
+                    span.evaluated("return", mean_return(evaluation.sampled))
         except BaseException:
             # Part of an evaluation is useless, so all of it is run again.
             folder.cut(sizes)
             raise
         best = self._by_step.get(self.best_step) if self.best_step is not None else None
-        warning = fall(best, evaluation) if best is not None else None
-        if warning:
-            evaluation = evaluation.model_copy(update={"warnings": (warning,)})
+        warnings = [f"held out: {name_failures(failed, len(played))}"] if failed else []
+        if best is not None and (fallen := fall(best, evaluation)):
+            warnings.append(fallen)
+        evaluation = evaluation.model_copy(update={"warnings": tuple(warnings)})
         folder.append_metrics(evaluation.model_dump(mode="json"))
         self._by_step[step] = evaluation
         if evaluation.sampled and (

@@ -82,7 +82,7 @@ class Evaluation(Record):
     failed: int = 0
     """Number of episodes that could not be finished. They do not count."""
     warnings: tuple[str, ...] = ()
-    """A fall from the best evaluation so far, in plain words."""
+    """Failures, and a fall from the best evaluation so far, in plain words."""
     seconds: float = 0.0
 
 

@@ -313,7 +313,8 @@ class TrainingRun:
         evaluation = await self.evaluations.play(
             self.step, self.tokens, policies, self._folder, self._reporter(self.step)
         )
-        self._trackers.log({"held_out/return": mean_return(evaluation.sampled)}, self.step)
+        if evaluation.sampled:
+            self._trackers.log({"held_out/return": mean_return(evaluation.sampled)}, self.step)
         self._emit(evaluation)
         return True
 

@@ -40,9 +40,9 @@ def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> s
     failed = [episode for episode in episodes if episode.failure]
     if len(failed) > MOST_FAILED * len(episodes):
         least = f"at least {1 - MOST_FAILED:.0%} of a step's episodes must finish"
-        return f"{_failures(failed, len(episodes))}; {least}"
+        return f"{name_failures(failed, len(episodes))}; {least}"
     if failed and all(len(complete_episodes(g)) < min(2, spec.group_size) for g in groups):
-        return f"{_failures(failed, len(episodes))}; no group has enough left to compare"
+        return f"{name_failures(failed, len(episodes))}; no group has enough left to compare"
     return None
 
 
@@ -51,7 +51,7 @@ def lost_groups(groups: Sequence[Sequence[Episode]], credited: Sequence[str]) ->
     for group in groups:
         failed = [episode for episode in group if episode.failure]
         if failed and group[0].task not in credited:
-            failures = _failures(failed, len(group))
+            failures = name_failures(failed, len(group))
             yield f"{group[0].task} was skipped: {failures}"
 
 
@@ -75,7 +75,8 @@ def _truncated(credit: Credit) -> str:
     return f"; {mean(cut):.0%} of the responses are truncated, raise max_new_tokens"
 
 
-def _failures(failed: Sequence[Episode], total: int) -> str:
+def name_failures(failed: Sequence[Episode], total: int) -> str:
+    """Return the number of `failed` episodes of `total`, their kinds, and the first failure."""
     failures = [episode.failure for episode in failed if episode.failure]
     kinds = ", ".join(f"{n} {kind}" for kind, n in Counter(f.type for f in failures).items())
     first = failures[0]
