@@ -244,7 +244,8 @@ class Policies:
         parameters.
         """
         models = self.models
-        engines = {m for a in self.agents if isinstance(m := models[a], RolloutEngine)}
+        acting = [models[agent] for agent in self.agents]
+        engines = dict.fromkeys(m for m in acting if isinstance(m, RolloutEngine))
         return {
             engine: tuple(p for p in self if any(models[a] is engine for a in p.agents))
             for engine in engines
