@@ -145,9 +145,9 @@ class RolloutEngine(Protocol):
     async def publish(self, adapters: Mapping[str, Write], version: int) -> None:
         """Use new versions of the adapters from the next request on.
 
-        `adapters` maps each adapter's name to a function that writes it to a folder. Responses in
-        progress finish with the adapters they began with. Actions of the new adapters carry
-        `version`.
+        `adapters` maps each adapter's name to a function that writes it to a folder; it is empty if
+        only frozen agents use the model. Responses in progress finish with the adapters they
+        began with. Actions of the new adapters carry `version`.
         """
 
     async def sleep(self) -> None:

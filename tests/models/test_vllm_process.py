@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch._inductor import config as inductor
 
 from collab.models.vllm import process
 from collab.models.vllm.backend import Capacity
+from collab.models.vllm.engine import VLLMEngine
 from collab.models.vllm.process import Process
 from collab.recipe.model import VLLMModel
 
@@ -108,6 +110,20 @@ def test_worker_processes_import_nothing_from_the_current_folder(folder: Path) -
     [(_, environment)] = started(engine, folder=folder)
     assert environment["PYTHONSAFEPATH"] == "1"
     assert "PYTHONSAFEPATH" not in os.environ, "the variable is set only for these processes"
+
+
+def test_engine_of_a_frozen_agent_can_sleep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    spec = VLLMModel(name=str(folder), dtype="float32", sleep=True)
+
+    async def publish() -> None:
+        engine = VLLMEngine(spec)
+        await engine.publish({}, 0)
+        await engine.aclose()
+
+    asyncio.run(publish())
+    [(options, _)] = sys.modules["vllm.v1.engine.async_llm"].STARTED
+    assert options["enable_sleep_mode"]
 
 
 def test_two_engines_divide_the_memory_share(folder: Path) -> None:

@@ -50,6 +50,8 @@ class ServedAdapters:
         self._adopted: dict[Path, VersionInUse] = {}
         self._expected: dict[Path, int] = {}
         self._zero_adapter: VersionInUse | None = None
+        self.training = False
+        """True if a trainer works on this machine while the engine is idle."""
         self._writing = asyncio.Lock()
 
     def expect(self, adapter: str) -> None:
@@ -70,7 +72,7 @@ class ServedAdapters:
         return Capacity(
             adapters=len(in_use) + len(awaited),
             rank=max([*(each.version.rank for each in in_use), *awaited], default=0),
-            training=bool(self._published),
+            training=self.training,
         )
 
     async def find(self, adapter: str) -> VersionInUse:

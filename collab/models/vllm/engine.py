@@ -334,6 +334,7 @@ class VLLMEngine:
         return await self._adapters.zero_adapter() if self._backend.wants_zero_adapter else None
 
     async def _publish(self, adapters: Mapping[str, Write], version: int) -> None:
+        self._adapters.training = True
         changes = [
             await self._adapters.publish(name, write, version) for name, write in adapters.items()
         ]

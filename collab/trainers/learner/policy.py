@@ -240,11 +240,11 @@ class Policies:
 
     def _samplers(self) -> dict[RolloutEngine, tuple[Policy, ...]]:
         """Return the samplers with their own copy of the weights, such as vLLM, and the policies
-        that each samples from. A model that is trained in this process samples with its own
-        parameters.
+        that each samples from: none for a frozen agent's. A model that is trained in this process
+        samples with its own parameters.
         """
         models = self.models
-        acting = [models[agent] for agent in self.agents]
+        acting = [models[agent] for agent in (*self.agents, *models)]
         engines = dict.fromkeys(m for m in acting if isinstance(m, RolloutEngine))
         return {
             engine: tuple(p for p in self if any(models[a] is engine for a in p.agents))
