@@ -124,7 +124,7 @@ def poison(learner: TorchLearner, name: str) -> Callable[[], None]:
     def spoilt(gradient: Tensor) -> Tensor:
         return torch.full_like(gradient, torch.nan)
 
-    remove: Callable[[], None] = parameter.register_hook(spoilt).remove
+    remove: Callable[[], None] = parameter.requires_grad_().register_hook(spoilt).remove
     return remove
 
 
@@ -167,3 +167,19 @@ def test_persistent_nan_gradients_end_the_training(
     rows = steps_of(tmp_path / "run")
     assert [row["skipped/policy/a"] for row in rows] == [1] * (skipping.MOST_SKIPPED + 1)
     assert all("loss/b" in row for row in rows)
+
+
+def test_nan_gradients_of_all_policies_end_an_alternating_training(
+    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def poisoned(*arguments: Any) -> TorchLearner:
+        learner = TorchLearner(*arguments)
+        for name in learner.policies.by_name:
+            poison(learner, name)
+        return learner
+
+    monkeypatch.setattr(run, "TorchLearner", poisoned)
+    recipe = make_game(tiny_words, tmp_path, steps=20, update_order="alternating")
+    with pytest.raises(TrainingError, match="4 steps in a row were skipped"):
+        train(recipe, tmp_path / "run")
+    assert [row["skipped/step"] for row in steps_of(tmp_path / "run")] == [1] * 4

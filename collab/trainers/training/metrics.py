@@ -48,7 +48,10 @@ class StepData:
         """Reasons why nothing was learned: in the whole `step`, or by one policy."""
         if self.unlearned:
             return {STEP: self.unlearned}
-        return {f"policy/{name}": reason for name, reason in self.update.skipped.items()}
+        reasons = {f"policy/{name}": reason for name, reason in self.update.skipped.items()}
+        if reasons and not self.update.losses:
+            reasons[STEP] = next(iter(reasons.values()))
+        return reasons
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -59,7 +62,7 @@ class StepData:
         lost = lost_groups(self.groups, credited)
         feedback = lost_feedback([episode for group in self.groups for episode in group])
         nothing = reasons_without_weights(self.credit)
-        learned = (*self.skipped.values(), *self.update.warnings)
+        learned = (*self.update.skipped.values(), *self.update.warnings)
         return (*lost, *feedback, *nothing, *learned, *self.sampler.warnings)
 
 
