@@ -102,6 +102,12 @@ def test_a_finished_run_is_not_trained_again(folder: Path) -> None:
     assert "step 3/3" in found.stdout
 
 
+def test_run_that_ended_by_its_tokens_names_them(folder: Path) -> None:
+    limit = ("--set", "trainer.steps=null", "--set", "trainer.tokens=20")
+    collab(folder, "r.yaml", *limit, "--out", "run")
+    assert "add --set trainer.tokens=N" in collab(folder, "--resume", "run").stderr
+
+
 NOTHING = "def nothing(group):\n    return {}\n"
 
 

@@ -147,7 +147,7 @@ def command(
         _show_plan(plan, loaded, json=json, whole=show_recipe)
         return
     if resume is not None and (summary := TrainingFolder.finished(resume, loaded)):
-        _show_finished(resume, summary, json=json)
+        _show_finished(resume, loaded, summary, json=json)
         return
     folder = resume or out or Path("runs") / new_run_id(loaded.name or loaded.team.name)
     wanted = None if is_rank() else ranks_wanted(loaded, gpus, ranks, resume)
@@ -183,12 +183,14 @@ def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> None
         TrainingFolder.check_is_free(out)
 
 
-def _show_finished(run: Path, summary: dict[str, Any], *, json: bool) -> None:
+def _show_finished(run: Path, recipe: Recipe, summary: dict[str, Any], *, json: bool) -> None:
     """Show the result of a training run that has nothing left to do."""
     from collab.cli.live.view import JsonView, Report
     from collab.runtime.events import RunFinished
 
-    print(f"{run} is finished; to train longer, add --set trainer.steps=N", file=sys.stderr)
+    most = recipe.trainer.tokens if recipe.trainer else None
+    limit = "steps" if most is None or summary["tokens"] < most else "tokens"
+    print(f"{run} is finished; to train longer, add --set trainer.{limit}=N", file=sys.stderr)
     view = JsonView() if json else Report(open_page(), folder=str(run))
     view.see(RunFinished(run=run.name, status="done", summary=summary))
 
