@@ -126,6 +126,30 @@ async def test_lost_server_is_reported_once(tiny: Path) -> None:
     assert again == ()
 
 
+def test_server_that_does_not_see_adapters_names_the_shared_folder(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(servers_module, "LAG_SECONDS", 0.1)
+
+    async def ask() -> None:
+        paths: list[str] = []
+
+        def elsewhere(handler: Any, body: dict[str, Any]) -> None:
+            paths.append(body["lora_path"])
+            message = f"Loading lora failed: No adapter found for {paths[-1]}"
+            status(404, message)(handler)
+
+        with VLLMServer() as server:
+            monkeypatch.setattr(server, "_load", elsewhere)
+            async with engine_at(tiny, server, adapter_folder="shared") as engine:
+                with pytest.raises(ModelUnavailable, match="set the model's adapter_folder to a"):
+                    await engine.publish(publish("aux"), 0)
+        assert all(Path(path).parent.parent == tmp_path / "shared" for path in paths)
+
+    asyncio.run(ask())
+
+
 def test_adapter_load_is_retried_on_a_slow_shared_disk(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

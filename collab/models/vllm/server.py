@@ -245,7 +245,14 @@ class Server:
             if response.status_code != 404:
                 return
             await asyncio.sleep(LAG_LOOK_SECONDS)
-        await self._http.ask("/v1/load_lora_adapter", body)
+        response = await self._http.ask("/v1/load_lora_adapter", body, accept=(404,))
+        if response.status_code == 404 and body["lora_path"] in response.text:
+            raise ModelUnavailable(
+                f"{self.url} does not find adapter {body['lora_path']}; set the model's"
+                " adapter_folder to a folder that has the same path on this machine and on the"
+                " server's"
+            )
+        await self._http.check(response)
 
     async def _complete(self, request: GenerationRequest) -> Completion:
         body = self._body(request)
