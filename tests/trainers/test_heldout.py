@@ -13,6 +13,7 @@ from support.trainer_recipes import changed, make_game, steps_of
 
 from collab.cli.live.view import Report
 from collab.cli.screen.page import PlainPage
+from collab.models.open import open_model
 from collab.records import read_episodes
 from collab.records.run import open_run
 from collab.report.report import write_report
@@ -108,6 +109,30 @@ def test_failed_episodes_are_explained_and_have_no_return(
 
 def all_evaluations_of(run: Path) -> list[Evaluation]:
     return [Evaluation.model_validate(row) for row in steps_of(run, "evaluation.finished")]
+
+
+def test_expert_is_opened_once_for_steps_and_evaluations(
+    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hosted expert's `cost_limit` is that of the whole run."""
+    recipe = make_game(
+        tiny_words,
+        tmp_path,
+        steps=2,
+        evaluation={"samples": 1, "every": 1},
+        curriculum=[{"steps": 1, "turns": 2}],
+    )
+    expert = {"source": "expert", "model": "echo", "required": False}
+    recipe = changed(changed(recipe, "team.turns", 2), "team.feedback", [expert])
+    opened: list[Any] = []
+
+    def counted(spec: Any, **options: Any) -> Any:
+        opened.append(spec)
+        return open_model(spec, **options)
+
+    monkeypatch.setattr("collab.models.open.open_model", counted)
+    asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
+    assert [spec.engine for spec in opened] == ["transformers", "echo"]
 
 
 def evaluated(step: int, *returns: float) -> Evaluation:

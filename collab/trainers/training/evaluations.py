@@ -8,6 +8,7 @@ from functools import partial
 from math import fsum, sqrt
 from typing import Any
 
+from collab.models.open import ModelPool
 from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Episode, Problem
 from collab.runs.checkpoint import State
@@ -114,9 +115,13 @@ class Evaluations:
     """Runs the held-out tasks before training, after it and in between."""
 
     def __init__(
-        self, recipe: Recipe, spec: EvaluationSpec | None, problems: Sequence[Problem]
+        self,
+        recipe: Recipe,
+        spec: EvaluationSpec | None,
+        problems: Sequence[Problem],
+        pool: ModelPool,
     ) -> None:
-        self._recipe, self._spec, self._problems = recipe, spec, problems
+        self._recipe, self._spec, self._problems, self._pool = recipe, spec, problems, pool
         self._by_step: dict[int, Evaluation] = {}
         self._best: tuple[float, int] | None = None
 
@@ -174,7 +179,7 @@ class Evaluations:
                 report("evaluation", done, total)
 
         async def run(recipe: Recipe, samples: int, mode: Mode) -> list[Episode]:
-            async with Session(recipe, models=policies.models) as session:
+            async with Session(recipe, models=policies.models, pool=self._pool) as session:
                 seen = partial(watch, mode)
                 return await play_samples(session, self._problems, samples, seed, seen)
 

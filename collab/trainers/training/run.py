@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError, TrainingError, attribute
+from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import VLLMModel
@@ -129,7 +130,10 @@ class TrainingRun:
         self.total_steps = self.tasks.total_steps(self.spec)
         self._history = History(recipe, self.total_steps)
         self._emit = emit or (lambda _: None)
-        self.evaluations = Evaluations(recipe, self.spec.evaluation, self.tasks.held_out)
+        self._pool = ModelPool(progress=loading)
+        """Models of feedback. A hosted one has its cost limit for the whole run."""
+        held_out = self.tasks.held_out
+        self.evaluations = Evaluations(recipe, self.spec.evaluation, held_out, self._pool)
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
         self._saved_step, self._trackers = -1, Trackers(self.spec.report_samples)
         models = {name: recipe.model_of(name).name for name in recipe.team.agents}
@@ -165,7 +169,7 @@ class TrainingRun:
         )
         policies = learner.policies
         kind = RecordedStepper if self.spec.episodes is not None else Stepper
-        stepper = kind(self.recipe, self.spec, self.tasks, policies, learner)
+        stepper = kind(self.recipe, self.spec, self.tasks, policies, learner, pool=self._pool)
         try:
             self._stateful = learner, stepper.algorithm
             await stepper.open()
@@ -175,6 +179,7 @@ class TrainingRun:
             summary = await self._record(about, policies, stepper, checkpoint)
         finally:
             await stepper.aclose()
+            await self._pool.aclose()
             await policies.aclose()
         self._emit(RunFinished(run=about["run"], status="done", summary=summary))
         return summary

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from collab.models.base import SamplerReport
+from collab.models.open import ModelPool
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
 from collab.runtime import Event, Session
@@ -50,7 +51,11 @@ class Stepper:
         tasks: TaskOrder,
         policies: Policies,
         learner: TorchLearner,
+        *,
+        pool: ModelPool,
     ) -> None:
+        """Set up the steps. `pool` holds the models of feedback, for all sessions of a run."""
+        self._pool = pool
         self._recipe, self._spec, self._tasks = recipe, spec, tasks
         self._policies, self._learner = policies, learner
         self.algorithm = algorithm_for(spec.algorithm)
@@ -215,7 +220,8 @@ class Stepper:
             if self._session is not None:
                 await self._session.aclose()
             acting = self._policies.recipe_with_adapters(self._phases[phase][1])
-            self._session = await Session(acting, models=self._policies.models).open()
+            session = Session(acting, models=self._policies.models, pool=self._pool)
+            self._session = await session.open()
             self._phase = phase
         return self._session
 
