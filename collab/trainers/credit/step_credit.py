@@ -95,13 +95,14 @@ class StepCredit:
         groups = [await self._groups[key] for key in keys if key in self._groups]
         try:
             weights = list(await self._algorithm.credit(groups))
+            # A number may be one of numpy or torch.
+            numbers = {name: float(value) for name, value in self._algorithm.measures().items()}
         except Exception as error:
             raise self._attributed(error) from error
         check_weights(weights, groups, self._spec.algorithm.use)
         weights = normalize(groups, weights, self._spec.normalize, self._algorithm.spreads())
-        measures = {**self._measures(), **self._algorithm.measures()}
         failures = [failure for joint in self._joint for failure in joint.failures]
-        return Credit(groups, weights, failures, measures)
+        return Credit(groups, weights, failures, {**self._measures(), **numbers})
 
     async def aclose(self) -> None:
         """Cancel all preparations in progress."""

@@ -143,6 +143,20 @@ def test_state_of_another_type_is_refused_before_the_first_step(
     assert not (tmp_path / "run/metrics.jsonl").read_text()
 
 
+def test_measures_may_be_numbers_of_numpy(tiny_words: Path, tmp_path: Path) -> None:
+    def train(value: str) -> list[dict[str, Any]]:
+        own = OWN.replace(
+            "    def state", f"    def measures(self):\n        {value}\n\n    def state"
+        )
+        (tmp_path / "own.py").write_text(f"import numpy as np\n{own}")
+        recipe = recipe_of(tiny_words, tmp_path, f"{tmp_path / 'own.py'}:RoleAverage")
+        return run(recipe, tmp_path / "run")
+
+    with pytest.raises(TrainingError, match="could not convert string to float: 'high'"):
+        train("return {'mine': 'high'}")
+    assert [row["mine"] for row in train("return {'mine': np.float32(0.5)}")] == [0.5, 0.5]
+
+
 def test_further_joint_actions_can_be_scored(
     tiny_words: Path, tmp_path: Path, algorithm_file: str
 ) -> None:
