@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
+from numbers import Real
 from random import Random
 from typing import Any
 
@@ -116,7 +117,8 @@ def fault_of(step: Any, seats: Sequence[str]) -> str:
     for name, value in step.values.items():
         if not (_is_number(value) and 0 <= value <= 1):
             return f"the value {value!r:.80} for '{name}', not a number from 0 to 1"
-    return ""
+    is_text = isinstance(step.summary, str)
+    return "" if is_text else f"a {type(step.summary).__name__} as a summary, not text"
 
 
 def by_seat(rewards: float | Mapping[str, float], seats: Sequence[str]) -> dict[str, float]:
@@ -127,4 +129,4 @@ def by_seat(rewards: float | Mapping[str, float], seats: Sequence[str]) -> dict[
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and isfinite(value)
+    return isinstance(value, Real) and isfinite(value)  # also a number of numpy

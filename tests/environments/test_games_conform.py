@@ -6,11 +6,12 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from support.games import MATCH
 
 from collab.environments import BUILT_IN, Environment, Step, environment_for
-from collab.environments.base import by_seat
+from collab.environments.base import by_seat, fault_of
 from collab.environments.conformance import CHECKS, conform, play
 from collab.errors import RecipeError
 from collab.recipe.base import Component
@@ -63,6 +64,7 @@ FAULTS: dict[str, Callable[[type[Environment]], dict[str, Any]]] = {
     "a int, not text": lambda game: {"render": lambda self: 3},
     "'nobody', which is not one of": lambda game: {"step": lambda self, a: Step({"nobody": ""})},
     "not a finite number": lambda game: {"step": lambda self, a: Step(rewards=float("inf"))},
+    "a NoneType as a summary": lambda game: {"step": lambda self, a: Step(summary=None)},
 }
 
 
@@ -73,6 +75,13 @@ def reset_with_other_randomness(game: type[Environment]) -> Callable[..., Step]:
 
 def reset_with_rewards(game: type[Environment]) -> Callable[..., Step]:
     return lambda self, random: replace(game.reset(self, random), rewards={"left": 0.5})
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float64, np.int64])
+def test_rewards_and_values_may_be_numbers_of_numpy(number: Callable[[int], Any]) -> None:
+    step = Step(rewards={"left": number(1)}, values={"done": number(1)})
+    assert fault_of(step, ("left", "right")) == ""
+    assert by_seat(step.rewards, ("left", "right")) == {"left": 1.0, "right": 0.0}
 
 
 @pytest.mark.parametrize("opened", [-2, 1, 3, 5, 6])
