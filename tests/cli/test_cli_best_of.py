@@ -66,3 +66,13 @@ def test_best_of_is_refused_when_answers_cannot_be_recombined(
     result = run(collab, *more)
     assert result.status == 2
     assert message in " ".join(result.err.split())
+
+
+def test_a_problem_whose_episodes_all_fail_is_not_solved(collab: Collab) -> None:
+    gone = [{"failure": "gone"}] * 2
+    answers = {"a": ["Say w0.", "no", *gone], "b": ["no", "Say w0.", *gone]}
+    Path("script.yaml").write_text(yaml.safe_dump(answers))
+    words = ["run", "pair", "-m", "scripted:script.yaml", "--best-of", "2", "--require-solved"]
+    result = collab(*words, "-t", "words/0-1")
+    assert result.status == 1
+    assert "words/0: best of 4 combinations" in result.out

@@ -152,7 +152,8 @@ def _run(
     status = exit_status(played, require_solved=require_solved)
     if combine and played.status == "done":
         bests = _combine(recipe, problems, played.episodes, folder, view)
-        if require_solved and status == 1 and bests and all(best.score.solved for best in bests):
+        solved = sum(bool(best.score.solved) for best in bests)
+        if require_solved and status == 1 and solved == len(problems):
             return 0
     return status
 
