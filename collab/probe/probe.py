@@ -21,6 +21,7 @@ from collab.records import Action, Episode, Problem, Score
 from collab.runs import metric_names as names
 from collab.runtime.session import Session
 from collab.stats import mean
+from collab.tasks import split_address
 from collab.trainers.credit import Group
 from collab.trainers.credit.counterfactual.algorithms import Cross
 from collab.trainers.credit.counterfactual.forms import FORMS, Form, forms
@@ -314,8 +315,7 @@ def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
     suite.
     """
     task, trainer = recipe.task, recipe.trainer
-    whole = not addresses or (task is not None and list(addresses) == [task.name])
-    if task is None or not whole:
+    if task is None or (addresses and [split_address(each)[1] for each in addresses] != [""]):
         return list(addresses)
     selection = trainer.tasks if trainer is not None else None
     if selection is None and TRAIN in task.splits:

@@ -167,6 +167,8 @@ def test_training_tasks_are_drawn(project: Path) -> None:
     recipe = load_recipe("pair", task="words")
     assert training_addresses(recipe, ["words"]) == ["words/train"]
     assert training_addresses(recipe, []) == ["words/train"]
+    by_file = load_recipe("pair", task="tasks/words.yaml")
+    assert training_addresses(by_file, ["tasks/words.yaml"]) == ["words/train"]
     assert training_addresses(recipe, ["words/7"]) == ["words/7"]
     assert training_addresses(load_recipe("pair"), ["words"]) == ["words"]
     assert draw(range(9), 9, seed=1) == list(range(9))
