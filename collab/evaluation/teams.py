@@ -331,7 +331,9 @@ def overlap_notes(
 
 
 def _training_runs(recipe: Recipe) -> list[Path]:
-    """Return the training runs whose folders hold the team's adapters and models."""
+    """Return the training runs whose folders hold the team's adapters and models, also those of
+    checkpoints.
+    """
     weights = [
         Path(path).resolve()
         for name, agent in recipe.team.agents.items()
@@ -339,7 +341,7 @@ def _training_runs(recipe: Recipe) -> list[Path]:
         for path in (agent.adapter, model.name)
         if path and Path(path).is_dir()
     ]
-    above = [folder for path in weights for folder in list(path.parents)[:2]]
+    above = [folder for path in weights for folder in list(path.parents)[:4]]
     return list(dict.fromkeys(folder for folder in above if (folder / TRAINING).is_file()))
 
 

@@ -71,6 +71,11 @@ def test_training_folder_is_run_evaluated_and_resumed(trained: Path, tiny_words:
     assert status == 0, err
     notes = json.loads(out.splitlines()[-1])["results"]["notes"]
     assert any("2 of 4 problems are in the training split of run" in note for note in notes)
+    [step] = (trained / "checkpoints").glob("*2")
+    adapters = [f"--set=agents.{name}.adapter={step}/policies/{name}" for name in ("a", "b")]
+    status, out, err = collab("eval", "run", *adapters, "--task", "game/6-9", "--dry-run")
+    assert status == 0, err
+    assert "2 of 4 problems are in the training split of run" in out
 
     status, out, err = collab("eval", "run", "--task", "game/8-9", "--json", "-m", "echo")
     assert status == 0, err
