@@ -86,7 +86,7 @@ def follow_evaluation(folder: Path, pause: Pause = wait) -> Iterator[Record]:
     """
     tails: dict[str, Tail] = {}
     while True:
-        results, is_gone = read_results(folder), _is_gone(folder)
+        results, is_gone = read_results(folder), how_it_ended(folder) == KILLED
         for team in results.teams:
             if team.folder and team.label not in tails:
                 tails[team.label] = Tail(folder / team.folder / EPISODES)
@@ -100,18 +100,17 @@ def follow_evaluation(folder: Path, pause: Pause = wait) -> Iterator[Record]:
     yield EvaluationFinished(results=results)
 
 
-def _is_gone(folder: Path) -> bool:
-    """Return True if the evaluating process no longer exists."""
-    return any(status_of(read_about(file.parent)) == KILLED for file in folder.glob(f"*/{RUN}"))
-
-
 def how_it_ended(folder: Path) -> str:
     """Return the status in the record of a run or an evaluation, or `killed` if its process is
     gone.
     """
     if not is_evaluation(folder):
         return status_of(read_about(folder))
-    return KILLED if _is_gone(folder) else read_results(folder).status
+    status = read_results(folder).status
+    statuses = {status_of(read_about(file.parent)) for file in folder.glob(f"*/{RUN}")}
+    # Folders of teams that have changed since keep the status of an earlier, killed call.
+    is_gone = KILLED in statuses and RUNNING not in statuses
+    return KILLED if status == RUNNING and is_gone else status
 
 
 def _events_of(episode: Episode) -> Iterator[Record]:

@@ -94,6 +94,10 @@ def test_watch_follows_an_evaluation(collab: Collab) -> None:
     mark_killed(Path("e/pair"))
     result = collab("watch", "e")
     assert (result.status, "e was killed" in result.err) == (1, True)
+    words = ["eval", "pair", "-t", "words", "-m", "echo", "--seed", "1", "--out", "e"]
+    assert collab(*words).status == 0
+    result = collab("watch", "e")  # e/pair remains from the killed call, the team is in e/pair-2
+    assert (result.status, result.err) == (0, "")
 
 
 def test_watch_follows_a_training_run(collab: Collab) -> None:
