@@ -156,8 +156,10 @@ def test_folder_of_an_evaluated_team_is_an_ordinary_run(collab: Collab) -> None:
     shown = collab("show", "out/pair")
     assert "words/1#0" in shown.out
     assert shown.err == ""
-    refused = collab("replay", "out")
-    assert "out is an evaluation; name one of its teams: out/pair, out/shouting" in refused.err
+    for words in (["replay", "out"], ["show", "out", "words/0"], ["show", "out", "--turn", "1"]):
+        refused = collab(*words)
+        message = "out is an evaluation; name one of its teams: out/pair, out/shouting"
+        assert message in refused.err
     replayed = collab("replay", "out/shouting")
     assert (replayed.status, replayed.err) == (0, "")
     again = collab("eval", "out/pair", "--task", "words/2")

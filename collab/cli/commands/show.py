@@ -52,11 +52,12 @@ def command(
     from collab.runs.layout import PLACES
     from collab.runs.listing import holds_runs
 
+    whole = (episode, turn, agent) == (None, None, None)
     if run is None:
         _list_runs([Path(place) for place in PLACES], json=json)
-    elif is_evaluation(run):
+    elif is_evaluation(run) and whole:
         _show_evaluation(run, json=json)
-    elif holds_runs(run):
+    elif holds_runs(run) and whole:
         _list_runs([run], json=json)
     else:
         _show_run(run, episode, turn, agent, json=json)
