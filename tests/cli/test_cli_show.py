@@ -9,6 +9,9 @@ from support.command_line import Collab
 pytestmark = pytest.mark.usefixtures("project")
 
 
+FAILURE = {"boundary": "model", "type": "ModelError", "message": "gone"}
+
+
 @pytest.fixture
 def run(collab: Collab) -> Path:
     folder = Path("out")
@@ -48,6 +51,15 @@ def test_one_agent_only(collab: Collab, run: Path) -> None:
     result = collab("show", str(run), "words/1#0", "--agent", "b", "--turn", "1")
     assert "-- b responds" in result.out
     assert "-- a responds" not in result.out
+
+
+def test_one_agent_of_episodes_that_failed_before_it_acted(collab: Collab, run: Path) -> None:
+    lines = (run / "episodes.jsonl").read_text().splitlines()
+    failed = {**json.loads(lines[0]), "turns": [], "failure": FAILURE}
+    (run / "episodes.jsonl").write_text("\n".join([json.dumps(failed), *lines[1:]]) + "\n")
+    result = collab("show", str(run), "--agent", "b")
+    assert (result.status, result.out.count("-- b responds")) == (0, 5)
+    assert "unknown agent 'c' of words/0#0, words/0#1" in collab("show", "out", "--agent", "c").err
 
 
 def test_a_problem_means_all_its_episodes(collab: Collab, run: Path) -> None:

@@ -131,8 +131,9 @@ def _show_run(
     from collab.rewards.declared import score_columns
 
     record = open_run(run)
+    chosen: Sequence[Episode]
     chosen = record.episodes if episode is None else _select(record.episodes, episode)
-    chosen = [_narrowed(item, turn, agent) for item in _with_turn(chosen, turn)]
+    chosen = _of_agent(_with_turn(chosen, turn), agent)
     if json:
         for item in chosen:
             print(json_text(item))
@@ -148,7 +149,7 @@ def _show_run(
 
 
 def _show_list(
-    page: Page, about: dict[str, Any], episodes: list[Episode], declared: Sequence[ScoreColumn]
+    page: Page, about: dict[str, Any], episodes: Sequence[Episode], declared: Sequence[ScoreColumn]
 ) -> None:
     """The table of episodes; columns that the reward declares are shown unless they are empty."""
     if about:
@@ -198,30 +199,34 @@ def _select(episodes: list[Episode], name: str) -> list[Episode]:
 
 
 def _with_turn(episodes: Sequence[Episode], turn: int | None) -> Sequence[Episode]:
-    """The episodes that reached this turn; a solved episode may end early."""
+    """The episodes that reached this turn, with only this turn; a solved episode may end early."""
     if turn is None:
         return episodes
     reached = [episode for episode in episodes if len(episode.turns) >= turn]
     if episodes and not reached:
         most = max(len(episode.turns) for episode in episodes)
         raise RecipeError(f"no episode here has a turn {turn}; the longest has {most}")
-    return reached
+    return [item.model_copy(update={"turns": item.turns[turn - 1 : turn]}) for item in reached]
 
 
-def _narrowed(episode: Episode, turn: int | None, agent: str | None) -> Episode:
-    """The episode with only this turn and this agent in it."""
+def _of_agent(episodes: Sequence[Episode], agent: str | None) -> Sequence[Episode]:
+    """The episodes in which this agent acted, with only this agent; a failed episode may end
+    before."""
     from collab.errors import UnknownName
 
-    turns = episode.turns if turn is None else episode.turns[turn - 1 : turn]
-    if agent is not None:
-        agents = {d.agent for t in turns for d in t.decisions}
-        if agent not in agents:
-            raise UnknownName(f"agent of {episode.id}", agent, agents)
-        turns = tuple(_of_agent(item, agent) for item in turns)
-    return episode.model_copy(update={"turns": turns})
+    if agent is None:
+        return episodes
+    acted = [episode for episode in episodes if episode.decisions(agent)]
+    if episodes and not acted:
+        known = {d.agent for episode in episodes for turn in episode.turns for d in turn.decisions}
+        raise UnknownName(f"agent of {', '.join(e.id for e in episodes[:3])}", agent, known)
+    return [
+        episode.model_copy(update={"turns": tuple(_turn_of(turn, agent) for turn in episode.turns)})
+        for episode in acted
+    ]
 
 
-def _of_agent(turn: Turn, agent: str) -> Turn:
+def _turn_of(turn: Turn, agent: str) -> Turn:
     decisions = tuple(d for d in turn.decisions if d.agent == agent)
     texts: dict[str, Mapping[str, Any]] = {"artifacts": turn.artifacts, "feedback": turn.feedback}
     of_agent = {key: {agent: each[agent]} if agent in each else {} for key, each in texts.items()}
