@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from collab.errors import CollabError, RecordError
-from collab.evaluation.folder import is_evaluation
+from collab.evaluation.folder import is_evaluation, read_evaluation
 from collab.evaluation.results import Estimate
 from collab.evaluation.values import (
     Values,
@@ -106,7 +106,10 @@ def _pairs(first: Path, second: Path) -> list[tuple[Path, Path]]:
 def _teams(folder: Path) -> dict[str, Path]:
     if not is_evaluation(folder):
         return {folder.name: folder}
-    teams = {file.parent.name: file.parent for file in sorted(folder.glob(f"*/{EPISODES}"))}
+    folders = sorted(read_evaluation(folder).teams.items())
+    teams = {
+        label: folder / name for name, label in folders if (folder / name / EPISODES).is_file()
+    }
     if not teams:
         raise RecordError(f"{folder}: the evaluation has not started any team")
     return teams
@@ -171,8 +174,9 @@ def read_side(folder: Path) -> Side:
     else:
         record = open_run(folder)
         groups: dict[str, list[Episode]] = {}
+        whole = read_evaluation(folder.parent) if is_evaluation(folder.parent) else None
         for episode in record.episodes:
-            if not episode.further:
+            if not episode.further and (whole is None or whole.counts(episode)):
                 groups.setdefault(episode.task, []).append(episode)
         about, values = record.about, task_values(groups, ())
         scored = [e.largest_return for e in record.episodes if e.largest_return is not None]

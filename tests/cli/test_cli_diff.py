@@ -81,6 +81,19 @@ def test_evaluations_are_compared_team_by_team(collab: Collab) -> None:
     assert "no team is in both; specify two folders of e/other, e/pair and a" in result.err
 
 
+def test_only_what_an_evaluation_counts_is_compared(collab: Collab) -> None:
+    words = ["eval", "pair", "-m", "echo", "--out", "e"]
+    assert collab(*words, "-t", "words").status == 0
+    assert collab(*words, "-t", "words/0-2").status == 0
+    file = Path("e/eval.json")
+    file.write_text(file.read_text().replace('"status": "done"', '"status": "interrupted"'))
+    assert collab(*words, "-t", "words/0-2", "--seed", "1").status == 0
+    [outcome] = collab("diff", "e", "e", "--json").events
+    assert (outcome["first"]["folder"], outcome["first"]["problems"]) == ("e/pair-2", 3)
+    [outcome] = collab("diff", "e/pair", "e/pair-2", "--json").events
+    assert outcome["first"]["problems"] == 3
+
+
 def evaluation(step: int, **returns: float) -> str:
     sampled = {
         f"words/{name}": {"joint_return": value, "solved": None, "maximum": 4.0}
