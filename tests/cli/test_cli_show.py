@@ -125,6 +125,15 @@ def test_replay_covers_only_recorded_episodes(collab: Collab, run: Path) -> None
     assert "tokens of 2 episodes" in result.out
 
 
+def test_replay_covers_samples_that_an_evaluation_no_longer_counts(collab: Collab) -> None:
+    for samples in ("3", "1"):
+        words = ("eval", "pair", "-t", "words/0", "-m", "echo", "-n", samples, "--out", "e")
+        assert collab(*words).status == 0
+    result = collab("replay", "e/pair")
+    assert (result.status, result.err) == (0, "")
+    assert "tokens of 3 episodes" in result.out
+
+
 def test_agent_with_its_own_model_is_replayed_too(collab: Collab) -> None:
     settings = ("--set", "agents.a.model=echo")
     collab("run", "pair", "-t", "words/0", "-m", "echo", *settings, "--out", "own")

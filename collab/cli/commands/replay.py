@@ -58,7 +58,12 @@ def command(
     if functions.open and not (trust or out):
         raise typer.Exit(_add_up(record.episodes, functions.text(), _READ))
     settle(functions, trust)
-    recipe = _replayed(recipe, run, seal=bool(question.of_kinds("isolation").open and not trust))
+    samples = max((episode.sample + 1 for episode in record.episodes), default=1)
+    recipe = _replayed(
+        recipe.model_copy(update={"samples": samples}),
+        run,
+        seal=bool(question.of_kinds("isolation").open and not trust),
+    )
     tasks = list(dict.fromkeys(episode.task for episode in record.episodes))
     recipe, problems = find_problems(recipe, tasks)
     played = play(recipe, problems, out=out, view=open_view(json=json))
