@@ -134,6 +134,17 @@ def test_replay_covers_samples_that_an_evaluation_no_longer_counts(collab: Colla
     assert "tokens of 3 episodes" in result.out
 
 
+def test_rewards_of_a_training_run_are_added_up(collab: Collab, run: Path) -> None:
+    first = (run / "episodes.jsonl").read_text()
+    again = first.replace('"group":', '"group":1')  # a second epoch
+    (run / "episodes.jsonl").write_text(first + again)
+    (run / "training.yaml").write_text((run / "recipe.yaml").read_text())
+    result = collab("replay", str(run))
+    assert result.status == 0
+    assert "out is a training run" in result.err
+    assert "added up the recorded rewards of 12 episodes" in result.err
+
+
 def test_agent_with_its_own_model_is_replayed_too(collab: Collab) -> None:
     settings = ("--set", "agents.a.model=echo")
     collab("run", "pair", "-t", "words/0", "-m", "echo", *settings, "--out", "own")

@@ -30,7 +30,7 @@ def command(
     The command parses, joins and scores the recorded responses again. It skips
     expert feedback, which cannot change a recorded response. If the run has
     third-party functions, it only adds up the recorded rewards unless you pass
-    --trust.
+    --trust. For training runs, it always does only that.
 
     Exit status: 0 everything is equal, 1 a reward, a token or a failure
     differs.
@@ -45,11 +45,15 @@ def command(
     from collab.recipe import read_recipe
     from collab.recipe.packing import of_python_in
     from collab.records.run import open_run
+    from collab.runs.layout import TRAINING
     from collab.runtime.problems import find_problems
     from collab.trust import settle
 
     record = open_run(run)
     remark(record.complaints)
+    if (run / TRAINING).is_file():
+        why = f"{run} is a training run; collab replays runs, probes and evaluated teams only"
+        raise typer.Exit(_add_up(record.episodes, why))
     recipe, question = read_recipe(str(run))
     if gone := [name for name in of_python_in(recipe) if passed_function(name) is None]:
         why = f"functions passed in Python are not in a file: {', '.join(gone)}"
