@@ -261,6 +261,9 @@ def test_a_game_is_replayed_and_not_scored(project: Path) -> None:
     play({"a": ["go"] * 2, "b": ["go"] * 2}, out=Path("run"))
     replayed = CliRunner().invoke(app, ["replay", "run"])
     assert replayed.exit_code == 0, replayed.output
+    Path("run/training.yaml").write_text(Path("run/recipe.yaml").read_text())
+    added_up = CliRunner().invoke(app, ["replay", "run"])  # a game's reward has no parts
+    assert (added_up.exit_code, "differs" in added_up.output) == (0, False)
     Path("a.txt").write_text("go")
     scored = CliRunner().invoke(app, ["score", "match/0", "--agent", "a=a.txt"])
     assert scored.exit_code == 2 or isinstance(scored.exception, RecipeError)

@@ -88,6 +88,7 @@ def _add_up(episodes: list[Episode], why: str, remedy: str = "") -> int:
         for episode in episodes
         for turn in episode.turns
         if turn.score
+        and any(part.weight for part in turn.score.parts)  # a game pays without parts
         and abs((points := fsum(p.points for p in turn.score.parts)) - (total := turn.score.reward))
         > 1e-9
     ]
