@@ -287,6 +287,8 @@ def _cell(spec: StudySpec, task: str, suite: str | None, entry: TrainerEntry, se
         base=entry.trainer,
         model=spec.model,
         suite=suite,
-        settings=tuple(f"{key}={json.dumps(value)}" for key, value in settings.items()),
+        settings=tuple(
+            f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()
+        ),
         file=spec._file,
     )

@@ -223,6 +223,13 @@ def test_solved_share_is_compared_if_requested(project: Path, solves: bool) -> N
     assert "Share of held-out episodes solved" in result.stdout
 
 
+def test_settings_may_hold_any_character() -> None:
+    settings = {"agents.a.role": "Say 😀."}
+    spec = StudySpec(recipe="pocket", trainers=["magrpo"], tokens=9, settings=settings)
+    [cell, *_] = cells_of(spec)
+    assert 'agents.a.role="Say 😀."' in cell.settings
+
+
 def test_suites_with_the_same_ending_are_named_by_full_address() -> None:
     spec = StudySpec(
         recipe="pocket",
