@@ -275,7 +275,7 @@ def _halves(program: str, entry_point: str) -> dict[str, str]:
         return {}
     if function is None or function.end_lineno is None:
         return {}
-    lines = program.splitlines()
+    lines = program.split("\n")
     first = first_line(function) - 1
     beside = [*lines[:first], *lines[function.end_lineno :]]
     return {

@@ -118,6 +118,15 @@ def test_program_of_a_single_agent_is_split_at_the_entry_point(tmp_path: Path, r
     assert (metrics["selected@2"], metrics["recombined@2"]) == (0.0, 1.0)
 
 
+def test_a_form_feed_does_not_split_a_line(tmp_path: Path, rows: str) -> None:
+    programs = [
+        "def times(a, b):\n    return a * b\n\x0c\ndef area(a, b):\n    return -times(a, b)",
+        "def times(a, b):\n    return a + b\n\x0c\ndef area(a, b):\n    return times(a, b)",
+    ]
+    metrics = metrics_of(tmp_path, rows, {"main": programs}, collab.Selection(recombine=True))
+    assert metrics["recombined@2"] == 1.0
+
+
 def test_teams_of_several_turns_are_refused(tmp_path: Path, rows: str) -> None:
     team = collab.Team(agents={"main": collab.Agent(prompt="x")}, turns=2, model="echo")
     with pytest.raises(RecipeError, match=r"the team has 2; set team\.turns=1"):
