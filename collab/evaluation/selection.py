@@ -51,7 +51,8 @@ class Selection:
     """The agent whose tests, `assert f(1) == 2`, choose among programs that pass the shown ones. A
     team without this agent is judged by the shown tests alone."""
     budget: int | None = None
-    """New tokens per problem, for an additional choice among the first samples that fit."""
+    """New tokens per problem, for an additional choice among the first samples that fit. A problem
+    without such a sample counts as not solved."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,8 @@ def _blocks(
         starts = range(0, len(episodes) - k + 1, k)
         if starts:
             yield str(k), [episodes[start : start + k] for start in starts]
-    if budget is not None and (paid := _paid(episodes, budget)):
-        yield f"{budget} tokens", [paid]
+    if budget is not None and episodes:
+        yield f"{budget} tokens", [_paid(episodes, budget)]
 
 
 def _paid(episodes: Sequence[Episode], budget: int) -> Sequence[Episode]:
@@ -193,8 +194,8 @@ class Chooser:
     def _recombined(self, problem: Problem, block: Sequence[Episode]) -> list[str]:
         """Return the programs of all combinations of parts, including those that were played."""
         parts = [_parts(episode, problem) for episode in block]
-        agents = list(parts[0])
-        if any(list(each) != agents for each in parts):  # a single agent's program did not parse
+        agents = list(parts[0]) if parts else []  # no sample fits a budget
+        if not agents or any(list(each) != agents for each in parts):  # a program did not parse
             return self._played(block)
         programs = []
         for chosen in product(range(len(parts)), repeat=len(agents)):

@@ -127,6 +127,23 @@ def test_a_form_feed_does_not_split_a_line(tmp_path: Path, rows: str) -> None:
     assert metrics["recombined@2"] == 1.0
 
 
+def test_a_problem_without_a_sample_in_the_budget_is_not_solved(tmp_path: Path) -> None:
+    path = tmp_path / "areas.jsonl"
+    second = {**ROW, "task_id": "Areas/1"}
+    path.write_text(f"{json.dumps(ROW)}\n{json.dumps(second)}\n")
+    long = {"text": RIGHT, "token_ids": [*range(9)]}
+    answers = {"main": [{"text": RIGHT, "token_ids": [1]}, long]}
+    script = tmp_path / "answers.yaml"
+    script.write_text(yaml.safe_dump(answers))
+    agents = {"main": collab.Agent(prompt="{{ task.prompt }}", parser="python")}
+    team = collab.Team(agents=agents, join="python", model=f"scripted:{script}")
+    how = collab.Selection(recombine=True, budget=5)
+    results = collab.evaluate(team, task=str(path), select=how)
+    metrics = results.teams[0].metrics
+    names = ("selected@5 tokens", "recombined@5 tokens", "tokens.of_5 tokens")
+    assert [(metrics[name].mean, metrics[name].tasks) for name in names] == [(0.5, 2)] * 3
+
+
 def test_teams_of_several_turns_are_refused(tmp_path: Path, rows: str) -> None:
     team = collab.Team(agents={"main": collab.Agent(prompt="x")}, turns=2, model="echo")
     with pytest.raises(RecipeError, match=r"the team has 2; set team\.turns=1"):
