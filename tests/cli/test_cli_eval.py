@@ -265,6 +265,14 @@ def test_bad_usage_is_one_message(case: str, collab: Collab, project: Path) -> N
     assert not Path("evals").exists() or not any(Path("evals").iterdir())
 
 
+def test_a_dry_run_refuses_what_cannot_be_selected(collab: Collab) -> None:
+    result = collab(
+        "eval", "pair", "-t", "words", "-m", "echo", "--select", "examples", "--dry-run"
+    )
+    assert (result.status, result.out) == (2, "")
+    assert "--select examples needs a suite of kind 'code'" in result.err
+
+
 def test_a_tester_must_be_an_agent(collab: Collab) -> None:
     arguments = ("eval", "coding-tested", "--task", "humaneval/0", "--model", "echo", "--dry-run")
     result = collab(*arguments, "--select", "examples", "--tester", "testr")

@@ -115,6 +115,7 @@ def command(
     """
     from collab.cli.live import open_view
     from collab.evaluation.evaluation import EvaluationRun
+    from collab.evaluation.selection import check_selectable
     from collab.evaluation.teams import choose_k, find_teams
     from collab.runs.about import new_run_id
 
@@ -136,6 +137,8 @@ def command(
     if tester is not None and tester not in agents:
         raise UnknownName("agent", tester, agents)
     if dry_run:
+        for team in evaluated_teams if selection else ():
+            check_selectable(team.recipe, selection)
         _plan(evaluated_teams, ks, consent(trust), json=json)
         return
     send_spans()
