@@ -13,7 +13,7 @@ from collab.evaluation.evaluation import EvaluationRun
 from collab.evaluation.results import EvaluationEvent, Results
 from collab.evaluation.selection import Selection
 from collab.evaluation.teams import choose_k, find_teams
-from collab.recipe.in_python import PLAYED, Named, Rewards, Rows, rows_in, settings_of
+from collab.recipe.in_python import PLAYED, GivenObjects, Named, Rewards, Rows, rows_in, settings_of
 from collab.records import Episode
 from collab.runtime import Team
 from collab.runtime.events import EpisodeFinished
@@ -121,6 +121,19 @@ def evaluate(
 
 
 def _same(teams: Sequence[Named | Team], given: Any, what: str) -> Any:
-    """Return the given argument, otherwise that of the first team that has one."""
-    theirs = (getattr(team, what) for team in teams if isinstance(team, Team))
-    return given if given is not None else next((item for item in theirs if item is not None), None)
+    """Return the given argument, otherwise that of the teams that have one.
+
+    Raises:
+        RecipeError: the teams have different ones.
+    """
+    if given is not None:
+        return given
+    with_one = [
+        team for team in teams if isinstance(team, Team) and getattr(team, what) is not None
+    ]
+    objects = GivenObjects()
+    for team in with_one[1:]:
+        if objects.data(getattr(team, what)) != objects.data(getattr(with_one[0], what)):
+            names = f"'{with_one[0].recipe.team.name}' and '{team.recipe.team.name}'"
+            raise RecipeError(f"the {what} of {names} differ; pass {what}= for all teams")
+    return getattr(with_one[0], what) if with_one else None

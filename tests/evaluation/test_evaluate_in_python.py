@@ -23,6 +23,15 @@ def team(name: str, prompt: str) -> collab.Team:
     return collab.Team(name=name, agents=agents, model="echo", rewards=[right], hidden=["answer"])
 
 
+def test_teams_with_different_rewards_are_refused() -> None:
+    agents = {"a": collab.Agent(prompt="red")}
+    other = collab.Team(name="two", agents=agents, model="echo", rewards=[lambda context: 1.0])
+    with pytest.raises(RecipeError, match=r"the rewards of 'one' and 'two' differ; pass rewards="):
+        collab.evaluate(team("one", "red"), other, task=ROWS)
+    results = collab.evaluate(team("one", "red"), other, task=ROWS, rewards=[right], hidden=[])
+    assert len(results.teams) == 2
+
+
 def test_teams_from_python_are_evaluated_in_a_running_loop() -> None:
     async def cell() -> Any:
         return collab.evaluate(team("one", "{{ task.prompt }}"), team("two", "red"), task=ROWS)
