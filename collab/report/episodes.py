@@ -46,7 +46,7 @@ def choose_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode]
     shown = []
     for episodes in kinds:
         share = limit if total <= limit else max(2, limit * len(episodes) // total)
-        shown += sample_evenly(episodes, share)
+        shown += sample_evenly(episodes, share)[: max(0, limit - len(shown))]
     return shown, total
 
 

@@ -38,6 +38,8 @@ def test_out_and_episodes_options(collab: Collab, run: Path) -> None:
     result = collab("report", str(run), "--out", "new/r.html", "--episodes", "4")
     assert result.out.startswith("new/r.html: 4 episodes, ")
     assert "warning: 4 of 6 episodes are in this report" in result.err
+    result = collab("report", str(run), "--episodes", "1")
+    assert result.out.startswith("out/report.html: 1 episode, ")
 
 
 def test_unwritable_report_file_is_refused(collab: Collab, run: Path) -> None:
