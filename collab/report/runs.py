@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from collab.records import Episode
 from collab.records.run import key_of, open_run
 from collab.runs import metric_names as names
 from collab.runs.about import check_holds_run, status_of
-from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORDS, TRAINING
+from collab.runs.layout import DATA, EVALUATION, FUNCTIONS, METRICS, RECIPE, RECORDS, TRAINING
 from collab.runs.links import check_within
 from collab.runs.log import each_once, read_episode_lines, read_lines
 from collab.runs.metrics import EVALUATION_FINISHED, row_of
@@ -304,7 +305,18 @@ def cohorts_of(runs: Sequence[Run]) -> list[Cohort]:
 def _fingerprint(run: Run) -> str:
     if not run.recipe:
         return str(run.path.resolve())
-    return json.dumps(_compared(run), sort_keys=True, default=str)
+    return json.dumps([_compared(run), _contents(run)], sort_keys=True, default=str)
+
+
+def _contents(run: Run) -> dict[str, str]:
+    """Return a digest of each of the run's functions and rows, by file."""
+    root = run.path.resolve()
+    return {
+        path.relative_to(run.path).as_posix(): blake2b(path.read_bytes()).hexdigest()
+        for place in (FUNCTIONS, DATA)
+        for path in (run.path / place).rglob("*")
+        if path.is_file() and path.resolve().is_relative_to(root)
+    }
 
 
 def _compared(run: Run) -> dict[str, Any]:

@@ -56,6 +56,15 @@ def test_recipes_are_labelled_by_what_differs(tmp_path: Path) -> None:
     ]
 
 
+def test_runs_with_different_functions_are_not_seeds_of_one_recipe(tmp_path: Path) -> None:
+    paths = [make_training(tmp_path / name, seed=seed) for seed, name in enumerate("abc")]
+    for path, text in zip(paths, ("1", "1", "2"), strict=True):
+        (path / "functions").mkdir()
+        (path / "functions" / "mine.py").write_text(text)
+    cohorts = cohorts_of([read_run(path) for path in paths])
+    assert [[run.name for run in cohort.runs] for cohort in cohorts] == [["a", "b"], ["c"]]
+
+
 def test_missing_shares_are_zero() -> None:
     rows = [{"time/sampling": 1.0}, {"time/sampling": 0.25, "time/update": 0.75}]
     panel = named(panels_of(run_of(rows)), "Share of time")
