@@ -121,8 +121,8 @@ def _results(run: Path) -> Iterator[str]:
         return
     main = (names.JOINT_RETURN, names.SOLVED)
     shown = {name: estimate for name, estimate in side.metrics.items() if name in main}
-    if not shown:
-        return
+    if not shown or ((run / TRAINING).is_file() and not side.gain):
+        return  # episodes of training say little about the trained team
     where = counted(side.problems, "held-out problem" if side.gain else "problem")
     most = "-" if side.largest_return is None else f"{side.largest_return:.2f}"
     yield f"## Results\n\nOn {where}; at most {most} points of return."

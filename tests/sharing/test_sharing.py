@@ -236,6 +236,13 @@ def test_model_card_describes_the_team_and_its_results(run: Path) -> None:
     assert any("model.name names" in note for note in notes), "the model is a local folder"
 
 
+def test_model_card_shows_no_results_from_before_the_end_of_training(run: Path) -> None:
+    first = (run / "metrics.jsonl").read_text().splitlines()[0]
+    (run / "metrics.jsonl").write_text(f"{first}\n")
+    stage(run, Path("staged"), repository="me/pair", license="apache-2.0")
+    assert "## Results" not in Path("staged/README.md").read_text()
+
+
 class FakeHub:
     def __init__(self) -> None:
         self.made: list[tuple[str, bool]] = []
