@@ -182,6 +182,8 @@ def read_side(folder: Path) -> Side:
         scored = [e.largest_return for e in record.episodes if e.largest_return is not None]
         largest = max(scored, default=None)
         complaints = [f"{folder}: {complaint}" for complaint in record.complaints]
+        if (folder / TRAINING).is_file():
+            complaints.append(f"{folder} has no held-out evaluation; its training episodes count")
     return Side(
         folder=str(folder),
         team=str(about.get("team", "")),

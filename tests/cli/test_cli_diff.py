@@ -94,6 +94,13 @@ def test_only_what_an_evaluation_counts_is_compared(collab: Collab) -> None:
     assert outcome["first"]["problems"] == 3
 
 
+def test_training_runs_without_held_out_evaluations_are_noted(collab: Collab) -> None:
+    played(collab, "a")
+    Path("a/training.yaml").write_text(Path("a/recipe.yaml").read_text())
+    note = "note: a has no held-out evaluation; its training episodes count"
+    assert note in collab("diff", "a", "a").out
+
+
 def evaluation(step: int, **returns: float) -> str:
     sampled = {
         f"words/{name}": {"joint_return": value, "solved": None, "maximum": 4.0}
