@@ -43,7 +43,7 @@ def choose_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode]
         for kind in (_played(number, run), _held_out(number, run))
     ]
     total = sum(map(len, kinds))
-    shown = []
+    shown: list[ShownEpisode] = []
     for episodes in kinds:
         share = limit if total <= limit else max(2, limit * len(episodes) // total)
         shown += sample_evenly(episodes, share)[: max(0, limit - len(shown))]

@@ -137,8 +137,9 @@ def command(
     if tester is not None and tester not in agents:
         raise UnknownName("agent", tester, agents)
     if dry_run:
-        for team in evaluated_teams if selection else ():
-            check_selectable(team.recipe, selection)
+        if selection is not None:
+            for team in evaluated_teams:
+                check_selectable(team.recipe, selection)
         _plan(evaluated_teams, ks, consent(trust), json=json)
         return
     send_spans()
