@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from collab.api.reading import read_kind, read_metrics
 from collab.runs import metric_names
-from collab.runs.about import read_about
+from collab.runs.about import read_about, status_of
 from collab.runs.log import to_pandas
 from collab.runs.metrics import EVALUATION_FINISHED
 from collab.runtime import Team, load
@@ -71,7 +71,7 @@ class Training:
     def _summary_lines(self) -> list[str]:
         about, metrics = self.about, self.metrics
         steps = counted(len(metrics), "step")
-        lines = [f"{about.get('status', 'unknown')} after {steps}"]
+        lines = [f"{status_of(about)} after {steps}"]
         if unlearned := self.summary.get("unlearned"):
             lines.append(f"nothing was learned in {unlearned} of {steps}")
         if metrics:

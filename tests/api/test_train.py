@@ -1,6 +1,7 @@
 """Training from Python: rows, functions, callbacks, and the results."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import collab
 from collab.errors import RecipeError, RecordError
+from collab.runs.about import this_process
 
 ROWS = [{"prompt": f"say a word {n}", "wanted": "left"} for n in range(4)]
 QUICK: dict[str, Any] = {"steps": 2, "group_size": 2, "learning_rate": 1e-2}
@@ -48,6 +50,9 @@ def test_rows_and_functions_train_a_team(pair: collab.Team, tmp_path: Path) -> N
     names = {name.rpartition(":")[2] for name in run.about["given_in_python"]}
     assert names == {"short"}, "the other function is copied from its file"
     assert list((tmp_path / "run" / "functions").rglob("*.py"))
+    about = {**run.about, "status": "running", "process": {**this_process(), "began": "1"}}
+    (run.folder / "run.json").write_text(json.dumps(about))
+    assert "killed after 2 steps" in repr(run)
     trained = run.team()
     assert trained.recipe.team.agents["a"].adapter
     assert trained.run().episodes
