@@ -82,7 +82,7 @@ class TrainerResult(Record):
     trainer on the suite.
     """
     tokens_to_level: tuple[float | None, ...]
-    """One number per seed, or None if the level was not reached."""
+    """One number per seed, or None if the level was not reached, or if no trainer improves."""
     tokens: OverSeeds | None = None
     """Mean number of tokens to the level, if every seed reached it."""
     maximum: float
@@ -160,9 +160,10 @@ def trainer_results(cells: Sequence[CellResult], marks: Sequence[int]) -> list[T
     for task in dict.fromkeys(cell.task for cell in done):
         of_task = [cell for cell in done if cell.task == task]
         goal = _level(of_task, marks)
+        improves = goal >= mean([cell.points[0].value for cell in of_task])
         for trainer in dict.fromkeys(cell.trainer for cell in of_task):
             same = [cell for cell in of_task if cell.trainer == trainer]
-            results.append(_result(same, marks, goal))
+            results.append(_result(same, marks, goal, improves=improves))
     return results
 
 
@@ -214,9 +215,11 @@ def _level(cells: Sequence[CellResult], marks: Sequence[int]) -> float:
     return (mean([cell.points[0].value for cell in cells]) + max(ends)) / 2
 
 
-def _result(cells: Sequence[CellResult], marks: Sequence[int], level: float) -> TrainerResult:
+def _result(
+    cells: Sequence[CellResult], marks: Sequence[int], level: float, *, improves: bool
+) -> TrainerResult:
     largest = _maximum(cells)
-    reached = [tokens_to(cell.points, level) for cell in cells]
+    reached = [tokens_to(cell.points, level) if improves else None for cell in cells]
     known = [tokens for tokens in reached if tokens is not None]
     return TrainerResult(
         task=cells[0].task,

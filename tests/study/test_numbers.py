@@ -57,6 +57,13 @@ def test_level_is_halfway_to_the_best_final_value() -> None:
     assert [point.mean for point in b.curve] == [0, 4, 8]
 
 
+def test_no_level_is_reached_if_every_trainer_gets_worse() -> None:
+    results = trainer_results([cell("a", 0, 8, 6, 4), cell("b", 0, 8, 7, 6)], MARKS)
+    assert [trainer.tokens_to_level for trainer in results] == [(None,), (None,)]
+    [equal] = trainer_results([cell("a", 0, 8, 8, 8)], MARKS)
+    assert equal.tokens_to_level == (0.0,)
+
+
 def test_differences_are_paired_by_task_and_seed() -> None:
     """Seeds differ by up to 5 and trainers by 1; pairing removes the difference between seeds."""
     cells = [
