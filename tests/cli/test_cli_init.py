@@ -40,6 +40,10 @@ def test_new_project_runs_unchanged(collab: Collab, scaffold: Path) -> None:
     assert len(list((scaffold / "runs").iterdir())) == 1
 
 
+def test_printed_commands_quote_the_folder(collab: Collab, scaffold: Path) -> None:
+    assert "next: cd 'my project' && collab run" in collab("init", "my project").out
+
+
 def test_every_yaml_file_names_an_existing_schema(scaffold: Path) -> None:
     for path in scaffold.rglob("*.yaml"):
         first = path.read_text().splitlines()[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Literal
@@ -63,6 +64,6 @@ def command(
         raise RecipeError(f"{folder} cannot be written: {error.strerror}") from error
     for path in shown_paths:
         print(folder / path)
-    step = "" if folder == Path() else f"cd {folder} && "
+    step = "" if folder == Path() else f"cd {shlex.quote(str(folder))} && "
     print(f"next: {step}collab run recipe.yaml --task my-task/0")
     print("then: collab train recipe.yaml --trainer my-trainer --dry-run")
