@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -362,7 +363,7 @@ class TeamRun:
     def close(self) -> None:
         """Write the team's status and summary into the record."""
         if self._record:
-            episodes = [*self.episodes.values()]
+            episodes = [*chain.from_iterable(self._groups().values())]
             speed = speed_of(episodes)
             summary = summarize(episodes, speed.seconds if speed else 0.0)
             status = "interrupted" if self.missing else "done"

@@ -85,6 +85,7 @@ def test_only_what_an_evaluation_counts_is_compared(collab: Collab) -> None:
     words = ["eval", "pair", "-m", "echo", "--out", "e"]
     assert collab(*words, "-t", "words").status == 0
     assert collab(*words, "-t", "words/0-2").status == 0
+    assert json.loads(Path("e/pair/run.json").read_text())["summary"]["episodes"] == 3
     file = Path("e/eval.json")
     file.write_text(file.read_text().replace('"status": "done"', '"status": "interrupted"'))
     assert collab(*words, "-t", "words/0-2", "--seed", "1").status == 0
