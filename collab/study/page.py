@@ -157,6 +157,6 @@ def _cell(value: OverSeeds, form: Form = "points", *, change: bool = False) -> T
 
 def _notes(results: StudyResults) -> Iterator[str]:
     for cell in results.cells:
-        if cell.status != "done":
+        if cell.gap:
             why = f": {cell.message}" if cell.message else ""
-            yield f"{cell.name} is {cell.status}, so the study's numbers do not include it{why}."
+            yield f"{cell.name} is {cell.gap}, so the study's numbers do not include it{why}."

@@ -66,6 +66,13 @@ class CellResult(Record):
     maximum: float | None = None
     """The largest value."""
 
+    @property
+    def gap(self) -> str:
+        """Reason why the study's numbers leave the cell out, or "" if they include it."""
+        if self.status != "done":
+            return self.status
+        return "" if self.points else "done, but has no readable evaluation"
+
 
 class TrainerResult(Record):
     """One trainer on one suite, over the seeds with finished cells."""

@@ -64,6 +64,11 @@ def test_no_level_is_reached_if_every_trainer_gets_worse() -> None:
     assert equal.tokens_to_level == (0.0,)
 
 
+def test_a_finished_cell_without_an_evaluation_is_a_gap() -> None:
+    assert cell("a", 0).gap == "done, but has no readable evaluation"
+    assert (cell("a", 0, 1).gap, cell("a", 0, 1, status="failed").gap) == ("", "failed")
+
+
 def test_differences_are_paired_by_task_and_seed() -> None:
     """Seeds differ by up to 5 and trainers by 1; pairing removes the difference between seeds."""
     cells = [

@@ -173,8 +173,9 @@ def show_study(page: Page, results: StudyResults) -> None:
     from collab.study.page import study_tables
 
     for cell in results.cells:
-        if cell.status != "done":
-            page.line((f"{cell.status}: ", WARN), cell.name, f": {cell.message or 'not done'}")
+        if cell.gap:
+            why = cell.gap if cell.status == "done" else "not done"
+            page.line((f"{cell.status}: ", WARN), cell.name, f": {cell.message or why}")
     for table in study_tables(results):
         show_table(page, table)
 
