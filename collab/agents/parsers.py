@@ -248,7 +248,7 @@ def signature(prompt: str) -> str:
     text = _docstring_of(prompt)
     if text is None:
         return prompt.strip()
-    lines = prompt.splitlines()[: text.lineno - 1]
+    lines = prompt.split("\n")[: text.lineno - 1]
     return "\n".join(lines).strip()
 
 

@@ -140,7 +140,7 @@ def _calls(node: ast.expr, candidates: set[str]) -> bool:
 class _Counter(ast.NodeTransformer):
     def __init__(self, test: str, candidates: set[str], on_program: frozenset[ast.Assert]) -> None:
         self.assertions: list[Assertion] = []
-        self._lines = test.splitlines()
+        self._lines = test.split("\n")
         self._candidates, self._on_program = candidates, on_program
         self._elsewhere = self._branched = self._looped = False
         self._caught = self._assertion_caught = self._instead = False
