@@ -132,13 +132,14 @@ def held_out_after(step: int) -> str:
 
 def held_out_text(event: Evaluation) -> str:
     """Return the mean returns of a held-out evaluation, its failures and its time."""
-    means = []
+    parts = []
     for mode, results in (("sampled", event.sampled), ("greedy", event.greedy)):
         if results:
             mean = sum(result.joint_return for result in results.values()) / len(results)
-            means.append(f"{mode} return {out_of(mean, largest_return(results))}")
-    failed = f", {counted(event.failed, 'episode')} failed" if event.failed else ""
-    return ", ".join(means) + failed + f" ({event.seconds:.0f} s)"
+            parts.append(f"{mode} return {out_of(mean, largest_return(results))}")
+    if event.failed:
+        parts.append(f"{counted(event.failed, 'episode')} failed")
+    return f"{', '.join(parts)} ({event.seconds:.0f} s)"
 
 
 def show_gains(page: Page, gains: Mapping[str, Mapping[str, Any]]) -> None:
