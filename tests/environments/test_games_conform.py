@@ -43,6 +43,9 @@ def play_many_games(name: str, episodes: int) -> None:
         assert 0 < steps <= game.turns, number
 
 
+NUMBER: Any = 3
+
+
 def match() -> type[Environment]:
     spaces: dict[str, Any] = {}
     exec(MATCH, spaces)
@@ -64,7 +67,7 @@ FAULTS: dict[str, Callable[[type[Environment]], dict[str, Any]]] = {
     "a int, not text": lambda game: {"render": lambda self: 3},
     "'nobody', which is not one of": lambda game: {"step": lambda self, a: Step({"nobody": ""})},
     "not a finite number": lambda game: {"step": lambda self, a: Step(rewards=float("inf"))},
-    "a NoneType as a summary": lambda game: {"step": lambda self, a: Step(summary=None)},
+    "a int as a summary": lambda game: {"step": lambda self, a: Step(summary=NUMBER)},
 }
 
 

@@ -75,7 +75,7 @@ def test_given_rewards_apply_to_the_teams_own_suite() -> None:
 
 
 def test_a_team_may_be_loaded_with_rows_and_rewards() -> None:
-    team = {"agents": {"a": {}}}
+    team: dict[str, Any] = {"agents": {"a": {}}}
     own: dict[str, Any] = {"rewards": [lambda context: 0.75], "hidden": ["answer"]}
     loaded = collab.load(team, model="echo", task=ROWS, **own)
     assert rewards(loaded.run()) == [0.75, 0.75]
