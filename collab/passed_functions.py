@@ -13,11 +13,11 @@ import inspect
 import re
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from types import CodeType, MappingProxyType
+from types import CodeType
 from typing import Any
 
 _PASSED: dict[str, Callable[..., Any]] = {}
@@ -36,17 +36,17 @@ def is_in_module(name: str) -> bool:
     return _IN_MODULE.fullmatch(name) is not None
 
 
-def name_of(
-    function: Callable[..., Any], others: Mapping[str, Callable[..., Any]] = MappingProxyType({})
-) -> str:
+def name_of(function: Callable[..., Any]) -> str:
     """Register a function in this process, and return its name for recipes.
 
-    `others` are the recipe's other functions by name. Two of them may look alike, e.g. if they
-    close over objects with the same `repr`.
+    Different functions get different names, even if they look alike, e.g. because they close over
+    objects with the same `repr`.
     """
     name, number = _name_in_file(function) or _name_in_package(function), 0
-    while not name or others.get(name, function) is not function:
-        name = f"python.{_digest(function, number)}:{plain_name(function)}"
+    while not name:
+        digested = f"python.{_digest(function, number)}:{plain_name(function)}"
+        if _are_equal(_PASSED.get(digested, function), function):
+            name = digested
         number += 1
     _PASSED[_whole(name)] = function
     return name
@@ -107,26 +107,39 @@ def _is_installed(file: Path) -> bool:
 
 def _digest(function: Callable[..., Any], number: int) -> str:
     digest = blake2b(digest_size=4)
-    for piece in [*_seen(function), *([str(number)] if number else [])]:
-        digest.update(piece.encode(errors="replace") + b"\0")
+    for part in [*_seen(function), *([number] if number else [])]:
+        for piece in _code(part) if isinstance(part, CodeType) else [repr(part)]:
+            digest.update(piece.encode(errors="replace") + b"\0")
     return digest.hexdigest()
 
 
-def _seen(function: Any, above: tuple[Any, ...] = ()) -> list[str]:
-    """Return everything visible of a function: its code, defaults, and the values it closes over.
+def _are_equal(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """Return True for one function, or two of one digest with equal defaults and closed-over
+    values."""
+    try:
+        return one is other or _values(one) == _values(other)
+    except Exception:
+        return False  # e.g. arrays, which have no single truth value
+
+
+def _values(function: Callable[..., Any]) -> list[Any]:
+    return [part for part in _seen(function) if not isinstance(part, CodeType)]
+
+
+def _seen(function: Any, above: tuple[Any, ...] = ()) -> Iterator[Any]:
+    """Yield everything visible of a function: its code, defaults, and the values it closes over.
 
     `above` are the functions that close over it. One that closes over itself is visited once.
     """
     if isinstance(function, partial):
-        return [*_seen(function.func, above), repr(function.args), repr(function.keywords)]
-    if any(function is one for one in above):
-        return []
-    if not inspect.isfunction(function):
-        return [repr(function)]
-    closed = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-    defaults = [repr(function.__defaults__), repr(function.__kwdefaults__)]
-    inner = [piece for value in closed for piece in _seen(value, (*above, function))]
-    return [*_code(function.__code__), *defaults, *inner]
+        yield from _seen(function.func, above)
+        yield from (function.args, function.keywords)
+    elif not inspect.isfunction(function):
+        yield function
+    elif not any(function is one for one in above):
+        yield from (function.__code__, function.__defaults__, function.__kwdefaults__)
+        for cell in filter(_is_filled, function.__closure__ or ()):
+            yield from _seen(cell.cell_contents, (*above, function))
 
 
 def _is_filled(cell: Any) -> bool:

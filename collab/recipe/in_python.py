@@ -173,7 +173,6 @@ class GivenObjects:
     def __init__(self) -> None:
         self.words: set[str] = set()
         """Names of the functions that the user passed, which need no approval."""
-        self._functions: dict[str, Function] = {}
 
     def data(self, value: Any, key: str = "") -> Any:
         """Convert the value of `key` to plain data: text, numbers, lists and mappings.
@@ -203,8 +202,7 @@ class GivenObjects:
                 f"{key}: the function {plain_name(function)} cannot be an option, because options"
                 " must be JSON; bind it to the component with functools.partial"
             )
-        name = name_of(function, self._functions)
-        self._functions[name] = function
+        name = name_of(function)
         self.words.add(name)
         return name
 

@@ -56,7 +56,7 @@ def test_partials_with_different_arguments_get_different_names() -> None:
     assert all(name.endswith(":max") for name in names)
 
 
-def test_functions_of_a_recipe_that_look_alike_stay_apart() -> None:
+def test_functions_that_look_alike_get_different_names() -> None:
     class Judge:
         def __init__(self, points: float) -> None:
             self.points = points
@@ -64,15 +64,19 @@ def test_functions_of_a_recipe_that_look_alike_stay_apart() -> None:
         def __repr__(self) -> str:
             return "Judge()"  # as of two models of one architecture
 
+        def score(self, context: Any) -> float:
+            return self.points
+
     def of(judge: Judge) -> Any:
         return lambda context: judge.points
 
-    rewards = [of(Judge(0.25)), of(Judge(0.75))]
-    task = load_recipe(TEAM, task=ROWS, rewards=rewards).task
-    assert task is not None
-    assert task.reward is not None
-    uses = [part.use for part in task.reward.parts.values()]
-    assert [load("reward", use)(None) for use in uses] == [0.25, 0.75]
+    low, high = Judge(0.25), Judge(0.75)
+    functions = [of(low), of(high), partial(Judge.score, low), partial(Judge.score, high)]
+    names = [name_of(function) for function in functions]
+    assert len(set(names)) == 4
+    assert [load("reward", name)(None) for name in names] == [0.25, 0.75, 0.25, 0.75]
+    assert [name_of(of(high)), name_of(functions[0])] == [names[1], names[0]]
+    assert name_of(low.score) == name_of(low.score) != name_of(high.score)
 
 
 def test_function_unknown_to_this_process_is_refused_with_the_reason() -> None:
