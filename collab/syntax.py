@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from threading import Lock
 
@@ -43,6 +44,11 @@ def parses(source: str) -> bool:
     except SyntaxError:
         return False
     return True
+
+
+def split_lines(source: str) -> list[str]:
+    """Return the lines that the parser counts. A form feed or U+2028 ends none."""
+    return re.split(r"\r\n?|\n", source)
 
 
 def functions(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -10,7 +10,7 @@ from inspect import cleandoc
 
 from collab.errors import AgentError
 from collab.plugins import call, check_call, check_plain, find
-from collab.syntax import first_line, parse, parses
+from collab.syntax import first_line, parse, parses, split_lines
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)(.*)$")
 _MARK = re.compile(r"^#\s*(?:file(?:name)?|path)\s*:\s*(.+?)\s*$", re.IGNORECASE)
@@ -248,7 +248,7 @@ def signature(prompt: str) -> str:
     text = _docstring_of(prompt)
     if text is None:
         return prompt.strip()
-    lines = prompt.split("\n")[: text.lineno - 1]
+    lines = split_lines(prompt)[: text.lineno - 1]
     return "\n".join(lines).strip()
 
 

@@ -29,7 +29,7 @@ from collab.runtime.rehearsal import rehearsed
 from collab.runtime.summary import by_agent
 from collab.sandbox import Sandbox, Trial, Verdict
 from collab.stats import mean
-from collab.syntax import first_line, functions, parse, parses
+from collab.syntax import first_line, functions, parse, parses, split_lines
 
 SHOWN_SECONDS = 3.0
 """Wall time for one program's shown tests and additional inputs together."""
@@ -276,7 +276,7 @@ def _halves(program: str, entry_point: str) -> dict[str, str]:
         return {}
     if function is None or function.end_lineno is None:
         return {}
-    lines = program.split("\n")
+    lines = split_lines(program)
     first = first_line(function) - 1
     beside = [*lines[:first], *lines[function.end_lineno :]]
     return {

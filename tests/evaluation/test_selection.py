@@ -118,10 +118,11 @@ def test_program_of_a_single_agent_is_split_at_the_entry_point(tmp_path: Path, r
     assert (metrics["selected@2"], metrics["recombined@2"]) == (0.0, 1.0)
 
 
-def test_a_form_feed_does_not_split_a_line(tmp_path: Path, rows: str) -> None:
+@pytest.mark.parametrize("end", ["\n\x0c\n", "\r", "\r\n"])
+def test_programs_are_split_at_the_lines_of_python(tmp_path: Path, rows: str, end: str) -> None:
     programs = [
-        "def times(a, b):\n    return a * b\n\x0c\ndef area(a, b):\n    return -times(a, b)",
-        "def times(a, b):\n    return a + b\n\x0c\ndef area(a, b):\n    return times(a, b)",
+        f"def times(a, b):\n    return a * b{end}\ndef area(a, b):\n    return -times(a, b)",
+        f"def times(a, b):\n    return a + b{end}\ndef area(a, b):\n    return times(a, b)",
     ]
     metrics = metrics_of(tmp_path, rows, {"main": programs}, collab.Selection(recombine=True))
     assert metrics["recombined@2"] == 1.0

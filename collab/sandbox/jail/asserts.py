@@ -12,6 +12,7 @@ handlers, and a false assert raises AssertionError if a handler mentions it.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -140,7 +141,7 @@ def _calls(node: ast.expr, candidates: set[str]) -> bool:
 class _Counter(ast.NodeTransformer):
     def __init__(self, test: str, candidates: set[str], on_program: frozenset[ast.Assert]) -> None:
         self.assertions: list[Assertion] = []
-        self._lines = test.split("\n")
+        self._lines = re.split(r"\r\n?|\n", test)
         self._candidates, self._on_program = candidates, on_program
         self._elsewhere = self._branched = self._looped = False
         self._caught = self._assertion_caught = self._instead = False
