@@ -13,7 +13,16 @@ from collab.evaluation.evaluation import EvaluationRun
 from collab.evaluation.results import EvaluationEvent, Results
 from collab.evaluation.selection import Selection
 from collab.evaluation.teams import choose_k, find_teams
-from collab.recipe.in_python import PLAYED, GivenObjects, Named, Rewards, Rows, rows_in, settings_of
+from collab.recipe.in_python import (
+    PLAYED,
+    GivenObjects,
+    Named,
+    Rewards,
+    Rows,
+    reward_of,
+    rows_in,
+    settings_of,
+)
 from collab.records import Episode
 from collab.runtime import Team
 from collab.runtime.events import EpisodeFinished
@@ -79,12 +88,17 @@ def evaluate(
     """
     _, within = settings_of(more, PLAYED, top=set())
     rows = rows_in(task)
+    from_python = [
+        team
+        for team in teams
+        if isinstance(team, Team) and reward_from in (None, team.recipe.team.name)
+    ]
     evaluated_teams = find_teams(
         [team.recipe if isinstance(team, Team) else team for team in teams],
         tasks=[] if task is None or rows is not None else flat_addresses([task]),
         rows=rows,
-        rewards=_same(teams, rewards, "rewards"),
-        hidden=_same(teams, hidden, "hidden"),
+        rewards=_shared(rewards, "rewards", from_python, _reward_data),
+        hidden=_shared(hidden, "hidden", from_python, _names),
         reward_from=reward_from,
         split=split,
         samples=samples,
@@ -120,20 +134,26 @@ def evaluate(
     return results
 
 
-def _same(teams: Sequence[Named | Team], given: Any, what: str) -> Any:
+def _shared(given: Any, what: str, teams: Sequence[Team], data_of: Callable[[Any], Any]) -> Any:
     """Return the given argument, otherwise that of the teams that have one.
 
     Raises:
-        RecipeError: the teams have different ones.
+        RecipeError: the teams have different ones, by `data_of`.
     """
-    if given is not None:
+    with_one = [team for team in teams if getattr(team, what) is not None]
+    if given is not None or not with_one:
         return given
-    with_one = [
-        team for team in teams if isinstance(team, Team) and getattr(team, what) is not None
-    ]
-    objects = GivenObjects()
+    first = getattr(with_one[0], what)
     for team in with_one[1:]:
-        if objects.data(getattr(team, what)) != objects.data(getattr(with_one[0], what)):
+        if data_of(getattr(team, what)) != data_of(first):
             names = f"'{with_one[0].recipe.team.name}' and '{team.recipe.team.name}'"
             raise RecipeError(f"the {what} of {names} differ; pass {what}= for all teams")
-    return getattr(with_one[0], what) if with_one else None
+    return first
+
+
+def _reward_data(rewards: Rewards) -> Any:
+    return GivenObjects().data(reward_of(rewards))
+
+
+def _names(hidden: str | Sequence[str]) -> set[str]:
+    return {hidden} if isinstance(hidden, str) else {*hidden}

@@ -25,11 +25,16 @@ def team(name: str, prompt: str) -> collab.Team:
 
 def test_teams_with_different_rewards_are_refused() -> None:
     agents = {"a": collab.Agent(prompt="red")}
-    other = collab.Team(name="two", agents=agents, model="echo", rewards=[lambda context: 1.0])
+    other = collab.Team(name="two", agents=agents, model="echo", rewards=[lambda context: 0.25])
     with pytest.raises(RecipeError, match=r"the rewards of 'one' and 'two' differ; pass rewards="):
         collab.evaluate(team("one", "red"), other, task=ROWS)
     results = collab.evaluate(team("one", "red"), other, task=ROWS, rewards=[right], hidden=[])
     assert len(results.teams) == 2
+    same = collab.Team(name="two", agents=agents, model="echo", rewards=right, hidden="answer")
+    results = collab.evaluate(team("one", "red"), same, task=ROWS)
+    assert [result.metrics["return"].mean for result in results.teams] == [1.0, 1.0]
+    results = collab.evaluate(team("one", "red"), other, task=ROWS, reward_from="two", hidden=[])
+    assert [result.metrics["return"].mean for result in results.teams] == [0.25, 0.25]
 
 
 def test_teams_from_python_are_evaluated_in_a_running_loop() -> None:
