@@ -109,7 +109,10 @@ class Algorithm:
         return ()
 
     def state(self) -> Mapping[str, Any]:
-        """Return the state for a checkpoint: numbers, strings, lists, mappings and tensors."""
+        """Return the state for a checkpoint: numbers, strings, lists, mappings and tensors.
+
+        A defaultdict comes back as a dict.
+        """
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:

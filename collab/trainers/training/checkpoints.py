@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections import defaultdict
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
-from pickle import UnpicklingError
+from pickle import PicklingError, UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -49,7 +51,9 @@ class Checkpoints:
             for stale in self.folder.glob(f"{PARTIAL}*"):
                 shutil.rmtree(stale)
             learner.save(partial / CHECKPOINT_POLICIES)
-            parts = {"learner": learner.state(), "algorithm": plain(algorithm.state())}
+            kept = plain(dict(algorithm.state()))
+            check_readable(kept)
+            parts = {"learner": learner.state(), "algorithm": kept}
             torch.save({**parts, "random": random_states()}, partial / CHECKPOINT_TENSORS)
             (partial / CHECKPOINT_STATE).write_text(json.dumps({**state, "step": step}))
             sync_files(partial)
@@ -113,32 +117,6 @@ class Checkpoints:
             shutil.rmtree(path.rename(self.folder / f"{PARTIAL}old-{path.name}"))
 
 
-_NUMBERS_AND_TEXTS = (bool, int, float, str, bytes)
-
-
-def plain(value: Any) -> Any:
-    """Return an algorithm's state in the types that `restore` can read.
-
-    Numbers of numpy become Python's, and a kind of mapping, such as a defaultdict, becomes a dict.
-
-    Raises:
-        TrainingError: a value is of another type.
-    """
-    if isinstance(value, Mapping):
-        return {plain(key): plain(item) for key, item in value.items()}
-    for kind in (list, tuple, set):
-        if isinstance(value, kind):
-            return kind(map(plain, value))
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or type(value) in _NUMBERS_AND_TEXTS or isinstance(value, torch.Tensor):
-        return value
-    raise TrainingError(
-        f"the algorithm's state has a {type(value).__name__}, which a checkpoint cannot keep; let"
-        " its `state` return numbers, strings, lists, mappings and tensors"
-    )
-
-
 _MISFITS = (
     *(OSError, EOFError, UnpicklingError, RuntimeError),
     *(LookupError, ValueError, TypeError, AttributeError),
@@ -173,3 +151,35 @@ def restore_random_states(states: Mapping[str, Any]) -> None:
     torch.set_rng_state(states["torch"])
     if states["cuda"] and len(states["cuda"]) == torch.cuda.device_count():
         torch.cuda.set_rng_state_all(states["cuda"])
+
+
+def plain(value: Any) -> Any:
+    """Return an algorithm's state with Python's numbers for numpy's, and a dict for a defaultdict.
+
+    `restore` can read only these types.
+    """
+    if type(value) in (dict, defaultdict):
+        return {plain(key): plain(item) for key, item in value.items()}
+    if type(value) in (list, tuple, set):
+        return type(value)(map(plain, value))
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def check_readable(state: Mapping[str, Any]) -> None:
+    """Check that an algorithm's state can be read from a checkpoint.
+
+    Raises:
+        TrainingError: it holds a type that cannot be read.
+    """
+    for key, value in state.items():
+        written = BytesIO()
+        try:
+            torch.save(value, written)
+            written.seek(0)
+            torch.load(written, weights_only=True)
+        except (PicklingError, UnpicklingError, TypeError, AttributeError) as error:
+            raise TrainingError(
+                f"a checkpoint cannot keep {key!r} of the algorithm's state, of type"
+                f" {type(value).__name__}; let its `state` return numbers, strings, lists,"
+                " mappings and tensors"
+            ) from error

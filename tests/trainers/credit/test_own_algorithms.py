@@ -138,7 +138,7 @@ def test_state_of_another_type_is_refused_before_the_first_step(
     own = OWN.replace("return {}", 'return {"mean": np.zeros(2)}')
     (tmp_path / "own.py").write_text(f"import numpy as np\n{own}")
     recipe = recipe_of(tiny_words, tmp_path, f"{tmp_path / 'own.py'}:Teammates")
-    with pytest.raises(TrainingError, match="state has a ndarray, which a checkpoint cannot keep"):
+    with pytest.raises(TrainingError, match=r"cannot keep 'mean' of .* type ndarray"):
         asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
     assert not (tmp_path / "run/metrics.jsonl").read_text()
 
