@@ -45,7 +45,7 @@ class ServedAdapters:
     """
 
     def __init__(self, parent: str | None) -> None:
-        self._store = AdapterStore(_folder(parent) if parent else None)
+        self._store = AdapterStore(Path(parent).expanduser().absolute() if parent else None)
         self._published: dict[str, VersionInUse] = {}
         self._adopted: dict[Path, VersionInUse] = {}
         self._expected: dict[Path, int] = {}
