@@ -23,6 +23,8 @@ from collab.trust import Consent, Question, joined, remember, settle
 RESERVED = ("trainer.tokens", "trainer.steps", "trainer.epochs", "trainer.evaluation.every_tokens")
 """Settings that the study sets itself, to make the budgets equal."""
 MOST_SEEDS = 1_000
+_CONTROL = re.compile("[\x7f-\x9f\u2028\u2029\ufffe\uffff]")
+"""Characters that JSON may hold as they are, and YAML may not, or takes for a line end."""
 
 Measure = Literal["return", "solved"]
 """Measure by which cells are compared: the mean return of held-out episodes, or the share solved,
@@ -287,8 +289,12 @@ def _cell(spec: StudySpec, task: str, suite: str | None, entry: TrainerEntry, se
         base=entry.trainer,
         model=spec.model,
         suite=suite,
-        settings=tuple(
-            f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()
-        ),
+        settings=tuple(f"{key}={_yaml_text(value)}" for key, value in settings.items()),
         file=spec._file,
     )
+
+
+def _yaml_text(value: Any) -> str:
+    """Return JSON that is also YAML: without pairs of surrogates and raw control characters."""
+    text = json.dumps(value, ensure_ascii=False)
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

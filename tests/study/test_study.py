@@ -224,10 +224,11 @@ def test_solved_share_is_compared_if_requested(project: Path, solves: bool) -> N
 
 
 def test_settings_may_hold_any_character() -> None:
-    settings = {"agents.a.role": "Say 😀."}
+    settings = {"agents.a.role": "Say 😀.", "agents.b.role": "\x7f\x85\ufffe"}
     spec = StudySpec(recipe="pocket", trainers=["magrpo"], tokens=9, settings=settings)
     [cell, *_] = cells_of(spec)
     assert 'agents.a.role="Say 😀."' in cell.settings
+    assert r'agents.b.role="\u007f\u0085\ufffe"' in cell.settings
 
 
 def test_suites_with_the_same_ending_are_named_by_full_address() -> None:
