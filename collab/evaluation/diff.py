@@ -174,7 +174,8 @@ def read_side(folder: Path) -> Side:
     else:
         record = open_run(folder)
         groups: dict[str, list[Episode]] = {}
-        whole = read_evaluation(folder.parent) if is_evaluation(folder.parent) else None
+        above = folder.resolve().parent
+        whole = read_evaluation(above) if is_evaluation(above) else None
         for episode in record.episodes:
             if not episode.further and (whole is None or whole.counts(episode)):
                 groups.setdefault(episode.task, []).append(episode)
@@ -225,8 +226,8 @@ def _settings(folder: Path) -> Iterator[tuple[str, str]]:
         for key, value in flatten(read_mapping(file)).items():
             if not key.endswith(_FOR_PEOPLE):
                 yield key, _text(value)
-    for place in (FUNCTIONS, DATA):
-        for path in sorted((folder / place).rglob("*")):
+    for place in (*sorted(folder.glob(f"{FUNCTIONS}*")), folder / DATA):
+        for path in sorted(place.rglob("*")):
             if path.is_file():
                 digest = blake2b(path.read_bytes(), digest_size=6).hexdigest()
                 yield path.relative_to(folder).as_posix(), f"contents {digest}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
+from hashlib import file_digest
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -309,14 +310,17 @@ def _fingerprint(run: Run) -> str:
 
 
 def _contents(run: Run) -> dict[str, str]:
-    """Return a digest of each of the run's functions and rows, by file."""
+    """Return a digest of each of the run's functions and rows, by file; "" if it is unreadable."""
     root = run.path.resolve()
-    return {
-        path.relative_to(run.path).as_posix(): blake2b(path.read_bytes()).hexdigest()
-        for place in (FUNCTIONS, DATA)
-        for path in (run.path / place).rglob("*")
-        if path.is_file() and path.resolve().is_relative_to(root)
-    }
+    folders = [*run.path.glob(f"{FUNCTIONS}*"), run.path / DATA]
+    contents = {}
+    for path in (path for folder in folders for path in folder.rglob("*")):
+        if path.is_file() and path.resolve().is_relative_to(root):
+            digest = ""
+            with suppress(OSError), path.open("rb") as stream:
+                digest = file_digest(stream, "blake2b").hexdigest()
+            contents[path.relative_to(run.path).as_posix()] = digest
+    return contents
 
 
 def _compared(run: Run) -> dict[str, Any]:
