@@ -43,11 +43,14 @@ def choose_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode]
         for kind in (_played(number, run), _held_out(number, run))
     ]
     total = sum(map(len, kinds))
-    shown: list[ShownEpisode] = []
-    for episodes in kinds:
-        share = limit if total <= limit else max(2, limit * len(episodes) // total)
-        shown += sample_evenly(episodes, share)[: max(0, limit - len(shown))]
-    return shown, total
+    shares = [
+        limit if total <= limit else max(2, limit * len(episodes) // total) for episodes in kinds
+    ]
+    while sum(map(min, shares, map(len, kinds))) > limit:
+        largest = max(range(len(kinds)), key=lambda place: min(shares[place], len(kinds[place])))
+        shares[largest] = min(shares[largest], len(kinds[largest])) - 1
+    pairs = zip(kinds, shares, strict=True)
+    return [item for kind, share in pairs for item in sample_evenly(kind, share)], total
 
 
 def _played(number: int, run: Run) -> list[ShownEpisode]:
