@@ -106,11 +106,12 @@ def how_it_ended(folder: Path) -> str:
     """
     if not is_evaluation(folder):
         return status_of(read_about(folder))
-    status = read_results(folder).status
-    statuses = {status_of(read_about(file.parent)) for file in folder.glob(f"*/{RUN}")}
+    results = read_results(folder)
     # Folders of teams that have changed since keep the status of an earlier, killed call.
-    is_gone = KILLED in statuses and RUNNING not in statuses
-    return KILLED if status == RUNNING and is_gone else status
+    places = [folder / team.folder for team in results.teams if team.folder]
+    places = places or [file.parent for file in folder.glob(f"*/{RUN}")]
+    is_gone = any(status_of(read_about(place)) == KILLED for place in places)
+    return KILLED if results.status == RUNNING and is_gone else results.status
 
 
 def _events_of(episode: Episode) -> Iterator[Record]:
