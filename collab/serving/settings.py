@@ -60,7 +60,7 @@ class Settings:
         for name in ("keys", "hosts", "origins"):
             if isinstance(value := getattr(self, name), str):  # else each letter would be a key
                 object.__setattr__(self, name, (value,))
-        if not all(map(str.strip, self.keys)):
+        if self.keys is None or not all(map(str.strip, self.keys)):
             raise RecipeError(
                 "a key is empty, so that no key would be needed; set it, or leave it out"
             )

@@ -35,11 +35,13 @@ class Fields:
     """Fields without which a template fails."""
     known: tuple[str, ...]
     """All fields that a template names."""
+    reads_all: bool = False
+    """True if a template reads `task` in another way than by the name of a field."""
 
     @property
     def reads_text(self) -> bool:
         """True if a template reads the user's text, or names no field at all."""
-        return self.text in self.known or not self.known
+        return self.reads_all or self.text in self.known or not self.known
 
 
 def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
@@ -66,7 +68,7 @@ def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
             f" with {option('field')}: {', '.join(fields)}"
         )
     text = chosen or (fields[0] if len(fields) == 1 else "prompt")
-    return Fields(text, needed, tuple(known))
+    return Fields(text, needed, tuple(known), reads_all)
 
 
 def _sources(agent: AgentSpec, *, revised: bool) -> list[str]:

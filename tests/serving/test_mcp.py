@@ -19,6 +19,7 @@ from collab.serving.application import Application
 from collab.serving.mcp_tools import make_server
 from collab.serving.service import Service
 from collab.serving.settings import Settings
+from collab.serving.team import fields_of
 
 if TYPE_CHECKING:
     from mcp import ClientSession  # slow import; workers without these tests skip it
@@ -71,6 +72,12 @@ def test_arguments_are_the_fields_that_templates_use() -> None:
         tool, result = asyncio.run(ask())
     assert tool.input_schema["required"] == [*tool.input_schema["properties"]] == ["one", "two"]
     assert result.structured_content["answer"] == "one says: 1 2\n"
+
+
+def test_a_team_that_reads_the_whole_task_needs_a_prompt() -> None:
+    prompt = "{{ task.style }} {% for name, text in task.items() %}{{ text }}{% endfor %}"
+    fields = fields_of(recipe({**SOLO, "agents": {"one": {"prompt": prompt}}}))
+    assert fields.reads_text
 
 
 @pytest.mark.parametrize(
