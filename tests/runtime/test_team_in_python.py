@@ -79,6 +79,8 @@ def test_a_team_may_be_loaded_with_rows_and_rewards() -> None:
     own: dict[str, Any] = {"rewards": [lambda context: 0.75], "hidden": ["answer"]}
     loaded = collab.load(team, model="echo", task=ROWS, **own)
     assert rewards(loaded.run()) == [0.75, 0.75]
+    with pytest.raises(RecipeError, match="write `task: humaneval`"):
+        collab.load("coding", task="humaneval/0-3", **own)
 
 
 def test_given_rewards_apply_to_any_suite() -> None:
