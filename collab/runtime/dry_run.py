@@ -155,7 +155,7 @@ def most_new_tokens(recipe: Recipe, requests: Sequence[Request]) -> int:
     tasks: Counter[str] = Counter()
     for request in requests:
         most = request.sampling.max_new_tokens
-        tasks[request.call.task] += most * _most_responses(recipe, request.call.agent)
+        tasks[request.call.task] += most * most_responses(recipe, request.call.agent)
     return max(tasks.values(), default=0)
 
 
@@ -163,11 +163,11 @@ def most_calls(recipe: Recipe, requests: Sequence[Request]) -> int:
     """Return the maximum number of responses in an episode."""
     tasks: Counter[str] = Counter()
     for request in requests:
-        tasks[request.call.task] += _most_responses(recipe, request.call.agent)
+        tasks[request.call.task] += most_responses(recipe, request.call.agent)
     return max(tasks.values(), default=0)
 
 
-def _most_responses(recipe: Recipe, agent: str) -> int:
+def most_responses(recipe: Recipe, agent: str) -> int:
     """Return the maximum number of responses in a move. A user's own harness counts as one."""
     harness = recipe.team.agents[agent].harness
     return int(harness.options.get("calls", MOST_CALLS)) + 1 if harness.use == "tools" else 1

@@ -149,7 +149,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     per_step = min(spec.tasks_per_step, len(tasks.training))
     spec = spec.model_copy(update={"tasks_per_step": per_step})
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
-    lengths = lengths_of(played.requests, spec, trained)
+    lengths = lengths_of(recipe, played.requests, spec, trained)
     every = [item for items in lengths.values() for item in items]
     needs = count_memory(recipe, spec, lengths, card, ranks)
     for kind in needs.devices:
