@@ -30,7 +30,15 @@ from collab.tasks.hub import pin_revision
 from collab.tasks.origins import PlacedRow, Row, published_rows
 from collab.wording import counted
 
-_ENDINGS = ("jsonl", "json", "gz", "yaml", "yml", *(ending[1:] for ending in TABLES))
+_ENDINGS = (
+    "jsonl",
+    "json",
+    "jsonl.gz",
+    "json.gz",
+    "yaml",
+    "yml",
+    *(ending[1:] for ending in TABLES),
+)
 _FILE = re.compile(rf"^(.*\.(?:{'|'.join(map(re.escape, _ENDINGS))}))(?:/(.*))?$")
 _ROWS = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?")
 """A row's number, or the first and the last of several."""

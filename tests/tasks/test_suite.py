@@ -39,6 +39,7 @@ def suite_of(tmp_path: Path, rows: list[dict[str, object]]) -> Suite:
         ("./mine.json", ("./mine.json", "")),
         ("mine.jsonl.gz/0-3", ("mine.jsonl.gz", "0-3")),
         ("data/mine.json.gz/0-3", ("data/mine.json.gz", "0-3")),
+        ("mine.jsonl/archive.tar.gz", ("mine.jsonl", "archive.tar.gz")),
         ("my-task.yaml/train", ("my-task.yaml", "train")),
     ],
 )
