@@ -352,9 +352,9 @@ def _merge_task(base: Any, override: dict[str, Any]) -> Any:
 def _expand_team(team: dict[str, Any]) -> None:
     """Write out the short forms of models and feedback, so `--set` can reach into them."""
     agents = team.get("agents")
-    for agent in agents.values() if isinstance(agents, dict) else ():
-        if isinstance(agent, dict) and isinstance(agent.get("model"), str):
-            agent["model"] = parse_model(agent["model"])
+    for part in (team, *(agents.values() if isinstance(agents, dict) else ())):
+        if isinstance(part, dict) and isinstance(part.get("model"), str):
+            part["model"] = parse_model(part["model"])
     if isinstance(team.get("feedback"), str):
         team["feedback"] = [team["feedback"]]
     if isinstance(team.get("feedback"), list):

@@ -41,6 +41,7 @@ def test_a_named_model_wins(team: str) -> None:
         ("mine.yaml", ["team.model.name=other"], ("other", "float32")),
         ("mine.yaml", ["model.dtype=float16", "team.model.name=other"], ("other", "float16")),
         ("coding", ["team=mine.yaml"], ("written-for", "float32")),
+        ("mine.yaml", ["team.model=a", "team.model.name=other"], ("other", "auto")),
     ],
 )
 def test_settings_choose_the_team_or_its_model(
