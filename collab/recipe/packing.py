@@ -116,9 +116,7 @@ def _changed(value: Any, key: str, change: Change) -> Any:
     if isinstance(value, dict):
         fields = _changed_model(value, change) if key == "model" else value
         return {
-            inner: item
-            if inner in _FREE_TEXT
-            else _changed(item, str(inner).rpartition(".")[2], change)
+            inner: item if inner in _FREE_TEXT else _changed(item, _key_of(str(inner)), change)
             for inner, item in fields.items()
         }
     if isinstance(value, list | tuple):
@@ -129,6 +127,12 @@ def _changed(value: Any, key: str, change: Change) -> Any:
         return _changed_model_text(value, change)
     kind = _kind_of(value, key)
     return change(kind, key, value) if kind else value
+
+
+def _key_of(path: str) -> str:
+    """Return the last key of a setting's path, or "" if the user chose it."""
+    above, _, key = path.rpartition(".")
+    return "" if above.rpartition(".")[2] in _OF_THE_USER else key
 
 
 def _kind_of(text: str, key: str) -> Kind | None:
