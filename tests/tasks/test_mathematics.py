@@ -158,6 +158,7 @@ def test_hostile_answers_are_rejected_quickly(name: str) -> None:
 def test_equivalent_latex_is_accepted(expected: str, answer: str) -> None:
     assert right("math-500", expected, rf"So $\boxed{{{answer}}}$.")
     assert right("math-500", expected, f"The answer is: ${answer}$")
+    assert right("math-500", expected, f"The answer is : ${answer}$\nanswer is:")
 
 
 @pytest.mark.parametrize(

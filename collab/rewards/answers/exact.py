@@ -87,7 +87,7 @@ def _value(text: str) -> Fraction | None:
 
 
 _BOX = re.compile(r"\\f?boxed\b|\\fbox\b")
-_SAID = re.compile(r"\banswer(?: is:?|:)\s*(\S[^\n]*)", re.IGNORECASE)
+_SAID = re.compile(r"\banswer(?: is(?:\s*:)?|:)\s*([^\s:][^\n]*)", re.IGNORECASE)
 _END = re.compile(r"\.(?:\s|$)")
 
 
