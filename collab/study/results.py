@@ -89,7 +89,7 @@ class TrainerResult(Record):
     trainer on the suite.
     """
     tokens_to_level: tuple[float | None, ...]
-    """One number per seed, or None if the level was not reached, or if no trainer improves."""
+    """One number per seed, or None if the level was not reached, or lies below the start."""
     tokens: OverSeeds | None = None
     """Mean number of tokens to the level, if every seed reached it."""
     maximum: float
