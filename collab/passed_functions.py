@@ -108,37 +108,49 @@ def _is_installed(file: Path) -> bool:
 def _digest(function: Callable[..., Any], number: int) -> str:
     digest = blake2b(digest_size=4)
     for part in [*_seen(function), *([number] if number else [])]:
-        for piece in _code(part) if isinstance(part, CodeType) else [repr(part)]:
+        for piece in _pieces(part):
             digest.update(piece.encode(errors="replace") + b"\0")
     return digest.hexdigest()
 
 
+def _pieces(part: Any) -> list[str]:
+    if inspect.isfunction(part):
+        return [*_code(part.__code__), repr(part.__defaults__), repr(part.__kwdefaults__)]
+    return [repr(part)]
+
+
 def _are_equal(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Return True for one function, or two of one digest with equal defaults and closed-over
-    values."""
+    """Return True for one function, or two of one digest and module whose values are equal.
+
+    Values are defaults, attributes and what the function closes over. Arrays, which have no single
+    truth value, count as different.
+    """
     try:
         return one is other or _values(one) == _values(other)
     except Exception:
-        return False  # e.g. arrays, which have no single truth value
+        return False
 
 
 def _values(function: Callable[..., Any]) -> list[Any]:
-    return [part for part in _seen(function) if not isinstance(part, CodeType)]
+    return [
+        (id(part.__globals__), vars(part), part.__defaults__, part.__kwdefaults__)
+        if inspect.isfunction(part)
+        else part
+        for part in _seen(function)
+    ]
 
 
 def _seen(function: Any, above: tuple[Any, ...] = ()) -> Iterator[Any]:
-    """Yield everything visible of a function: its code, defaults, and the values it closes over.
+    """Yield a function, the values that it closes over, and the arguments of a partial.
 
     `above` are the functions that close over it. One that closes over itself is visited once.
     """
     if isinstance(function, partial):
         yield from _seen(function.func, above)
         yield from (function.args, function.keywords)
-    elif not inspect.isfunction(function):
-        yield function
     elif not any(function is one for one in above):
-        yield from (function.__code__, function.__defaults__, function.__kwdefaults__)
-        for cell in filter(_is_filled, function.__closure__ or ()):
+        yield function
+        for cell in filter(_is_filled, getattr(function, "__closure__", None) or ()):
             yield from _seen(cell.cell_contents, (*above, function))
 
 

@@ -78,6 +78,15 @@ def test_functions_that_look_alike_get_different_names() -> None:
     assert [name_of(of(high)), name_of(functions[0])] == [names[1], names[0]]
     assert name_of(low.score) == name_of(low.score) != name_of(high.score)
 
+    def paying(points: float) -> Any:
+        def reward(context: Any) -> float:
+            return float(vars(reward)["points"])
+
+        vars(reward)["points"] = points
+        return reward
+
+    assert name_of(paying(0.25)) == name_of(paying(0.25)) != name_of(paying(0.75))
+
 
 def test_function_unknown_to_this_process_is_refused_with_the_reason() -> None:
     rewards = {"parts": {"right": {"use": "python.00000000:right"}}}
