@@ -12,7 +12,7 @@ from collab.errors import CollabError, RecipeError
 from collab.evaluation.evaluation import EvaluationRun
 from collab.evaluation.results import EvaluationEvent, Results
 from collab.evaluation.selection import Selection
-from collab.evaluation.teams import choose_k, find_teams
+from collab.evaluation.teams import choose_k, find_teams, labels_of
 from collab.recipe.in_python import (
     PLAYED,
     GivenObjects,
@@ -88,17 +88,19 @@ def evaluate(
     """
     _, within = settings_of(more, PLAYED, top=set())
     rows = rows_in(task)
-    from_python = [
-        team
-        for team in teams
-        if isinstance(team, Team) and reward_from in (None, team.recipe.team.name)
-    ]
+    named = [team.recipe if isinstance(team, Team) else team for team in teams]
+    from_python = {
+        label: team
+        for label, team in zip(labels_of(named), teams, strict=True)
+        if isinstance(team, Team)
+    }
+    paid = [team for label, team in from_python.items() if reward_from in (None, label)]
     evaluated_teams = find_teams(
-        [team.recipe if isinstance(team, Team) else team for team in teams],
+        named,
         tasks=[] if task is None or rows is not None else flat_addresses([task]),
         rows=rows,
-        rewards=_shared(rewards, "rewards", from_python, _reward_data),
-        hidden=_shared(hidden, "hidden", from_python, _names),
+        rewards=_shared(rewards, "rewards", paid, _reward_data),
+        hidden=_shared(hidden, "hidden", [*from_python.values()], _names),
         reward_from=reward_from,
         split=split,
         samples=samples,

@@ -86,7 +86,7 @@ def find_teams(
     """
     if not names:
         raise RecipeError("an evaluation needs at least one team, got none")
-    labels = _labels(names)
+    labels = labels_of(names)
     read = [
         read_recipe(
             _checked(name),
@@ -140,7 +140,7 @@ def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
     return tuple(sorted(set(wanted)))
 
 
-def _labels(names: Sequence[Named]) -> list[str]:
+def labels_of(names: Sequence[Named]) -> list[str]:
     """Return a short name for each team, from its name, file or folder."""
     texts = [str(name) for name in names if isinstance(name, str | PathLike)]
     if len(set(texts)) < len(texts):
