@@ -44,6 +44,7 @@ def command(
     from collab.errors import RecipeError
     from collab.passed_functions import passed_function
     from collab.recipe import read_recipe
+    from collab.recipe.documents import read_mapping
     from collab.recipe.packing import of_python_in
     from collab.records.run import open_run
     from collab.runs.layout import TRAINING
@@ -52,18 +53,20 @@ def command(
 
     record = open_run(run)
     remark(record.complaints)
-    recipe, question = read_recipe(str(run))
     if (run / TRAINING).is_file():
         if out is not None:
             raise RecipeError("--out needs a run that is replayed; a training run is not")
         why = f"{run} is a training run; collab replays runs, probes and evaluated teams only"
-        raise typer.Exit(_add_up(recipe, record.episodes, why))
+        task = read_mapping(run / TRAINING).get("task") or {}
+        raise typer.Exit(_add_up(record.episodes, why, is_game=bool(task.get("environment"))))
+    recipe, question = read_recipe(str(run))
+    is_game = recipe.task is not None and recipe.task.environment is not None
     if gone := [name for name in of_python_in(recipe) if passed_function(name) is None]:
         why = f"functions passed in Python are not in a file: {', '.join(gone)}"
-        raise typer.Exit(_add_up(recipe, record.episodes, why))
+        raise typer.Exit(_add_up(record.episodes, why, is_game=is_game))
     functions = question.of_kinds("function", "command", "server")
     if functions.open and not (trust or out):
-        raise typer.Exit(_add_up(recipe, record.episodes, functions.text(), _READ))
+        raise typer.Exit(_add_up(record.episodes, functions.text(), _READ, is_game=is_game))
     settle(functions, trust)
     samples = max((episode.sample + 1 for episode in record.episodes), default=1)
     recipe = _replayed(
@@ -84,9 +87,8 @@ def command(
     raise typer.Exit(1 if differences else 0)
 
 
-def _add_up(recipe: Recipe, episodes: list[Episode], why: str, remedy: str = "") -> int:
+def _add_up(episodes: list[Episode], why: str, remedy: str = "", *, is_game: bool) -> int:
     """Add up the recorded rewards, print why nothing was run, and return the exit status."""
-    is_game = recipe.task is not None and recipe.task.environment is not None
     wrong = [
         f"{episode.id}, turn {turn.index}: its parts add up to {points:.9g}, not to {total:.9g}"
         for episode in episodes
