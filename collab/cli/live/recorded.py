@@ -107,11 +107,15 @@ def how_it_ended(folder: Path) -> str:
     if not is_evaluation(folder):
         return status_of(read_about(folder))
     results = read_results(folder)
+    if results.status != RUNNING:
+        return results.status
     # Folders of teams that have changed since keep the status of an earlier, killed call.
     places = [folder / team.folder for team in results.teams if team.folder]
     places = places or [file.parent for file in folder.glob(f"*/{RUN}")]
-    is_gone = any(status_of(read_about(place)) == KILLED for place in places)
-    return KILLED if results.status == RUNNING and is_gone else results.status
+    is_gone = any(
+        status_of(read_about(place)) == KILLED for place in places if (place / RUN).is_file()
+    )
+    return KILLED if is_gone else RUNNING
 
 
 def _events_of(episode: Episode) -> Iterator[Record]:
