@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections import defaultdict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
@@ -154,15 +154,23 @@ def restore_random_states(states: Mapping[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return an algorithm's state with Python's numbers for numpy's, and a dict for a defaultdict.
+    """Return an algorithm's state with Python's numbers for numpy's, and plain collections.
 
-    `restore` can read only these types.
+    A defaultdict becomes a dict, a named tuple a tuple. `restore` can read only these types.
     """
-    if type(value) in (dict, defaultdict):
-        return {plain(key): plain(item) for key, item in value.items()}
-    if type(value) in (list, tuple, set):
-        return type(value)(map(plain, value))
+    if isinstance(value, Mapping):
+        mapping: type[Any] = type(value) if type(value) in (Counter, OrderedDict) else dict
+        return mapping({plain(key): plain(item) for key, item in value.items()})
+    for kind in (list, tuple, set):
+        if isinstance(value, kind):
+            return kind(map(plain, value))
     return value.item() if isinstance(value, np.generic) else value
+
+
+_UNREADABLE = (
+    *(PicklingError, UnpicklingError),
+    *(TypeError, AttributeError, ValueError, RecursionError),
+)
 
 
 def check_readable(state: Mapping[str, Any]) -> None:
@@ -176,8 +184,8 @@ def check_readable(state: Mapping[str, Any]) -> None:
         try:
             torch.save(value, written)
             written.seek(0)
-            torch.load(written, weights_only=True)
-        except (PicklingError, UnpicklingError, TypeError, AttributeError) as error:
+            torch.load(written, map_location="cpu", weights_only=True)
+        except _UNREADABLE as error:
             raise TrainingError(
                 f"a checkpoint cannot keep {key!r} of the algorithm's state, of type"
                 f" {type(value).__name__}; let its `state` return numbers, strings, lists,"
