@@ -10,7 +10,7 @@ from collab.models import Request
 from collab.models.local.batching import CPU_TOKENS, batch_bytes, fitting_tokens
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, VLLMModel, local_weights
-from collab.runtime.dry_run import CHARACTERS_A_TOKEN, characters, most_responses
+from collab.runtime.dry_run import CHARACTERS_A_TOKEN, characters
 from collab.runtime.session import LANES
 from collab.trainers.credit.shape import Shape
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes, learning_bytes
@@ -43,7 +43,7 @@ class Lengths:
 
 
 def lengths_of(
-    recipe: Recipe, requests: Sequence[Request], spec: TrainerSpec, agents: Sequence[str]
+    requests: Sequence[Request], spec: TrainerSpec, agents: Sequence[str]
 ) -> dict[str, list[Lengths]]:
     """Return the positions at which each agent acts. `requests` come from complete episodes."""
     by_agent: dict[str, dict[tuple[int, int, int], Lengths]] = {agent: {} for agent in agents}
@@ -61,7 +61,7 @@ def lengths_of(
         places[place] = Lengths(
             prompt=max(tokens, before),
             new=request.sampling.max_new_tokens,
-            responses=responses * most_responses(recipe, call.agent),
+            responses=responses,
             prompts=ceil(responses / spec.group_size) if alike else responses,
         )
     return {agent: list(places.values()) for agent, places in by_agent.items()}

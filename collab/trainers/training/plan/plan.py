@@ -8,7 +8,7 @@ from math import ceil
 
 from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
 from collab.rewards.declared import outlook
-from collab.runtime.dry_run import most_new_tokens
+from collab.runtime.dry_run import most_new_tokens, most_responses
 from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import judging
 from collab.trainers.credit import algorithm_for
@@ -149,8 +149,12 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     per_step = min(spec.tasks_per_step, len(tasks.training))
     spec = spec.model_copy(update={"tasks_per_step": per_step})
     trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
-    lengths = lengths_of(recipe, played.requests, spec, trained)
-    every = [item for items in lengths.values() for item in items]
+    lengths = lengths_of(played.requests, spec, trained)
+    every = [
+        (item, item.responses * most_responses(recipe, agent))
+        for agent, items in lengths.items()
+        for item in items
+    ]
     needs = count_memory(recipe, spec, lengths, card, ranks)
     for kind in needs.devices:
         check_device(spec, kind)
@@ -161,9 +165,11 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         steps=steps,
         tokens=spec.tokens,
         episodes_per_step=step_episodes(played.requests, spec),
-        responses_per_step=sum(item.responses for item in every),
-        tokens_per_step=sum(item.responses * (item.prompt + item.new) for item in every),
-        update_tokens_per_step=sum(item.tokens for item in every),
+        responses_per_step=sum(responses for _, responses in every),
+        tokens_per_step=sum(responses * (item.prompt + item.new) for item, responses in every),
+        update_tokens_per_step=sum(
+            item.tokens + (responses - item.responses) * item.new for item, responses in every
+        ),
         training_tasks=len(tasks.training),
         held_out_tasks=len(tasks.held_out),
         unused_split=_unused_split(spec, tasks.suite),
