@@ -131,8 +131,9 @@ def _changed(value: Any, key: str, change: Change) -> Any:
 
 def _key_of(path: str) -> str:
     """Return the last key of a setting's path, or "" if the user chose it."""
-    above, _, key = path.rpartition(".")
-    return "" if above.rpartition(".")[2] in _OF_THE_USER else key
+    key, *above = reversed(path.split("."))
+    is_chosen = above[:1] and above[0] in _OF_THE_USER and above[1:2] != ["agents"]
+    return "" if is_chosen else key
 
 
 def _kind_of(text: str, key: str) -> Kind | None:
