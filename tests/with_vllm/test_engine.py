@@ -208,8 +208,9 @@ def test_killed_process_leaves_no_vllm_process(words: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         children = psutil.Process(process.pid).children(recursive=True)
+        names = [child.name() for child in children]
         process.kill()
-    assert [child for child in children if "VLLM" in child.name()]
+    assert [name for name in names if "VLLM" in name]
     _, alive = psutil.wait_procs(children, timeout=30)
     assert alive == []
 
