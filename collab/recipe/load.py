@@ -128,7 +128,8 @@ def read_recipe(
             suite.project = files.project
             objects.words |= own_functions(_expand_recipe({"task": task}, suite), suite)
     data = _expand_recipe(data, files)
-    if rewards is not None or hidden is not None:
+    is_scored = rewards is not None or hidden is not None
+    if is_scored and not _is_address(data.get("task"), files):
         data["task"] = with_rewards(data.get("task"), objects, rewards, hidden)
         data = _expand_recipe(data, files)
     for setting in overrides.ordered(settings):

@@ -17,7 +17,6 @@ from collab.recipe.in_python import (
     Problems,
     Rewards,
     Task,
-    is_rows,
     recipe_of_parts,
     rows_in,
     settings_of,
@@ -199,10 +198,10 @@ def load(
     keys, within = settings_of(top, PLAYED, top={*Recipe.model_fields} - {"team", "task"})
     settings = [*settings, *within]
     scoring: dict[str, Any] = {"rewards": rewards, "hidden": hidden}
-    if is_rows(task):
+    if task is not None:
         recipe, question = read_recipe(name, task=task, settings=settings, **scoring, **keys)
     else:
-        recipe, question = read_recipe(name, task=task, settings=settings, **keys)
+        recipe, question = read_recipe(name, settings=settings, **keys)
         if recipe.task is not None and not (rewards is None and hidden is None):
             recipe, _ = read_recipe(recipe, **scoring)
     allow(recipe, question, trust)

@@ -81,6 +81,10 @@ def test_a_team_may_be_loaded_with_rows_and_rewards() -> None:
     assert rewards(loaded.run()) == [0.75, 0.75]
     with pytest.raises(RecipeError, match="write `task: humaneval`"):
         collab.load("coding", task="humaneval/0-3", **own)
+    bare = {"name": "bare", "kind": "text", "source": {"generate": "split_sum", "rows": 2}}
+    team["agents"]["a"] = {"prompt": "{{ task.sum }}"}
+    loaded = collab.load(team, model="echo", task=bare, rewards=own["rewards"])
+    assert rewards(loaded.run()) == [0.75, 0.75]
 
 
 def test_given_rewards_apply_to_any_suite() -> None:
