@@ -89,18 +89,18 @@ def evaluate(
     _, within = settings_of(more, PLAYED, top=set())
     rows = rows_in(task)
     named = [team.recipe if isinstance(team, Team) else team for team in teams]
-    from_python = {
+    python_teams = {
         label: team
         for label, team in zip(labels_of(named), teams, strict=True)
         if isinstance(team, Team)
     }
-    paid = [team for label, team in from_python.items() if reward_from in (None, label)]
+    scoring = [team for label, team in python_teams.items() if reward_from in (None, label)]
     evaluated_teams = find_teams(
         named,
         tasks=[] if task is None or rows is not None else flat_addresses([task]),
         rows=rows,
-        rewards=_shared(rewards, "rewards", paid, _reward_data),
-        hidden=_shared(hidden, "hidden", [*from_python.values()], _names),
+        rewards=_shared(rewards, "rewards", scoring, _reward_data),
+        hidden=_shared(hidden, "hidden", [*python_teams.values()], _names),
         reward_from=reward_from,
         split=split,
         samples=samples,
