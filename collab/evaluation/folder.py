@@ -22,7 +22,7 @@ from collab.errors import RecordError
 from collab.evaluation.results import Results
 from collab.records import Episode
 from collab.runs.about import KILLED, RUNNING, is_at_work, read_about
-from collab.runs.atomic import Lock, check_no_other_files, explain_disk_errors, write_atomically
+from collab.runs.atomic import Lock, check_no_other_files, write_atomically
 from collab.runs.layout import EPISODES, EVAL, LOCK, REPORT, RUN
 from collab.runs.log import read_episode_lines
 from collab.runs.reading import read_bytes
@@ -57,8 +57,7 @@ class EvaluationFolder:
 
     def save(self, results: Results) -> None:
         """Write `eval.json`."""
-        with explain_disk_errors(self.path / EVAL):
-            write_atomically(self.path / EVAL, results.model_dump_json(indent=2))
+        write_atomically(self.path / EVAL, results.model_dump_json(indent=2))
 
     def close(self) -> None:
         """Release the lock, and remove the folder if it is empty."""

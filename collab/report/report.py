@@ -228,12 +228,13 @@ def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES)
     reading = read_all(paths)
     report = make_report(reading, most)
     page = make_page(report, reading.runs)
-    with explain_disk_errors(out, "choose another file with --out"):
+    remedy = "choose another file with --out"
+    with explain_disk_errors(out, remedy):
         is_here = out.exists() and not out.is_dir()
         if is_here and not (_is_report(out) or _is_link_to_file(out)):
-            raise RecordError(f"{out} exists and is not a report; choose another file with --out")
+            raise RecordError(f"{out} exists and is not a report; {remedy}")
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(out, page)
+    write_atomically(out, page, remedy)
     return report
 
 

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from collab.errors import CollabError, RecordError
 from collab.naming import as_name
-from collab.runs.atomic import explain_disk_errors, write_atomically
+from collab.runs.atomic import write_atomically
 from collab.runs.layout import EPISODES, MARKS, METRICS, RUN, TRAINING
 from collab.runs.reading import read_bytes
 from collab.wording import faults
@@ -214,8 +214,7 @@ def write_about(folder: Path, about: Mapping[str, Any]) -> None:
     content = {key: value for key, value in about.items() if key != "process"}
     if content.get("status") == RUNNING:
         content["process"] = this_process()
-    with explain_disk_errors(folder / RUN):
-        write_atomically(folder / RUN, json.dumps(content, indent=2))
+    write_atomically(folder / RUN, json.dumps(content, indent=2))
 
 
 def mark_interrupted(folder: Path) -> None:

@@ -17,24 +17,26 @@ from collab.runs.links import check_within
 from collab.wording import option
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str, remedy: str = "") -> None:
     """Replace a file atomically: a reader sees the old text or the new one, never a part.
 
     Raises:
-        RecordError: see `check_same_folder`.
+        RecordError: the file cannot be written (the message ends with `remedy`), or see
+            `check_same_folder`.
     """
     check_same_folder(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        open_as_usual(Path(temporary))
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with explain_disk_errors(path, remedy):
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            open_as_usual(Path(temporary))
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
 
 
 def check_no_other_files(path: Path, *marks: str, given_by: str = "out") -> None:

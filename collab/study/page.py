@@ -11,7 +11,7 @@ from collab.evaluation.table import Form, ResultTable, TableCell, estimate, make
 from collab.report.panels import Panel, Series
 from collab.report.report import MOST_EPISODES, make_page, make_report
 from collab.report.runs import read_all
-from collab.runs.atomic import explain_disk_errors, write_atomically
+from collab.runs.atomic import write_atomically
 from collab.runs.layout import REPORT
 from collab.stats import mean
 from collab.study.results import (
@@ -48,8 +48,7 @@ def write_page(results: StudyResults, folder: Path) -> Path | None:
         notes=[*_notes(results), *report.notes],
     )
     path = folder / REPORT
-    with explain_disk_errors(path, "free some space"):
-        write_atomically(path, make_page(report, reading.runs))
+    write_atomically(path, make_page(report, reading.runs), "free some space")
     return path
 
 

@@ -294,10 +294,9 @@ class StudyFolder:
         check_no_other_files(path, STUDY_RECIPE)
         self._check_same(spec)
         self.lock = Lock(path)
-        with explain_disk_errors(path):
-            data = spec.model_dump(mode="json")
-            text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
-            write_atomically(path / STUDY_RECIPE, text)
+        data = spec.model_dump(mode="json")
+        text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+        write_atomically(path / STUDY_RECIPE, text)
         self._measure = spec.measure
         self.failures = self._read_failures()
 
@@ -362,8 +361,8 @@ class StudyFolder:
         Raises:
             RecordError: the disk is full.
         """
-        with explain_disk_errors(self.path / STUDY, "free some space"):
-            write_atomically(self.path / STUDY, results.model_dump_json(indent=2))
+        content = results.model_dump_json(indent=2)
+        write_atomically(self.path / STUDY, content, "free some space")
 
     def _points(self, cell: Cell) -> tuple[list[Point], float | None]:
         evaluations = read_evaluations(self.cell(cell))

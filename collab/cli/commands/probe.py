@@ -77,7 +77,7 @@ def command(
     from collab.probe.probe import draw, probe, training_addresses
     from collab.recipe import load_recipe
     from collab.runs.about import new_run_id
-    from collab.runs.atomic import explain_disk_errors, write_atomically
+    from collab.runs.atomic import write_atomically
     from collab.runs.layout import PROBE
 
     recipe = load_recipe(
@@ -99,7 +99,6 @@ def command(
     if played.status == "done" and not all(episode.failure for episode in played.episodes):
         seconds = time.perf_counter() - began
         outcome = asyncio.run(probe(recipe, problems, played.episodes, seconds))
-        with explain_disk_errors(folder / PROBE):
-            write_atomically(folder / PROBE, outcome.model_dump_json(indent=2))
+        write_atomically(folder / PROBE, outcome.model_dump_json(indent=2))
         view.see(outcome)
     raise typer.Exit(exit_status(played, require_solved=False))

@@ -169,13 +169,12 @@ def _combine(
     import asyncio
 
     from collab.probe.best_of import best_of
-    from collab.runs.atomic import explain_disk_errors, write_atomically
+    from collab.runs.atomic import write_atomically
     from collab.runs.layout import BEST
 
     bests = asyncio.run(best_of(recipe, problems, episodes))
     lines = [best.model_dump_json() for best in bests]
-    with explain_disk_errors(folder / BEST):
-        write_atomically(folder / BEST, "".join(f"{line}\n" for line in lines))
+    write_atomically(folder / BEST, "".join(f"{line}\n" for line in lines))
     for best in bests:
         view.see(best)
     return bests
