@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from collab.distribution import optional
-from collab.errors import TaskError
-from collab.models.store.hub import explain, look_up
+from collab.errors import ModelUnavailable, TaskError
+from collab.models.store.hub import DATASET_FILE, download, snapshot
 from collab.recipe import SourceSpec
-from collab.trust.from_hub import download_bar
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_FILE = "use the path of a local .jsonl file as suite"
 
 
 def pin_revision(source: SourceSpec) -> SourceSpec:
@@ -53,7 +51,7 @@ def hub_rows(source: SourceSpec) -> Iterable[dict[str, Any]]:
     except Exception as error:
         raise TaskError(
             f"{dataset_name(source)} cannot be read ({type(error).__name__}: {error}); set"
-            f" task.source.split, and task.source.config, to existing ones, or {_FILE}"
+            f" task.source.split, and task.source.config, to existing ones, or {DATASET_FILE}"
         ) from error
 
 
@@ -68,7 +66,7 @@ def _package(name: str) -> Any:
     try:
         return optional("datasets", f"the dataset '{name}' on the hub", "hub", TaskError)
     except TaskError as error:
-        raise TaskError(f"{error}, or {_FILE}") from error
+        raise TaskError(f"{error}, or {DATASET_FILE}") from error
 
 
 def _fetch(name: str, revision: str | None) -> Path:
@@ -77,26 +75,8 @@ def _fetch(name: str, revision: str | None) -> Path:
 
     if _COMMIT.fullmatch(revision or ""):
         with suppress(errors.LocalEntryNotFoundError, errors.IncompleteSnapshotError):
-            return _snapshot(name, revision, online=False)
-    trouble: Exception | None = None
+            return snapshot("dataset", name, revision, local_files_only=True)
     try:
-        trouble = look_up("dataset", name, revision)
-        return _snapshot(name, revision, online=trouble is None)
-    except Exception as error:
-        key, reason = "task.source.revision", trouble or error
-        why = explain("the dataset", name, revision, reason, key=key, remedy=_FILE)
-        raise TaskError(why) from error
-
-
-def _snapshot(name: str, revision: str | None, *, online: bool) -> Path:
-    """Download all files of a dataset. Without the network, the hub client's error is raised."""
-    from huggingface_hub import snapshot_download
-
-    folder = snapshot_download(
-        name,
-        repo_type="dataset",
-        revision=revision,
-        local_files_only=not online,
-        tqdm_class=download_bar(),
-    )
-    return Path(folder)
+        return download("dataset", name, revision)
+    except ModelUnavailable as error:
+        raise TaskError(str(error)) from error

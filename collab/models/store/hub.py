@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from collab.errors import CollabError, ModelUnavailable
-from collab.trust.from_hub import download_bar
+from collab.trust.from_hub import LOOKUP_SECONDS, download_bar
 
 if TYPE_CHECKING:
     from collab.models.store.cache import StoreProgress
@@ -15,41 +15,26 @@ WANTED = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model"]
 UNWANTED = ["*/*", "consolidated*"]
 """Files to skip: other formats of the same weights, and Mistral's `consolidated` files."""
 
-LOOKUP_SECONDS = 5.0
-"""Time limit of one attempt to reach the hub. The hub's client may make a second one."""
+Kind = Literal["model", "dataset"]
+DATASET_FILE = "use the path of a local .jsonl file as suite"
+_WORDS = {
+    "model": ("hub model", "revision", "use a local folder or an alias (`collab models`)"),
+    "dataset": ("the dataset", "task.source.revision", DATASET_FILE),
+}
+"""For messages: the noun of a kind, the key of its revision, and another way to get one."""
 
 
 def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
-    """Return the folder of a hub model in the hub's own cache, updated if possible.
-
-    If the hub cannot be reached, a completely cached model is used.
+    """Return the folder of a hub model, as `download` does.
 
     Raises:
-        ModelUnavailable: there is no such model or revision, access is denied, or the model is not
-            completely available.
+        ModelUnavailable: see `download`, or the model has no weights in safetensors.
     """
-    from huggingface_hub import snapshot_download
-
-    trouble: Exception | None = None
-    try:
-        trouble = look_up("model", name, revision)
-        folder = snapshot_download(
-            name,
-            revision=revision,
-            allow_patterns=WANTED,
-            ignore_patterns=UNWANTED,
-            local_files_only=trouble is not None,
-            tqdm_class=download_bar(progress),
-        )
-    except CollabError:
-        raise
-    except Exception as error:
-        reason = trouble or error
-        why = explain("hub model", name, revision, reason, key="revision", remedy=_REMEDY)
-        raise ModelUnavailable(why) from error
-    if not any(Path(folder).glob("*.safetensors")):
+    files = {"allow_patterns": WANTED, "ignore_patterns": UNWANTED}
+    folder = download("model", name, revision, progress, **files)
+    if not any(folder.glob("*.safetensors")):
         raise ModelUnavailable(f"hub model {name!r} has no weights in safetensors format")
-    return Path(folder)
+    return folder
 
 
 def fetch_file(path: str, folder: Path, progress: StoreProgress) -> Path:
@@ -83,7 +68,39 @@ def cached(name: str, revision: str | None) -> Path | None:
     return Path(config).parent if isinstance(config, str) else None
 
 
-def look_up(kind: Literal["model", "dataset"], name: str, revision: str | None) -> Exception | None:
+def download(
+    kind: Kind, name: str, revision: str | None, progress: StoreProgress | None = None, **files: Any
+) -> Path:
+    """Return the folder of a repository in the hub's own cache, updated if possible.
+
+    If the hub cannot be reached, a completely cached repository is used. `files` selects files.
+
+    Raises:
+        ModelUnavailable: there is no such repository or revision, access is denied, or the
+            repository is not completely available.
+    """
+    trouble: Exception | None = None
+    try:
+        trouble = _look_up(kind, name, revision)
+        offline = trouble is not None
+        return snapshot(kind, name, revision, progress, local_files_only=offline, **files)
+    except CollabError:
+        raise
+    except Exception as error:
+        raise ModelUnavailable(_explain(kind, name, revision, trouble or error)) from error
+
+
+def snapshot(
+    kind: Kind, name: str, revision: str | None, progress: StoreProgress | None = None, **more: Any
+) -> Path:
+    """Download a repository. `more` are options of the hub's client, which raises its own error."""
+    from huggingface_hub import snapshot_download
+
+    bar = download_bar(progress)
+    return Path(snapshot_download(name, repo_type=kind, revision=revision, tqdm_class=bar, **more))
+
+
+def _look_up(kind: Kind, name: str, revision: str | None) -> Exception | None:
     """Return the reason why the hub cannot be reached, or None. If the hub lacks the repository or
     the revision, the error of the hub's client is raised.
     """
@@ -98,17 +115,14 @@ def look_up(kind: Literal["model", "dataset"], name: str, revision: str | None) 
     return None
 
 
-def explain(
-    noun: str, name: str, revision: str | None, error: Exception, *, key: str, remedy: str
-) -> str:
-    """Return the message for a repository that is not completely available. `noun` is its kind,
-    `key` the setting of its revision, and `remedy` another way to get one."""
+def _explain(kind: Kind, name: str, revision: str | None, error: Exception) -> str:
+    """Return the message for a repository that is not completely available."""
     from huggingface_hub import errors
 
+    noun, key, remedy = _WORDS[kind]
     if isinstance(error, errors.GatedRepoError):
         return f"{noun} {name!r} is gated: accept its terms on the hub, then set HF_TOKEN"
     if isinstance(error, errors.RepositoryNotFoundError):
-        kind = noun.rpartition(" ")[2]
         return f"the hub has no {kind} {name!r} (a private one needs HF_TOKEN); {remedy}"
     at = f" at revision {revision!r}" if revision else ""
     if isinstance(error, errors.RevisionNotFoundError):
@@ -120,9 +134,6 @@ def explain(
         f"{noun} {name!r}{at} is not completely cached, and the hub cannot be reached:"
         f" {_reason(error)}; check the network, set HF_ENDPOINT to a mirror, or {remedy}"
     )
-
-
-_REMEDY = "use a local folder or an alias (`collab models`)"
 
 
 def _reason(error: Exception) -> str:
