@@ -184,12 +184,7 @@ def _greedy(recipe: Recipe) -> Recipe:
             f"greedy samples are all equal, so {recipe.samples} of them add nothing; leave out"
             f" {option('samples')} or {option('greedy')}"
         )
-    return recipe.with_agents(
-        {
-            name: {"sampling": agent.sampling.model_copy(update={"temperature": 0.0})}
-            for name, agent in recipe.team.agents.items()
-        }
-    )
+    return recipe.greedy(recipe.team.agents)
 
 
 def _rows_settled(recipe: Recipe, question: Question, trust: Consent) -> Question:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import Field, field_validator, model_validator
@@ -107,6 +107,14 @@ class Recipe(Spec):
     def sampling_of(self, agent: str) -> Sampling:
         """Return the agent's sampling settings, merged from the recipe, the team and the agent."""
         return merge_sampling(self.team.sampling, self.sampling, self.team.agents[agent].sampling)
+
+    def greedy(self, agents: Iterable[str]) -> Recipe:
+        """Return the recipe in which `agents` give their most likely response."""
+        changes = {}
+        for name in agents:
+            sampling = self.team.agents[name].sampling
+            changes[name] = {"sampling": sampling.model_copy(update={"temperature": 0.0})}
+        return self.with_agents(changes)
 
     def with_agents(self, changes: Mapping[str, Mapping[str, Any]]) -> Recipe:
         """Return the recipe with some fields of its agents replaced. `changes` are by agent and

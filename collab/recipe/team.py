@@ -246,6 +246,11 @@ class TeamSpec(Spec):
         parsers = {name: agent.parser for name, agent in self.agents.items()}
         return roles_of(self._contributors(), parsers=parsers, entry=self.entry or "")
 
+    @property
+    def trained(self) -> list[str]:
+        """The agents that a training changes."""
+        return [name for name, agent in self.agents.items() if agent.trainable]
+
     def _contributors(self) -> tuple[str, ...]:
         parsers = {agent.parser for agent in self.agents.values()}
         apart = self.join in CODE_JOINS and parsers != {"text"}

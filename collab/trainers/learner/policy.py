@@ -268,7 +268,7 @@ def open_policies(
     grow_segments(recipe)
     shared = ModelPool(progress=loading)
     pools = [shared]
-    trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
+    trained = recipe.team.trained
     models: dict[str, Model] = {}
     for name in recipe.team.agents:
         pool = shared

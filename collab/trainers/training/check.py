@@ -35,7 +35,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
             f"the recipe has no task, so there is no reward; add one with {option('task', 'SUITE')}"
         )
     spec = recipe.trainer
-    trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
+    trained = recipe.team.trained
     if not trained:
         raise RecipeError(
             "no agent of the team is trainable; set agents.NAME.trainable=true for one"

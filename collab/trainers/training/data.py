@@ -161,8 +161,8 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
 def _check_agents(recipe: Recipe, kept: Mapping[str, Sequence[Episode]]) -> None:
     turns = [turn for episodes in kept.values() for e in episodes for turn in e.turns]
     heard = {decision.agent for turn in turns for decision in turn.decisions}
-    for name, agent in recipe.team.agents.items():
-        if agent.trainable and name not in heard:
+    for name in recipe.team.trained:
+        if name not in heard:
             raise RecipeError(
                 f"trainer.episodes has no response of agent '{name}' (it has: "
                 f"{', '.join(sorted(heard))}); give the agent that name, or set"

@@ -36,17 +36,6 @@ FALL_STANDARD_ERRORS = 2.0
 """Number of standard errors by which the held-out return must fall for a warning."""
 
 
-def at_temperature(recipe: Recipe, temperature: float) -> Recipe:
-    """Return the recipe with another temperature for its trained agents."""
-    return recipe.with_agents(
-        {
-            name: {"sampling": spec.sampling.model_copy(update={"temperature": temperature})}
-            for name, spec in recipe.team.agents.items()
-            if spec.trainable
-        }
-    )
-
-
 def compare(before: Mapping[str, TaskResult], after: Mapping[str, TaskResult]) -> Gain | None:
     """Return the gain from `before` to `after` on the tasks of both, or None if there are none."""
     tasks = sorted(set(before) & set(after))
@@ -190,7 +179,8 @@ class Evaluations:
             with operation("evaluation", {"collab.step": step}) as span, span.entered():
                 team = policies.recipe_with_adapters(self._recipe)
                 sampled = await run(team, spec.samples, "sampled")
-                greedy = await run(at_temperature(team, 0.0), 1, "greedy") if spec.greedy else []
+                likeliest = team.greedy(team.team.trained)
+                greedy = await run(likeliest, 1, "greedy") if spec.greedy else []
                 played = [*sampled, *greedy]
                 failed = [episode for episode in played if episode.failure]
                 evaluation = Evaluation(

@@ -55,7 +55,7 @@ def planned_forms(recipe: Recipe, *, shared: bool) -> dict[str, Form]:
     `shared` is True if all compared responses have one history, as in the first turn.
     """
     turn = rehearsed(recipe)
-    trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
+    trained = recipe.team.trained
     if turn.is_chosen or len(turn.joined) == 1:
         return dict.fromkeys(trained, "alone")
     dependences = [dependence_planned(turn)]

@@ -79,8 +79,7 @@ def visible_gpus() -> int:
 
 def _takes_gpus(recipe: Recipe) -> bool:
     """True if every trained model may be on any GPU."""
-    trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
-    return all(device in ("auto", "cuda") for device in _devices(recipe, trained))
+    return all(device in ("auto", "cuda") for device in _devices(recipe, recipe.team.trained))
 
 
 def _devices(recipe: Recipe, agents: Iterable[str]) -> list[str]:

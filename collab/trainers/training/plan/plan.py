@@ -148,8 +148,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     turn = played.turn
     per_step = min(spec.tasks_per_step, len(tasks.training))
     spec = spec.model_copy(update={"tasks_per_step": per_step})
-    trained = [name for name, agent in recipe.team.agents.items() if agent.trainable]
-    lengths = lengths_of(played.requests, spec, trained)
+    lengths = lengths_of(played.requests, spec, recipe.team.trained)
     every = [
         (item, item.responses * most_responses(recipe, agent))
         for agent, items in lengths.items()
