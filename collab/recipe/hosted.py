@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
@@ -51,6 +52,10 @@ KeyVariable = Annotated[str, AfterValidator(_variable)]
 class HostedModel(Spec):
     """A model that a service hosts."""
 
+    usual_url: ClassVar[str]
+    url_variable: ClassVar[str]
+    """The environment variable that replaces the usual address."""
+
     name: str
     base_url: str | None = None
     seconds: float = Field(default=120.0, gt=0)
@@ -62,6 +67,11 @@ class HostedModel(Spec):
     cost_limit: float | None = Field(default=None, gt=0)
     """US dollars that this model may spend in one run."""
 
+    @property
+    def url(self) -> str:
+        """The address that requests go to. One from the environment is not checked."""
+        return self.base_url or os.environ.get(self.url_variable) or self.usual_url
+
     @field_validator("base_url")
     @classmethod
     def _url_is_an_address(cls, url: str | None) -> str | None:
@@ -70,6 +80,10 @@ class HostedModel(Spec):
 
 class AnthropicModel(HostedModel):
     """Claude, through the Messages API. The key comes from ANTHROPIC_API_KEY."""
+
+    usual_url = "https://api.anthropic.com"
+    url_variable = "ANTHROPIC_BASE_URL"
+    key: ClassVar[str] = "ANTHROPIC_API_KEY"
 
     engine: Literal["anthropic"] = "anthropic"
     name: str = "claude-sonnet-4-6"
@@ -83,6 +97,9 @@ class AnthropicModel(HostedModel):
 
 class OpenAIModel(HostedModel):
     """A model on any server with OpenAI's chat completions API: vLLM, llama.cpp, Ollama, ..."""
+
+    usual_url = "https://api.openai.com/v1"
+    url_variable = "OPENAI_BASE_URL"
 
     engine: Literal["openai"] = "openai"
     name: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -32,9 +31,6 @@ from collab.trust import Consent, Item, Question, joined, settle
 from collab.trust.blocking import block, forget, function_key, is_own, is_unblocked, unblock
 from collab.trust.commands import compiled_in, content_of, files_of, folders_of
 from collab.trust.sources import digest_of, sources_of, sources_of_module, sources_of_script
-
-_OPENAI = "https://api.openai.com/v1"
-_ANTHROPIC = "https://api.anthropic.com"
 
 
 def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Question:
@@ -260,11 +256,8 @@ def _calls(part: Spec) -> Iterator[tuple[str, str]]:
     """List the addresses that a model's requests go to, each with the key that is sent."""
     if isinstance(part, VLLMModel):
         yield from ((url, "VLLM_API_KEY") for url in part.servers)
-    elif isinstance(part, OpenAIModel):
-        yield part.base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI, part.key
-    elif isinstance(part, AnthropicModel):
-        url = part.base_url or os.environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC
-        yield url, "ANTHROPIC_API_KEY"
+    elif isinstance(part, AnthropicModel | OpenAIModel):
+        yield part.url, part.key
 
 
 def _reads(spec: Spec, files: Files, typed: set[str]) -> Iterator[Item]:

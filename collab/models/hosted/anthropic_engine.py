@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError, ModelRefused, ModelUnavailable, RecipeError
 from collab.models.base import Progress, Request
-from collab.models.hosted.engine import (
-    HostedEngine,
-    Reply,
-    Spending,
-    count,
-    take_all,
-    usual_url,
-)
+from collab.models.hosted.engine import HostedEngine, Reply, count, take_all
 from collab.models.hosted.errors import Rejection, Transient, error_of, is_page, page_at
-from collab.models.keys import read_key, redact_line
+from collab.models.keys import redact_line
 from collab.models.tool_text import plain
 from collab.recipe.hosted import AnthropicModel
 from collab.records import FinishReason, Message, Sampling
@@ -157,15 +150,6 @@ def _reason(error: Exception, key: str) -> str:
     return redact_line(words, key)
 
 
-KEY = "ANTHROPIC_API_KEY"
-URL = "https://api.anthropic.com"
-URL_VARIABLE = "ANTHROPIC_BASE_URL"
-CACHE_READ = 0.1
-CACHE_WRITE = 1.25
-"""Prices of reading and writing cached prompt tokens, as multiples of the price of a prompt token
-(the cache that lasts five minutes)."""
-
-
 class AnthropicEngine(HostedEngine):
     """Claude. It returns no tokens and no log-probabilities, so it can only be a frozen agent.
 
@@ -181,27 +165,9 @@ class AnthropicEngine(HostedEngine):
         "model_context_window_exceeded": "length",
     }
     calls_tools = "tool_use"
-
-    def __init__(self, spec: AnthropicModel) -> None:
-        """Prepare the client.
-
-        Raises:
-            RecipeError: the address is invalid.
-            ModelUnavailable: there is no key.
-        """
-        key = read_key(KEY)
-        if not key:
-            raise ModelUnavailable(f"model {spec.name!r} needs a key: set {KEY}")
-        spending = Spending(
-            spec.input_price,
-            spec.output_price,
-            spec.cost_limit,
-            cache_read=CACHE_READ,
-            cache_write=CACHE_WRITE,
-        )
-        self._url = spec.base_url or usual_url(URL_VARIABLE, URL)
-        super().__init__("anthropic", spec, self._url, spending, key)
-        self.spec = spec
+    always_needs_key = True
+    cache_read, cache_write = 0.1, 1.25  # of the cache that lasts five minutes
+    spec: AnthropicModel
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
         """Check that Claude supports the settings.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
 from abc import ABC, abstractmethod
@@ -12,13 +11,20 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from collab.errors import BudgetExceeded, CollabError, ModelError, ModelTimeout, RecipeError
+from collab.errors import (
+    BudgetExceeded,
+    CollabError,
+    ModelError,
+    ModelTimeout,
+    ModelUnavailable,
+    RecipeError,
+)
 from collab.models.base import Batching, Progress, Request
 from collab.models.hosted.errors import Transient
-from collab.models.keys import LONGEST, Redactor, redact
+from collab.models.keys import LONGEST, Redactor, read_key, redact
 from collab.models.tool_text import fenced
 from collab.recipe.documents import parse_json
-from collab.recipe.hosted import HostedModel, address
+from collab.recipe.hosted import AnthropicModel, OpenAIModel, address
 from collab.records import Action, FinishReason, Sampling, ToolCall, Usage, failure_of
 
 
@@ -36,21 +42,15 @@ class Spending:
     """US dollars spent, and reserved for requests in progress."""
 
     def __init__(
-        self,
-        input_price: float | None,
-        output_price: float | None,
-        limit: float | None,
-        *,
-        cache_read: float = 1.0,
-        cache_write: float = 1.0,
+        self, spec: AnthropicModel | OpenAIModel, *, cache_read: float, cache_write: float
     ) -> None:
-        """Set prices per million tokens. Prices of cached prompt tokens are relative to that of
-        other prompt tokens.
+        """Take the prices and the limit of `spec`. Prices of cached prompt tokens are relative to
+        that of other prompt tokens.
         """
-        self.priced = input_price is not None or output_price is not None
-        self._input_price = input_price or 0.0
-        self._output_price = output_price or 0.0
-        self._limit = limit
+        self.priced = spec.input_price is not None or spec.output_price is not None
+        self._input_price = spec.input_price or 0.0
+        self._output_price = spec.output_price or 0.0
+        self._limit = spec.cost_limit
         self._cache_read = cache_read
         self._cache_write = cache_write
         self._spent = 0.0
@@ -205,18 +205,32 @@ class HostedEngine(ABC):
     """Maps the service's finish reasons to collab's."""
     calls_tools: str
     """The service's finish reason for a response that calls tools."""
+    always_needs_key = False
+    """True if other servers of the service's API need a key too."""
+    cache_read, cache_write = 1.0, 1.0
+    """Prices of reading and writing cached prompt tokens, as multiples of the price of a prompt
+    token."""
+    spec: AnthropicModel | OpenAIModel
 
-    def __init__(
-        self, engine: str, spec: HostedModel, url: str, spending: Spending, key: str
-    ) -> None:
-        parts = urlsplit(url)
+    def __init__(self, spec: AnthropicModel | OpenAIModel) -> None:
+        """Prepare the client.
+
+        Raises:
+            RecipeError: the address is invalid.
+            ModelUnavailable: the service needs a key, and there is none.
+        """
+        self.spec, self._key = spec, read_key(spec.key)
+        try:
+            self._url = address(spec.url, spec.url_variable, "https://HOST", "a key")
+        except ValueError as error:
+            raise RecipeError(str(error)) from None
+        if not self._key and (self.always_needs_key or self._url == spec.usual_url):
+            raise ModelUnavailable(f"model {spec.name!r} needs a key: set {spec.key}")
+        parts = urlsplit(self._url)
         host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
-        self.name = f"{engine}:{spec.name}"
-        self._key = key
+        self.name = f"{spec.engine}:{spec.name}"
         self.peer = f"{self.name} at {host}"
-        self._engine = engine
-        self._hosted = spec
-        self._spending = spending
+        self._spending = Spending(spec, cache_read=self.cache_read, cache_write=self.cache_write)
         self._slots = asyncio.Semaphore(spec.concurrency)
         self._client: Any = None
         self._opening = asyncio.Lock()
@@ -302,12 +316,12 @@ class HostedEngine(ABC):
             reserved = self._spending.reserve(self.name, guess, max_new_tokens)
             return await self._attempt(request, progress, reserved)
 
-        retries, patience = self._hosted.retries, self._hosted.seconds
+        retries, patience = self.spec.retries, self.spec.seconds
         return await retrying(attempt, retries=retries, patience=patience)
 
     async def _attempt(self, request: Request, progress: Progress | None, reserved: float) -> Reply:
         """Make one attempt, and settle its cost: the reserved one if the answer broke off."""
-        reply, seconds = Reply(), self._hosted.seconds
+        reply, seconds = Reply(), self.spec.seconds
         safe = _SafeProgress(progress, self._key) if progress else None
         try:
             async with asyncio.timeout(seconds):
@@ -361,7 +375,7 @@ class HostedEngine(ABC):
             logprobs=tuple(reply.logprobs),
             prompt_ids=tuple(reply.prompt_ids),
             finish_reason=finish_reason,
-            model=f"{self._engine}:{redact(str(reply.model), self._key)[:LONGEST]}",
+            model=f"{self.spec.engine}:{redact(str(reply.model), self._key)[:LONGEST]}",
             usage=Usage(
                 prompt_tokens=reply.prompt_tokens + reply.cache_read + reply.cache_written,
                 new_tokens=reply.new_tokens,
@@ -410,15 +424,3 @@ class _SafeProgress:
     def finish(self, request: Request) -> None:
         if rest := self._text.rest():
             self._progress(request, self._tokens, rest)
-
-
-def usual_url(variable: str, default: str) -> str:
-    """Return the default address for models that set none.
-
-    Raises:
-        RecipeError: the address is invalid.
-    """
-    try:
-        return address(os.environ.get(variable) or default, variable, "https://HOST", "a key")
-    except ValueError as error:
-        raise RecipeError(str(error)) from None

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import ModelError, ModelRefused, ModelUnavailable
 from collab.models.base import Capabilities, Progress, Request
 from collab.models.event_stream import event_data
-from collab.models.hosted.engine import (
-    HostedEngine,
-    Reply,
-    Spending,
-    count,
-    take_all,
-    usual_url,
-)
+from collab.models.hosted.engine import HostedEngine, Reply, count, take_all
 from collab.models.hosted.errors import (
     Rejection,
     Transient,
@@ -27,7 +20,7 @@ from collab.models.hosted.errors import (
     is_page,
     page_at,
 )
-from collab.models.keys import LONGEST, read_key, redact, redact_line
+from collab.models.keys import LONGEST, redact, redact_line
 from collab.models.tool_text import fenced, plain
 from collab.recipe.documents import parse_json
 from collab.recipe.hosted import OpenAIModel
@@ -221,8 +214,6 @@ def _count(reply: Reply, usage: dict[str, Any]) -> None:
     reply.counted = True
 
 
-URL = "https://api.openai.com/v1"
-URL_VARIABLE = "OPENAI_BASE_URL"
 LISTING_SECONDS = 5.0
 MOST_LISTED = 10
 
@@ -237,21 +228,10 @@ class OpenAIEngine(HostedEngine):
     hottest = 2.0
     finished: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
     calls_tools = "tool_calls"
+    spec: OpenAIModel
 
     def __init__(self, spec: OpenAIModel) -> None:
-        """Prepare the client.
-
-        Raises:
-            RecipeError: the address is invalid.
-            ModelUnavailable: there is no key for OpenAI.
-        """
-        self._url = spec.base_url or usual_url(URL_VARIABLE, URL)
-        key = read_key(spec.key)
-        if not key and self._url == URL:
-            raise ModelUnavailable(f"model {spec.name!r} needs a key: set {spec.key}")
-        spending = Spending(spec.input_price, spec.output_price, spec.cost_limit)
-        super().__init__("openai", spec, self._url, spending, key)
-        self.spec = spec
+        super().__init__(spec)
         self.capabilities = Capabilities(tokens=spec.tokens)
         self._dialect = Dialect(spec)
 
