@@ -179,8 +179,7 @@ def speed_of(episodes: Sequence[Episode]) -> Speed | None:
     responses = sum(len(episode.turns) for episode in episodes)
     if not seconds or not responses:
         return None
-    actions = [d.action for e in episodes for turn in e.turns for d in turn.decisions]
-    tokens = sum(len(action.token_ids) or action.usage.new_tokens for action in actions)
+    tokens = sum(d.action.new_tokens for e in episodes for d in e.decisions())
     return Speed(
         seconds=seconds,
         tokens_per_second=tokens / seconds,

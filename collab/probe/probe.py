@@ -17,7 +17,7 @@ from collab.models.fakes import EchoModel
 from collab.probe.results import AgentProbe, Best, Crossed, GameProbe, TeamProbe
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
-from collab.records import Action, Episode, Problem, Score
+from collab.records import Episode, Problem, Score
 from collab.runs import metric_names as names
 from collab.runtime.session import Session
 from collab.stats import mean
@@ -74,7 +74,7 @@ async def probe(
         crossed=crossed,
         game=game_of(groups, recipe.team.agents, crosses=crossing.crosses) if is_game else None,
         best=_best(judged) if crossing.crosses else best_game(groups),
-        tokens=sum(_length(d.action) for e in episodes for t in e.turns for d in t.decisions),
+        tokens=sum(d.action.new_tokens for e in episodes for d in e.decisions()),
         seconds=round(seconds, 3),
         judging_seconds=round(time.perf_counter() - began, 3),
     )
@@ -131,7 +131,7 @@ def _best(judged: Sequence[Judged]) -> Best | None:
 
 def _agent(recipe: Recipe, name: str, groups: Groups) -> AgentProbe:
     decisions = {t: [d for e in group for d in e.decisions(name)] for t, group in groups.items()}
-    lengths = [_length(d.action) for each in decisions.values() for d in each]
+    lengths = [d.action.new_tokens for each in decisions.values() for d in each]
     cut = [[d.action.finish_reason == "length" for d in each] for each in decisions.values()]
     empty = [
         [not t.artifacts[name].strip() for e in group for t in e.turns if name in t.artifacts]
@@ -155,10 +155,6 @@ def _untrainable(recipe: Recipe, name: str) -> str | None:
     if local_weights(recipe.model_of(name)) is None:
         return f"its engine '{engine}' has no weights here"
     return None
-
-
-def _length(action: Action) -> int:
-    return len(action.token_ids) or action.usage.new_tokens
 
 
 @dataclass

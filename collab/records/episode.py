@@ -8,14 +8,7 @@ from math import fsum
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from collab.errors import CollabError, RecordError
 from collab.stats import mean
@@ -223,6 +216,11 @@ class Action(Record):
     seconds: float = 0.0
     """Wall time from the dispatch of the request to its answer, including the rest of its batch."""
     failure: Failure | None = None
+
+    @property
+    def new_tokens(self) -> int:
+        """The number of tokens: those in the record, otherwise those that the engine counted."""
+        return len(self.token_ids) or self.usage.new_tokens
 
     @property
     def message(self) -> Message:
@@ -465,9 +463,24 @@ class Episode(Record):
         left = 0 if self.horizon is None else max(0, self.horizon - len(largest))
         return fsum(largest) + left * largest[-1]
 
-    def decisions(self, agent: str) -> list[Decision]:
-        """Return all decisions of `agent`, in order."""
-        return [d for turn in self.turns for d in turn.decisions if d.agent == agent]
+    def decisions(self, agent: str | None = None) -> list[Decision]:
+        """Return all decisions in order, or only those of `agent`."""
+        every = [d for turn in self.turns for d in turn.decisions]
+        return every if agent is None else [d for d in every if d.agent == agent]
+
+    @property
+    def outcome(self) -> Literal["failed", "done", "solved", "not solved"]:
+        """The outcome in words; `done` if the reward does not define `solved`."""
+        if self.failure:
+            return "failed"
+        if self.score is None or self.score.solved is None:
+            return "done"
+        return "solved" if self.solved else "not solved"
+
+
+def known_solved(episodes: Sequence[Episode]) -> list[bool]:
+    """Return whether each episode solved its task, without those whose reward does not say."""
+    return [e.solved for e in episodes if e.outcome in ("solved", "not solved")]
 
 
 def solved_by_turn(episodes: Sequence[Episode]) -> Iterator[tuple[int, float]]:

@@ -99,7 +99,7 @@ def episode_data(
     """Return an episode as a JSON-ready dict for the report page. `columns` are the reward parts to
     show."""
     episode, score = shown.episode, shown.episode.score
-    actions = [d.action for turn in episode.turns for d in turn.decisions]
+    actions = [decision.action for decision in episode.decisions()]
     return {
         "id": episode.id,
         "run": shown.run,
@@ -112,7 +112,7 @@ def episode_data(
         "seed": str(episode.seed),
         "started": episode.started,
         "seconds": episode.seconds,
-        "verdict": verdict(episode),
+        "verdict": episode.outcome,
         "reward": score.reward if score else None,
         "maximum": score.maximum if score else None,
         "return": episode.joint_return,
@@ -132,15 +132,6 @@ def _shown(score: Score, columns: Sequence[Column]) -> dict[str, Any]:
     """Return the text and the sort key of each column."""
     cells = ((column.head, column.cell(score), column.value(score)) for column in columns)
     return {head: [cell, value] for head, cell, value in cells if cell}
-
-
-def verdict(episode: Episode) -> str:
-    """Return the outcome of an episode in one or two words, e.g. `solved`."""
-    if episode.failure:
-        return "failed"
-    if episode.score is None or episode.score.solved is None:
-        return "done"
-    return "solved" if episode.score.solved else "not solved"
 
 
 _PRIVATE = {"traceback"}

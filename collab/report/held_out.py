@@ -22,6 +22,7 @@ from collab.evaluation.table import (
     text_cell,
 )
 from collab.evaluation.values import estimate_of, paired_differences
+from collab.records.episode import known_solved
 from collab.report.episodes import ShownEpisode
 from collab.report.panels import RETURN, Panel, Series, Unit, bounded, maximum_of
 from collab.report.results import METHOD as INTERVALS
@@ -264,7 +265,7 @@ def _run_cell(items: Items) -> TableCell:
     returns = [e.joint_return for e in played if e.joint_return is not None]
     if not returns:
         return text_cell(NONE, pair=_ends(items))
-    known = [e.score.solved for e in played if e.score and e.score.solved is not None]
+    known = known_solved(played)
     count = f"{sum(known)} of {len(known)} solved" if known else counted(len(played), "episode")
     mean = estimate(fmean(returns), None, "points")
     return replace(mean, interval=count, pair=_ends(items))

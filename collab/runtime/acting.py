@@ -158,7 +158,7 @@ class Acting:
 
     def _remember(self, decision: Decision) -> None:
         action = decision.action
-        self.new_tokens += len(action.token_ids) or action.usage.new_tokens
+        self.new_tokens += action.new_tokens
         self.histories[decision.agent] += [*decision.observation, action.message]
 
     def _check_tokens(self) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.records import Episode, Usage
+from collab.records.episode import known_solved
 from collab.wording import clean, counted
 
 TRUNCATED_SHARE, LEAST_RESPONSES = 0.25, 4
@@ -34,7 +35,7 @@ def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
         "episodes": len(episodes),
         "failed": len(episodes) - len(scored),
         "failures": dict(Counter(e.failure.type for e in episodes if e.failure)),
-        "solvable": sum(bool(e.score and e.score.solved is not None) for e in scored),
+        "solvable": len(known_solved(scored)),
         "solved": sum(episode.solved for episode in scored),
         "mean_reward": sum(rewards) / len(rewards) if rewards else None,
         "maximum": max((e.score.maximum for e in scored if e.score), default=None),
@@ -51,7 +52,7 @@ def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
 
 def _truncated(episodes: Sequence[Episode]) -> Iterator[str]:
     ended: dict[str, list[bool]] = {}
-    for decision in (d for episode in episodes for turn in episode.turns for d in turn.decisions):
+    for decision in (d for episode in episodes for d in episode.decisions()):
         ended.setdefault(decision.agent, []).append(decision.action.finish_reason == "length")
     for agent, cut in ended.items():
         if len(cut) >= LEAST_RESPONSES and sum(cut) >= TRUNCATED_SHARE * len(cut):

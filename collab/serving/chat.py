@@ -155,10 +155,9 @@ def _reasoned(text: str | None) -> dict[str, Any]:
 
 
 def _reasoning(episode: Episode) -> str:
-    decisions = [decision for turn in episode.turns for decision in turn.decisions]
     return "".join(
         _heading(decision.agent, number > 0) + decision.action.text
-        for number, decision in enumerate(decisions)
+        for number, decision in enumerate(episode.decisions())
     )
 
 

@@ -23,7 +23,7 @@ def answering(episode: Episode) -> list[Decision]:
 
 def usage_of(episode: Episode) -> Usage:
     """Return the token usage of all agents in all turns, including feedback that uses a model."""
-    decisions = [d.action.usage for turn in episode.turns for d in turn.decisions]
+    decisions = [decision.action.usage for decision in episode.decisions()]
     feedback = [item.usage for turn in episode.turns for f in turn.feedback.values() for item in f]
     return sum([*decisions, *(usage for usage in feedback if usage)], Usage())
 

@@ -126,7 +126,7 @@ class ResponseReply(TeamReply):
         """True if the message has begun."""
 
     def whole(self, episode: Episode) -> dict[str, Any]:
-        decisions = [] if self._team.is_direct else [d for t in episode.turns for d in t.decisions]
+        decisions = [] if self._team.is_direct else episode.decisions()
         items = [
             reasoning(self._question.id, number, decision.agent, decision.action.text)
             for number, decision in enumerate(decisions)

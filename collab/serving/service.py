@@ -113,13 +113,12 @@ class Metrics:
         """Count an answer that the client has received, with its tokens and times."""
         self._answered.labels(team, "length" if is_cut(episode) else "stop").inc()
         self._episode.labels(team).observe(episode.seconds)
-        for turn in episode.turns:
-            for decision in turn.decisions:
-                action = decision.action
-                self._agent.labels(team, decision.agent).observe(action.seconds)
-                self._prompt.labels(team, decision.agent).inc(action.usage.prompt_tokens)
-                self._new.labels(team, decision.agent).inc(action.usage.new_tokens)
-                self._cached.labels(team).inc(action.usage.cached_tokens)
+        for decision in episode.decisions():
+            action = decision.action
+            self._agent.labels(team, decision.agent).observe(action.seconds)
+            self._prompt.labels(team, decision.agent).inc(action.usage.prompt_tokens)
+            self._new.labels(team, decision.agent).inc(action.usage.new_tokens)
+            self._cached.labels(team).inc(action.usage.cached_tokens)
 
     def count_refusal(self, team: str, reason: str) -> None:
         """Count a request that got no answer, by team and reason."""

@@ -139,7 +139,7 @@ def compare(recorded: list[Episode], played: list[Episode]) -> list[str]:
 
 
 def _tokens(episode: Episode) -> list[tuple[str, tuple[int, ...]]]:
-    return [(d.agent, d.action.token_ids) for turn in episode.turns for d in turn.decisions]
+    return [(d.agent, d.action.token_ids) for d in episode.decisions()]
 
 
 def _rewards(episode: Episode) -> list[float | None]:

@@ -169,7 +169,7 @@ def _episode_row(number: int, episode: Episode, declared: Sequence[ScoreColumn])
 
     score, (word, style) = episode.score, outcome(episode)
     verdict = (f"failed: {episode.failure.type}" if episode.failure else word, style)
-    tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
+    tokens = sum(d.action.usage.new_tokens for d in episode.decisions())
     earned = [
         "-" if points is None else f"{points:.2f}"
         for points in (episode.joint_return, episode.largest_return)
@@ -218,7 +218,7 @@ def _of_agent(episodes: Sequence[Episode], agent: str | None) -> Sequence[Episod
         return episodes
     acted = [episode for episode in episodes if episode.decisions(agent)]
     if episodes and not acted:
-        known = {d.agent for episode in episodes for turn in episode.turns for d in turn.decisions}
+        known = {d.agent for episode in episodes for d in episode.decisions()}
         raise UnknownName(f"agent of {', '.join(e.id for e in episodes[:3])}", agent, known)
     return [
         episode.model_copy(update={"turns": tuple(_turn_of(turn, agent) for turn in episode.turns)})

@@ -155,11 +155,8 @@ def verdict(score: Score) -> list[Piece]:
 
 def outcome(episode: Episode) -> tuple[str, str]:
     """Return the outcome of an episode in a word or two, and its style."""
-    if episode.failure:
-        return "failed", BAD
-    if episode.score is None or episode.score.solved is None:
-        return "done", ""
-    return ("solved", GOOD) if episode.solved else ("not solved", BAD)
+    styles = {"failed": BAD, "done": "", "solved": GOOD, "not solved": BAD}
+    return episode.outcome, styles[episode.outcome]
 
 
 def _part(part: PartScore) -> list[Piece]:
@@ -228,7 +225,7 @@ def show_failure(page: Page, failure: Failure) -> None:
 
 def show_line(page: Page, episode: Episode, width: int) -> None:
     """Show one episode in one line. `width` is the length of the longest id."""
-    tokens = sum(d.action.usage.new_tokens for turn in episode.turns for d in turn.decisions)
+    tokens = sum(d.action.usage.new_tokens for d in episode.decisions())
     word, style = outcome(episode)
     start = f"  {episode.id:<{width}}  {tokens:>6} tokens {episode.seconds:>6.1f} s"
     if failure := episode.failure:

@@ -59,8 +59,9 @@ def _unreadable(move: Move, action: Action) -> str:
     """Return the answer to a call that cannot be read, or "" if there is none."""
     trouble = move.call_fault(action)
     if trouble and action.finish_reason == "length":
-        tokens = len(action.token_ids) or action.usage.new_tokens
-        return f"Your call of a tool was truncated at {tokens} tokens. Write a shorter one."
+        return (
+            f"Your call of a tool was truncated at {action.new_tokens} tokens. Write a shorter one."
+        )
     return trouble and f"Your call of a tool could not be read: {trouble}. Write it again."
 
 

@@ -35,7 +35,7 @@ def joint_history(group: Group, node: Node) -> str:
     """
     episode, turn = node
     played = group.episodes[episode]
-    names = dict.fromkeys(d.agent for t in played.turns for d in t.decisions)
+    names = dict.fromkeys(decision.agent for decision in played.decisions())
     return "\n\n".join(f"{name}:\n{_history_of(played, turn, name)}" for name in names)
 
 

@@ -159,8 +159,7 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
 
 
 def _check_agents(recipe: Recipe, kept: Mapping[str, Sequence[Episode]]) -> None:
-    turns = [turn for episodes in kept.values() for e in episodes for turn in e.turns]
-    heard = {decision.agent for turn in turns for decision in turn.decisions}
+    heard = {d.agent for episodes in kept.values() for e in episodes for d in e.decisions()}
     for name in recipe.team.trained:
         if name not in heard:
             raise RecipeError(

@@ -11,6 +11,7 @@ from typing import Any
 from collab.models.open import ModelPool
 from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Episode, Problem
+from collab.records.episode import known_solved
 from collab.runs.checkpoint import State
 from collab.runs.metrics import EVALUATION_FINISHED
 from collab.runtime import Event, Session
@@ -85,7 +86,7 @@ def _by_task(episodes: Sequence[Episode]) -> dict[str, TaskResult]:
 
 
 def _result(group: Sequence[Episode]) -> TaskResult:
-    known = [e.score.solved for e in group if e.score and e.score.solved is not None]
+    known = known_solved(group)
     return TaskResult(
         joint_return=mean([e.joint_return or 0.0 for e in group]),
         solved=mean(known) if known else None,

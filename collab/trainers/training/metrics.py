@@ -13,7 +13,7 @@ from math import fsum
 
 from collab.models.base import SamplerReport
 from collab.records import Action, Episode
-from collab.records.episode import solved_by_turn
+from collab.records.episode import known_solved, solved_by_turn
 from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
 from collab.runtime.summary import lost_feedback
@@ -112,8 +112,7 @@ def _returns(
     for turn in range(max(len(e.rewards) for e in ended)):
         rewards = [e.rewards[turn] for e in ended if len(e.rewards) > turn]
         yield names.reward_of_turn(turn + 1), mean(rewards)
-    known = [e.score.solved for e in ended if e.score and e.score.solved is not None]
-    if known:
+    if known := known_solved(ended):
         yield names.SOLVED, mean(known)
     for turn, share in solved_by_turn(ended):
         yield names.fill(names.SOLVED_IN_TURN, turn), share
@@ -211,13 +210,13 @@ def _costs(data: StepData, policies: Policies) -> Iterator[tuple[str, float]]:
 
 def generated_tokens(groups: Sequence[Sequence[Episode]]) -> int:
     """Return the number of tokens that a step's episodes generated. Shared tokens count once."""
-    return sum(len(a.token_ids) or a.usage.new_tokens for a in _actions(groups))
+    return sum(action.new_tokens for action in _actions(groups))
 
 
 def _actions(groups: Sequence[Sequence[Episode]]) -> Iterable[Action]:
     """Return the actions of a step. Episodes of a tree share some of them."""
-    turns = (turn for group in groups for episode in group for turn in episode.turns)
-    return {id(d.action): d.action for turn in turns for d in turn.decisions}.values()
+    episodes = (episode for group in groups for episode in group)
+    return {id(d.action): d.action for e in episodes for d in e.decisions()}.values()
 
 
 def memory_gb(policies: Policies) -> float:

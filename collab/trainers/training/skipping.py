@@ -68,8 +68,8 @@ def reasons_without_weights(credit: Credit) -> Iterator[str]:
 
 
 def _truncated(credit: Credit) -> str:
-    turns = (turn for group in credit.groups for e in group.episodes for turn in e.turns)
-    cut = [d.action.finish_reason == "length" for turn in turns for d in turn.decisions]
+    episodes = (episode for group in credit.groups for episode in group.episodes)
+    cut = [d.action.finish_reason == "length" for e in episodes for d in e.decisions()]
     if not cut or mean(cut) < MOSTLY:
         return ""
     return f"; {mean(cut):.0%} of the responses are truncated, raise max_new_tokens"
