@@ -269,9 +269,9 @@ def with_reward_of(
     if chosen not in by_name:
         raise UnknownName("team for --reward-from", chosen, by_name)
     recipe, question = by_name[chosen]
-    if recipe.task is None or recipe.task.reward is None:
+    reward = recipe.reward
+    if reward is None:
         raise RecipeError(f"--reward-from {chosen}: its recipe has no reward; choose another team")
-    reward = recipe.task.reward
     settle(question.about_functions(*(text for _, _, text in named_in(reward))), trust)
     return [_rewarded(other, reward, question) for other, question in read]
 

@@ -118,8 +118,7 @@ def team_result(
     scores = [e.score for e in episodes if e.score]
     team = evaluated.recipe.team
     maximum = max((score.maximum for score in scores), default=None)
-    task = evaluated.recipe.task
-    of_game = maximum if task and task.environment else None
+    of_game = maximum if evaluated.recipe.environment else None
     largest = (maximum or 0.0) * (1 if of_game is not None else team.turns)
     return TeamResult(
         label=evaluated.label,
@@ -165,9 +164,7 @@ def paired_differences(base: Values, values: Values, largest: float) -> dict[str
 
 def groups_values(evaluated: EvaluatedTeam, groups: Groups, ks: Sequence[int]) -> Values:
     """Return a team's values by metric and task."""
-    values = task_values(
-        groups, ks, evaluated.recipe.task.reward if evaluated.recipe.task else None
-    )
+    values = task_values(groups, ks, evaluated.recipe.reward)
     if evaluated.recipe.team.turns == 1:
         values.pop(names.LAST_REWARD_SHARE, None)
     return values

@@ -53,7 +53,7 @@ async def probe(
     crossed = await _crossed(judged, tuple(recipe.team.agents)) if crossing.crosses else None
     failures = [e.failure for e in episodes if e.failure]
     whole = [episode for group in groups.values() for episode in group]
-    is_game = recipe.task is not None and recipe.task.environment is not None
+    is_game = recipe.environment is not None
     maximum = max((e.largest_return or 0.0 for e in whole), default=0.0)
     returns = [[e.joint_return or 0.0 for e in group] for group in groups.values()]
     result = TeamProbe(
@@ -178,8 +178,7 @@ class Crossing:
         self._recipe = recipe
         trainer = recipe.trainer or TrainerSpec()
         self._spec = trainer.model_copy(update={"turn_structure": "chains"})
-        is_game = recipe.task is not None and recipe.task.environment is not None
-        self.crosses = not (is_game and recipe.team.turns > 1)
+        self.crosses = recipe.environment is None or recipe.team.turns == 1
         """False in a game of several turns, where a joint action's reward depends on earlier
         turns."""
 

@@ -8,9 +8,10 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from collab.naming import LONGEST, Name, is_name
-from collab.recipe.base import Spec
+from collab.recipe.base import Component, Spec
 from collab.recipe.feedback import ExecutionFeedback
 from collab.recipe.model import ModelSpec, SamplingSpec, TransformersModel, merge_sampling
+from collab.recipe.reward import RewardSpec
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import TaskSpec
 from collab.recipe.team import TeamSpec
@@ -90,6 +91,16 @@ class Recipe(Spec):
                     f"agent name {name!r:.60} is not a plain word of at most {LONGEST} bytes"
                 )
         return self
+
+    @property
+    def environment(self) -> Component | None:
+        """The environment that the team plays in, if its task is a game."""
+        return self.task.environment if self.task else None
+
+    @property
+    def reward(self) -> RewardSpec | None:
+        """The reward of the task, if there is one."""
+        return self.task.reward if self.task else None
 
     @property
     def uses_sandbox(self) -> bool:

@@ -233,9 +233,9 @@ def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
         lines.append("answer: the protocol chooses whose counts")
     elif others:
         lines.append(f"answer: written by {_and(roles.contributors)}, not by {_and(others)}")
-    if recipe.task is None or recipe.task.reward is None:
+    if recipe.reward is None:
         return lines
-    parts, without = recipe.task.reward.parts, _do_not_apply(recipe, roles)
+    parts, without = recipe.reward.parts, _do_not_apply(recipe, roles)
     limit = math.fsum(p.weight for name, p in parts.items() if name not in without and p.weight > 0)
     lines.append(f"reward: at most {limit:g} per turn")
     for why in dict.fromkeys(without.values()):
@@ -247,8 +247,7 @@ def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
 def _do_not_apply(recipe: Recipe, roles: Roles) -> dict[str, str]:
     """Map each part that does not apply to the team to the reason."""
     without: dict[str, str] = {}
-    reward = recipe.task.reward if recipe.task else None
-    for name, spec in reward.parts.items() if reward else ():
+    for name, spec in recipe.reward.parts.items() if recipe.reward else ():
         why = open_part(name, spec).lacks(roles, recipe.team.agents)
         if not why and spec.requires in without:
             why = f"requires '{spec.requires}', which does not apply"

@@ -72,7 +72,7 @@ def make_agents(
         RecipeError: a template does not parse, a parser is unknown, or an agent's model does not
             support its sampling settings.
     """
-    is_game = recipe.task is not None and recipe.task.environment is not None
+    is_game = recipe.environment is not None
     return {
         name: _make_agent(
             name,

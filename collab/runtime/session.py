@@ -116,8 +116,8 @@ class Session:
             roles = self.recipe.team.roles
             join = join_for(self.recipe.team.join, roles)
             self._games = games_of(self.recipe)
-            if self.recipe.task is not None and self.recipe.task.reward is not None:
-                self._scorer = Scorer(self.recipe.task.reward, self.sandbox, roles)
+            if self.recipe.reward is not None:
+                self._scorer = Scorer(self.recipe.reward, self.sandbox, roles)
             tools = await open_tools(self.recipe.team, self.sandbox, self._servers)
             self._agents = make_agents(self.recipe, self.models, tools)
             self._protocol = protocol_for(self.recipe.team.protocol)

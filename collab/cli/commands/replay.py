@@ -60,7 +60,7 @@ def command(
         task = read_mapping(run / TRAINING).get("task") or {}
         raise typer.Exit(_add_up(record.episodes, why, is_game=bool(task.get("environment"))))
     recipe, question = read_recipe(str(run))
-    is_game = recipe.task is not None and recipe.task.environment is not None
+    is_game = recipe.environment is not None
     if gone := [name for name in of_python_in(recipe) if passed_function(name) is None]:
         why = f"functions passed in Python are not in a file: {', '.join(gone)}"
         raise typer.Exit(_add_up(record.episodes, why, is_game=is_game))

@@ -19,7 +19,7 @@ def check_no_opponents(name: str, recipe: Recipe) -> None:
     Raises:
         RecipeError: the task is a zero-sum game.
     """
-    environment = recipe.task.environment if recipe.task else None
+    environment = recipe.environment
     if environment is not None and class_of(environment).zero_sum:
         raise RecipeError(
             f"algorithm '{name}' learns one reward for the whole team, but in the zero-sum game"

@@ -57,8 +57,8 @@ def _check_functions(recipe: Recipe) -> None:
     join_for(recipe.team.join)
     for agent in recipe.team.agents.values():
         parser_for(agent.parser)
-    if recipe.task is not None and recipe.task.reward is not None:
-        Scorer(recipe.task.reward, None)
+    if recipe.reward is not None:
+        Scorer(recipe.reward, None)
     for feedback in recipe.team.feedback:
         if isinstance(feedback, PluginFeedback):
             Plugin(feedback)
@@ -150,8 +150,7 @@ def _check_staleness(recipe: Recipe, spec: TrainerSpec, trained: Sequence[str]) 
 
 
 def _check_local_parts(recipe: Recipe, spec: TrainerSpec) -> None:
-    reward = recipe.task.reward if recipe.task else None
-    parts = reward.parts if reward else {}
+    parts = recipe.reward.parts if recipe.reward else {}
     for agent, names in spec.local_parts.items():
         if agent not in recipe.team.agents:
             raise UnknownName("agent in trainer.local_parts", agent, recipe.team.agents)
@@ -162,9 +161,9 @@ def _check_local_parts(recipe: Recipe, spec: TrainerSpec) -> None:
 
 def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
     """Refuse rules that score more joint actions in games of several turns: no state is kept."""
-    if recipe.task is None or recipe.task.environment is None:
+    if recipe.environment is None:
         return
-    if spec.turn_structure == "greedy" and class_of(recipe.task.environment).zero_sum:
+    if spec.turn_structure == "greedy" and class_of(recipe.environment).zero_sum:
         raise RecipeError(
             "turn_structure 'greedy' continues from the largest joint reward, which is always 0"
             " in a zero-sum game; set turn_structure to 'chains' or 'tree'"

@@ -96,13 +96,13 @@ class History:
         """Number of tokens generated in the finished steps."""
         self.unlearned = 0
         """Number of steps in which nothing was learned."""
-        task, trainer = recipe.task, recipe.trainer
+        trainer = recipe.trainer
         compare = do_turns_compare(
-            task.environment if task else None,
+            recipe.environment,
             recipe.team.when_solved,
             trainer.turn_structure if trainer else None,
         )
-        self._alarms = Alarms(task.reward if task else None, turns_compare=compare)
+        self._alarms = Alarms(recipe.reward, turns_compare=compare)
         self._total_steps = total_steps
         self._in_a_row: Counter[str] = Counter()
         self._of_the_run: Counter[str] = Counter()
