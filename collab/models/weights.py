@@ -156,7 +156,7 @@ def check_parameters(folder: Path, name: str) -> None:
     Raises:
         ModelUnavailable: the configuration has far more parameters than the files.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
 
     files = [*folder.glob("*.safetensors"), *folder.glob("*.bin")]
     for file in folder.glob("*.safetensors"):
@@ -165,9 +165,8 @@ def check_parameters(folder: Path, name: str) -> None:
     size = sum(file.stat().st_size for file in files)
     if not size:
         return
-    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     with torch.device("meta"):
-        module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+        module = AutoModelForCausalLM.from_config(load_config(folder), trust_remote_code=False)
     parameters = sum(parameter.numel() for parameter in module.parameters())
     if parameters > MOST_PER_BYTE * size:
         raise ModelUnavailable(
@@ -248,6 +247,13 @@ def _native_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
+
+
+def load_config(folder: Path) -> Any:
+    """Return the configuration of the model in `folder`, without running its code."""
+    from transformers import AutoConfig
+
+    return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 def load_tokenizer(folder: Path) -> Any:

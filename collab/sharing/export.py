@@ -144,12 +144,14 @@ def _copy(base: TransformersModel, adapter: Path, out: Path, *, half: bool) -> N
 def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
     import torch
     from peft import PeftModel
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
     from collab.models.weights import (
         check_four_bits,
         check_parameters,
         four_bits,
+        load_config,
+        load_tokenizer,
         quiet_transformers,
     )
 
@@ -159,7 +161,7 @@ def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
         check_four_bits(base.name, device)
     with quiet_transformers():
         check_parameters(weights, base.name)
-        kept = AutoConfig.from_pretrained(weights, trust_remote_code=False).dtype or torch.float32
+        kept = load_config(weights).dtype or torch.float32
         rounded = four_bits(torch.float32, device) if base.load_in else {}
         model: Any = AutoModelForCausalLM.from_pretrained(
             weights, dtype=torch.float32, **rounded, trust_remote_code=False
@@ -168,4 +170,4 @@ def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
         merged: Any = PeftModel.from_pretrained(model, str(adapter))
         merged = merged.merge_and_unload(safe_merge=True).to(kept)
         merged.save_pretrained(out)
-        AutoTokenizer.from_pretrained(weights, trust_remote_code=False).save_pretrained(out)
+        load_tokenizer(weights).save_pretrained(out)

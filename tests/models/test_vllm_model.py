@@ -105,7 +105,7 @@ def test_insufficient_memory_is_reported_with_both_numbers(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     _free(monkeypatch, 12)
-    monkeypatch.setattr("collab.models.vllm.calls.token_bytes", lambda *_: 256_300)
+    monkeypatch.setattr("collab.models.vllm.calls.key_values_of", lambda _: 32_040)
     with pytest.raises(ModelUnavailable) as error:
         cache_bytes(VLLMModel(name=str(tiny), **options), tiny, 4)
     for word in (*words, "lower the model's context"):

@@ -39,16 +39,21 @@ class Dimensions:
 def dimensions_of(config: Any, dtype: Number) -> Dimensions:
     """Return a model's dimensions from `config`, the text part of its transformers
     configuration."""
-    heads = config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // heads
     return Dimensions(
         layers=config.num_hidden_layers,
         hidden=config.hidden_size,
         intermediate=config.intermediate_size,
-        key_values=2 * size * (getattr(config, "num_key_value_heads", None) or heads),
+        key_values=key_values_of(config),
         vocabulary=config.vocab_size,
         bytes=dtype.itemsize,
     )
+
+
+def key_values_of(config: Any) -> int:
+    """Return how many numbers the cache holds for one token in one layer."""
+    heads = config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    return int(2 * size * (getattr(config, "num_key_value_heads", None) or heads))
 
 
 def attends_to_all(config: Any) -> bool:

@@ -11,6 +11,7 @@ from secrets import randbelow
 from typing import Any
 
 from collab.errors import ModelUnavailable
+from collab.models.local.dimensions import key_values_of
 from collab.models.vllm.adapter_files import served_rank
 from collab.models.vllm.backend import FINISHED, Capacity, Completion, GenerationRequest
 from collab.recipe.model import VLLMModel
@@ -33,13 +34,13 @@ def cache_bytes(spec: VLLMModel, folder: Path, width: int) -> int:
             and the free memory.
     """
     import psutil
-    from transformers import AutoConfig
 
-    config = AutoConfig.from_pretrained(
-        folder, local_files_only=True, trust_remote_code=False
-    ).get_text_config()
+    from collab.models.weights import load_config
+
+    config = load_config(folder).get_text_config()
     context = spec.context or int(config.max_position_embeddings)
-    row = (-(-context // BLOCK) + 1) * BLOCK * token_bytes(config, width)
+    token = config.num_hidden_layers * key_values_of(config) * width
+    row = (-(-context // BLOCK) + 1) * BLOCK * token
     free = int(psutil.virtual_memory().available)
     wanted = spec.kv_cache_gb
     limit = int(wanted * GB) if wanted else int(free * spec.memory_share)
@@ -51,15 +52,6 @@ def cache_bytes(spec: VLLMModel, folder: Path, width: int) -> int:
         f" {context} tokens; {free / GB:.3g} GB are free, and {given}; lower the model's context"
         " or kv_cache_gb, or free memory"
     )
-
-
-def token_bytes(config: Any, width: int) -> int:
-    """Return the bytes of one token's keys and values in all layers, with values of `width`
-    bytes."""
-    heads = config.num_attention_heads
-    head = getattr(config, "head_dim", None) or config.hidden_size // heads
-    pairs = getattr(config, "num_key_value_heads", None) or heads
-    return int(2 * config.num_hidden_layers * pairs * head * width)
 
 
 SEEDS = 2**31

@@ -120,14 +120,13 @@ def load_language(folder: Path, name: str) -> Language:
     Raises:
         ModelUnavailable: `folder` contains no model.
     """
-    from collab.models.weights import context_of, load_tokenizer, reading, stop_ids
+    from collab.models.weights import context_of, load_config, load_tokenizer, reading, stop_ids
 
     store.read_config(folder, name)
     with reading(name, folder):
-        from transformers import AutoConfig, GenerationConfig
+        from transformers import GenerationConfig
 
-        tokenizer = load_tokenizer(folder)
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        tokenizer, config = load_tokenizer(folder), load_config(folder)
         if (folder / "generation_config.json").is_file():
             generation = GenerationConfig.from_pretrained(folder, local_files_only=True)
         else:

@@ -121,10 +121,9 @@ def count_weights_in_model(model: TransformersModel, lora: LoraSpec) -> WeightCo
 
 def _config(name: str, revision: str | None) -> Any:
     """Return a model's configuration, of a hub model downloaded without its weights."""
-    from transformers import AutoConfig
     from transformers.utils import cached_file
 
-    from collab.models.weights import reading
+    from collab.models.weights import load_config, reading
 
     store.check_name(name, revision)
     try:
@@ -140,7 +139,7 @@ def _config(name: str, revision: str | None) -> Any:
         ) from error
     store.read_config(folder, name)
     with reading(name, folder):
-        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        return load_config(folder)
 
 
 @dataclass(frozen=True)
