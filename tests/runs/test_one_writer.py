@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support import processes
+from support.files import unchanged
 from support.processes import environment, wait_for
 from support.programs.held_model import HELD
 from support.trainer_recipes import make_game
@@ -126,13 +127,12 @@ def test_a_moved_run_leaves_the_new_folder_alone(
     (project / "r").rename("moved")
     found = CliRunner().invoke(app, [command, *LINE, "-m", "echo", "--out", "r"])
     assert found.exit_code == 0, found.output
-    before = {path: path.read_bytes() for path in Path("r").rglob("*") if path.is_file()}
-    (project / "hold").unlink()
-    error = first.communicate(timeout=60)[1]
+    with unchanged(Path("r")):
+        (project / "hold").unlink()
+        error = first.communicate(timeout=60)[1]
     assert "r was moved or replaced while it was being written; what was written is now in" in error
     assert str(project / "moved") in error
     assert "Traceback" not in error
-    assert before == {path: path.read_bytes() for path in Path("r").rglob("*") if path.is_file()}
 
 
 def test_a_moved_training_leaves_the_new_folder_alone(game: Recipe) -> None:
@@ -151,14 +151,12 @@ def test_second_training_run_does_not_touch_the_first(game: Recipe, resume: bool
     out = Path("r")
     if resume:
         asyncio.run(TrainingRun(game, out).run())
-    with Lock(out):
-        before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    with Lock(out), unchanged(out):
         with pytest.raises(RecordError, match=REFUSED):
             asyncio.run(TrainingRun(game, out, resume=resume).run())
         given: dict[str, Any] = {"resume": "r"} if resume else {"team": "r.yaml", "out": "r"}
         with pytest.raises(RecordError, match=REFUSED):
             collab.train(**given)
-        assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
 
 def test_run_of_another_process_is_not_marked_as_interrupted(tmp_path: Path) -> None:

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from support.served import DUO, SOLO, Server, recipe
+from support.served import AUX, DUO, MAIN, SOLO, Server, recipe
 
 if TYPE_CHECKING:
     import openai  # slow import; workers without these tests skip it
     from openai.types.chat import ChatCompletionMessageParam as Message
 
 ASKED: list[Message] = [{"role": "user", "content": "What is two and two?"}]
-AUX = "aux says: Help with: What is two and two?"
-MAIN = "main says: Answer: What is two and two?"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(recipe(DUO), recipe(SOLO)) as running:
-        yield running
-
-
-@pytest.fixture
-def client(server: Server) -> Iterator[openai.OpenAI]:
-    with server.client() as openai_client:
-        yield openai_client
 
 
 def test_teams_are_listed_as_models(client: openai.OpenAI) -> None:

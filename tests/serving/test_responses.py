@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from pydantic import TypeAdapter
-from support.served import DUO, SOLO, Server, Talker, recipe
+from support.served import AUX, MAIN, SOLO, Server, Talker, recipe
 
 if TYPE_CHECKING:
     import openai  # slow import; workers without these tests skip it
 
 ASKED = "What is two and two?"
-AUX = "aux says: Help with: What is two and two?"
-MAIN = "main says: Answer: What is two and two?"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(recipe(DUO), recipe(SOLO)) as running:
-        yield running
-
-
-@pytest.fixture
-def client(server: Server) -> Iterator[openai.OpenAI]:
-    with server.client() as openai_client:
-        yield openai_client
 
 
 def post(server: Server, **body: Any) -> httpx.Response:

@@ -35,6 +35,9 @@ SOLO: dict[str, Any] = {
     "protocol": "single",
     "agents": {"one": {"prompt": "{{ task.prompt }}"}},
 }
+AUX = "aux says: Help with: What is two and two?"
+MAIN = "main says: Answer: What is two and two?"
+"""What `Talker` answers for the agents of DUO when it is asked "What is two and two?"."""
 
 
 CHAT = "/v1/chat/completions"

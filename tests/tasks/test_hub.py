@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.files import unchanged
 from support.hub_server import COMMIT, HubServer, read_datasets_from
 from typer.testing import CliRunner
 
@@ -162,11 +163,10 @@ def test_run_with_a_missing_revision_is_refused_and_left_unchanged(
     hub.publish(rows(tmp_path, "three", "four"), LATER)
     del hub.commits[COMMIT]
     read_datasets_from(hub.url, tmp_path / "another", monkeypatch)
-    before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
-    again = CliRunner().invoke(app, ["replay", "run"])
+    with unchanged(Path("run")):
+        again = CliRunner().invoke(app, ["replay", "run"])
     assert again.exit_code != 0
     assert isinstance(again.exception, TaskError) or f"no revision '{COMMIT}'" in again.output
-    assert before == {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
 
 
 def test_several_splits_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

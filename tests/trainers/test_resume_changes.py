@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.files import unchanged
 from support.trainer_recipes import changed, make_game, one_step
 from typer.testing import CliRunner
 
@@ -79,19 +80,17 @@ def test_change_to_another_run_is_refused_and_writes_nothing(
     short_run: tuple[Recipe, Path], key: str, value: Any
 ) -> None:
     recipe, run = short_run
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    with pytest.raises(CollabError, match=rf"{key}.* in the run .*--out FOLDER") as refused:
+    refusal = pytest.raises(CollabError, match=rf"{key}.* in the run .*--out FOLDER")
+    with unchanged(run), refusal as refused:
         check_same_run(recipe, changed(recipe, key, value), run)
     assert isinstance(refused.value, RecipeError)
-    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
 def test_a_refused_change_stops_the_run_before_it_writes(short_run: tuple[Recipe, Path]) -> None:
     recipe, run = short_run
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    with pytest.raises(RecipeError, match=r"seed is 0 in the run .* and 7 would change it"):
+    refusal = pytest.raises(RecipeError, match=r"seed is 0 in the run .* and 7 would change it")
+    with unchanged(run), refusal:
         asyncio.run(TrainingRun(changed(recipe, "seed", 7), run, resume=True).run())
-    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
 def test_changed_rows_make_it_another_run(short_run: tuple[Recipe, Path], tmp_path: Path) -> None:
@@ -166,14 +165,13 @@ def dry(folder: Path, *arguments: str) -> Any:
 
 def test_dry_run_refuses_what_resume_would(short_run: tuple[Recipe, Path]) -> None:
     _, run = short_run
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    found = dry(run.parent, "--resume", "run", "--set", "trainer.lora.rank=3")
-    assert found.exit_code == 2
-    assert "trainer.lora.rank is 16 in the run run, and 3 would change it" in found.stderr
-    found = dry(run.parent, "--resume", "run", "--set", "trainer.steps=3")
-    assert found.exit_code == 0, found.stderr
-    assert found.stdout.startswith("3 steps, ")
-    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    with unchanged(run):
+        refused = dry(run.parent, "--resume", "run", "--set", "trainer.lora.rank=3")
+        planned = dry(run.parent, "--resume", "run", "--set", "trainer.steps=3")
+    assert refused.exit_code == 2
+    assert "trainer.lora.rank is 16 in the run run, and 3 would change it" in refused.stderr
+    assert planned.exit_code == 0, planned.stderr
+    assert planned.stdout.startswith("3 steps, ")
 
 
 def test_a_dry_run_refuses_a_folder_that_holds_a_run(short_run: tuple[Recipe, Path]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.files import unchanged
 from support.trainer_recipes import make_game, one_step
 
 from collab.errors import CollabError, RecordError
@@ -52,12 +53,6 @@ def with_length_reward(recipe: Recipe, path: Path) -> Recipe:
     return Recipe.model_validate(data)
 
 
-def files_of(run: Path) -> dict[str, tuple[bytes, int]]:
-    """Content and modification time of every file."""
-    files = [path for path in sorted(run.rglob("*")) if path.is_file()]
-    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
-
-
 def broken_recipe(recipe: Recipe, how: str, folder: Path) -> Recipe:
     """The recipe without something that is needed late."""
     data = recipe.model_dump()
@@ -92,11 +87,9 @@ def test_run_that_cannot_be_resumed_is_left_unchanged(
 ) -> None:
     run = shutil.copytree(folder / "own", tmp_path / "run")
     (folder / "rewards.py").write_text(LENGTH)
-    before = files_of(run)
     spoilt = broken_recipe(custom_reward_recipe, how, folder)
-    with pytest.raises(CollabError):
+    with unchanged(run), pytest.raises(CollabError):
         asyncio.run(TrainingRun(spoilt, run, resume=True).run())
-    assert files_of(run) == before
     if how != "shape":
         with pytest.raises(CollabError):
             asyncio.run(TrainingRun(spoilt, tmp_path / "new").run())
@@ -134,10 +127,8 @@ def test_mismatched_tensors_are_refused(recipe: Recipe, run: Path) -> None:
 
 def refusal(recipe: Recipe, run: Path) -> str:
     """Resume a run that must be refused; return the message and check that no file changed."""
-    before = files_of(run)
-    with pytest.raises(RecordError) as error:
+    with unchanged(run), pytest.raises(RecordError) as error:
         asyncio.run(TrainingRun(recipe, run, resume=True).run())
-    assert files_of(run) == before
     return str(error.value)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.command_line import Collab
+from support.files import unchanged
 
 from collab.cli.live.recorded import follow
 from collab.records import Record
@@ -69,12 +70,10 @@ def test_watch_shows_the_screen_of_the_run(collab: Collab) -> None:
 def test_run_with_a_dead_process_is_reported_killed(collab: Collab) -> None:
     folder = played(collab)
     mark_killed(folder)
-    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    result = collab("watch", str(folder))
+    with unchanged(folder):
+        result = collab("watch", str(folder))
     assert result.status == 1
     assert result.err.endswith("out was killed: its process no longer exists\n")
-    after = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    assert after == before
 
 
 def test_watch_follows_an_evaluation(collab: Collab) -> None:
