@@ -1,4 +1,4 @@
-"""Running requests that are canceled or whose engine is closed."""
+"""Running requests whose engine is closed."""
 
 import asyncio
 from pathlib import Path
@@ -23,17 +23,3 @@ async def test_running_requests_end_when_the_engine_is_closed(tiny: Path) -> Non
             for work in (running, engine.generate([request()])):
                 with pytest.raises(ModelUnavailable, match="is closed"):
                     await asyncio.wait_for(work, 10)
-
-
-@in_loop
-async def test_canceling_a_caller_cancels_its_request(tiny: Path) -> None:
-    with VLLMServer() as server:
-        server.seconds = 0.3
-        async with engine_at(tiny, server) as engine:
-            running = asyncio.create_task(engine.generate([request()]))
-            await until(lambda: bool(server.bodies))
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
-            [action] = await engine.generate([request(2)])
-    assert action.text == "base:2"

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
 from collab.errors import ModelTimeout
 from collab.models import Call, Progress, Request
 from collab.models.base import Answered, Batching
@@ -107,10 +109,11 @@ def test_static_engine_gets_one_batch_per_turn() -> None:
     assert batches == [["x0a", "x0b", "y0a", "y0b"], ["x1a", "x1b", "y1a", "y1b"]]
 
 
-def test_batches_do_not_depend_on_timing() -> None:
+@pytest.mark.parametrize("engine", [Recorder, OneByOne])
+def test_batches_do_not_depend_on_timing(engine: type[Recorder]) -> None:
     turns = {"x": 3, "y": 1, "z": 2}
     plain = asyncio.run(play(Recorder(), turns))
-    slow = asyncio.run(play(Recorder(seconds=0.01), turns, {"x": 0.03, "z": 0.01}))
+    slow = asyncio.run(play(engine(seconds=0.01), turns, {"x": 0.03, "z": 0.01}))
     assert plain == slow
     assert [len(batch) for batch in plain] == [6, 4, 2]
 
@@ -132,13 +135,6 @@ def test_finished_answer_is_delivered_while_the_batch_continues() -> None:
 
     assert asyncio.run(main()) == [["x0a", "y0a"], ["x1a", "y1a"]]
     assert finished == ["x0 at 1", "y0 at 1", "x1 at 2", "y1 at 2"]
-
-
-def test_batches_do_not_depend_on_when_answers_are_complete() -> None:
-    turns = {"x": 3, "y": 1, "z": 2}
-    plain = asyncio.run(play(Recorder(), turns))
-    slow = asyncio.run(play(OneByOne(seconds=0.01), turns, {"x": 0.03, "z": 0.01}))
-    assert plain == slow
 
 
 def test_a_batch_waits_for_another_models_batch() -> None:

@@ -2,24 +2,14 @@
 
 import ast
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.classes.shelf import SHELF, SOLUTION
 
-from collab.recipe.sandbox import SandboxSpec
 from collab.sandbox import Sandbox, Trial, Verdict
 from collab.sandbox.jail.classes.expected import expected_first
 from collab.tasks.formats.classes import classeval
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    sandbox = Sandbox(SandboxSpec(seconds=2, workers=1))
-    yield sandbox
-    sandbox.close()
-
 
 EMPTIES = """
 class Shelf:

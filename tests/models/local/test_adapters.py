@@ -167,6 +167,13 @@ def test_loaded_adapter_gets_an_unused_name(
     assert set(tiny_engine.module.peft_config) == {"adapter0", "adapter1"}
 
 
+def configured(adapter: Path, copy: Path, setting: dict[str, Any]) -> Path:
+    """A copy of the adapter with `setting` in its configuration."""
+    path = shutil.copytree(adapter, copy) / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **setting}))
+    return copy
+
+
 def test_an_adapter_in_another_format_is_refused(tmp_path: Path, adapters: dict[str, Path]) -> None:
     folder = shutil.copytree(adapters["aux"], tmp_path / "adapter")
     (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
@@ -198,11 +205,8 @@ def test_an_adapter_in_another_format_is_refused(tmp_path: Path, adapters: dict[
 def test_harmful_adapter_config_is_refused(
     tmp_path: Path, adapters: dict[str, Path], setting: dict[str, Any], message: str
 ) -> None:
-    folder = shutil.copytree(adapters["aux"], tmp_path / "adapter")
-    path = folder / "adapter_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **setting}))
     with pytest.raises(ValueError, match=re.escape(message)):
-        check_harmless(folder)
+        check_harmless(configured(adapters["aux"], tmp_path / "adapter", setting))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +222,4 @@ def test_harmful_adapter_config_is_refused(
 def test_ordinary_adapter_config_is_accepted(
     tmp_path: Path, adapters: dict[str, Path], setting: dict[str, Any]
 ) -> None:
-    folder = shutil.copytree(adapters["aux"], tmp_path / "adapter")
-    path = folder / "adapter_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **setting}))
-    check_harmless(folder)
+    check_harmless(configured(adapters["aux"], tmp_path / "adapter", setting))
