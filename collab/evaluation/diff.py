@@ -24,7 +24,7 @@ from collab.recipe.overrides import flatten
 from collab.records import Episode, Record
 from collab.records.run import open_run
 from collab.runs import metric_names as names
-from collab.runs.about import read_about, status_of
+from collab.runs.about import is_training, read_about, status_of
 from collab.runs.layout import DATA, EPISODES, FUNCTIONS, RECIPE, TRAINING
 from collab.trainers.training.events import (
     Evaluation,
@@ -166,7 +166,7 @@ def read_side(folder: Path) -> Side:
     """
     before: Values = {}
     complaints: list[str] = []
-    if (folder / TRAINING).is_file() and (evaluations := read_evaluations(folder)):
+    if is_training(folder) and (evaluations := read_evaluations(folder)):
         first, last = evaluations[0], evaluations[-1]
         about, values = read_about(folder), _of_evaluation(last)
         before = _of_evaluation(first) if first.step < last.step else {}
@@ -183,7 +183,7 @@ def read_side(folder: Path) -> Side:
         scored = [e.largest_return for e in record.episodes if e.largest_return is not None]
         largest = max(scored, default=None)
         complaints = [f"{folder}: {complaint}" for complaint in record.complaints]
-        if (folder / TRAINING).is_file():
+        if is_training(folder):
             complaints.append(f"{folder} has no held-out evaluation; its training episodes count")
     return Side(
         folder=str(folder),

@@ -19,6 +19,7 @@ from collab.recipe.in_python import Named, Rewards, Rows
 from collab.recipe.model import local_weights
 from collab.recipe.packing import named_in
 from collab.records import Problem
+from collab.runs.about import is_training
 from collab.runs.layout import ADAPTER_CONFIG, EPISODES, RECIPE, TRAINING
 from collab.runtime.notes import unused
 from collab.runtime.problems import open_problems
@@ -337,7 +338,7 @@ def _training_runs(recipe: Recipe) -> list[Path]:
         if path and Path(path).is_dir()
     ]
     above = [folder for path in weights for folder in list(path.parents)[:4]]
-    return list(dict.fromkeys(folder for folder in above if (folder / TRAINING).is_file()))
+    return list(dict.fromkeys(folder for folder in above if is_training(folder)))
 
 
 def _trained_on(run: Path, trust: Consent) -> list[Any]:

@@ -22,7 +22,7 @@ from collab.recipe.reward import RewardSpec
 from collab.records import Episode
 from collab.records.run import key_of, open_run
 from collab.runs import metric_names as names
-from collab.runs.about import check_holds_run, status_of
+from collab.runs.about import check_holds_run, is_training, status_of
 from collab.runs.layout import DATA, EVALUATION, FUNCTIONS, METRICS, RECIPE, RECORDS, TRAINING
 from collab.runs.links import check_within
 from collab.runs.log import each_once, read_episode_lines, read_lines
@@ -114,7 +114,7 @@ def read_run(path: Path) -> Run:
         evaluations=evaluations,
         held_out=held_out,
         complaints=_first(complaints),
-        is_training=bool(steps or evaluations) or (path / TRAINING).is_file(),
+        is_training=bool(steps or evaluations) or is_training(path),
     )
 
 
@@ -169,7 +169,7 @@ def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str
     """Return the recipe as data and as text, without checks."""
     if not path.is_dir():
         return {}, ""
-    file = path / TRAINING if (path / TRAINING).is_file() else path / RECIPE
+    file = path / TRAINING if is_training(path) else path / RECIPE
     try:
         return read_mapping(file), read_text(file)
     except RecipeError as error:

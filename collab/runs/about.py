@@ -167,6 +167,28 @@ def check_holds_run(path: Path, starts: str = "collab run TEAM") -> None:
         )
 
 
+def is_training(folder: Path) -> bool:
+    """Return True for the folder of a training run, which has begun."""
+    return (folder / TRAINING).is_file()
+
+
+def how_to_resume(folder: Path) -> str:
+    """Return how to continue a training run, after a semicolon, or "" for another folder."""
+    return f"; continue with: collab train --resume {folder}" if is_training(folder) else ""
+
+
+def check_is_training(path: Path) -> None:
+    """Check that a folder is that of a training run.
+
+    Raises:
+        RecordError: the folder is not a training run.
+    """
+    if not is_training(path):
+        raise RecordError(
+            f"{path} is not a training run: it has no {TRAINING}; `collab show` lists your runs"
+        )
+
+
 def is_at_work(folder: Path) -> bool:
     """Return True if a process still writes the run in this folder, or if this is unknown."""
     try:
@@ -184,8 +206,7 @@ def check_has_ended(folder: Path) -> None:
     if (folder / RUN).is_file() and status_of(read_about(folder)) == RUNNING:
         or_resume = f", or end it with `collab train --resume {folder}`"
         raise RecordError(
-            f"{folder} is still being written; wait until it ends"
-            f"{or_resume * (folder / TRAINING).is_file()}"
+            f"{folder} is still being written; wait until it ends{or_resume * is_training(folder)}"
         )
 
 

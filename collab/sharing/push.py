@@ -18,7 +18,7 @@ from collab.recipe import Recipe, read_recipe
 from collab.recipe.documents import read_mapping
 from collab.recipe.model import local_weights
 from collab.runs import metric_names as names
-from collab.runs.about import check_has_ended
+from collab.runs.about import check_has_ended, is_training
 from collab.runs.atomic import new_folder
 from collab.runs.layout import (
     ADAPTER_CONFIG,
@@ -105,7 +105,7 @@ def _task(recipe: Recipe) -> Iterator[str]:
 
 
 def _training(run: Path) -> Iterator[str]:
-    if not (run / TRAINING).is_file():
+    if not is_training(run):
         return
     trainer = read_mapping(run / TRAINING).get("trainer")
     if isinstance(trainer, Mapping):
@@ -123,7 +123,7 @@ def _results(run: Path) -> Iterator[str]:
     main = (names.JOINT_RETURN, names.SOLVED)
     shown = {name: estimate for name, estimate in side.metrics.items() if name in main}
     is_untrained = not any(evaluation.step for evaluation in read_evaluations(run)[-1:])
-    if not shown or ((run / TRAINING).is_file() and is_untrained):
+    if not shown or (is_training(run) and is_untrained):
         return  # episodes of training say little about the trained team
     where = counted(side.problems, "held-out problem" if side.gain else "problem")
     most = "-" if side.largest_return is None else f"{side.largest_return:.2f}"

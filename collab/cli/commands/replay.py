@@ -47,13 +47,14 @@ def command(
     from collab.recipe.documents import read_mapping
     from collab.recipe.packing import of_python_in
     from collab.records.run import open_run
+    from collab.runs.about import is_training
     from collab.runs.layout import TRAINING
     from collab.runtime.problems import find_problems
     from collab.trust import settle
 
     record = open_run(run)
     remark(record.complaints)
-    if (run / TRAINING).is_file():
+    if is_training(run):
         if out is not None:
             raise RecipeError("--out needs a run that is replayed; a training run is not")
         why = f"{run} is a training run; collab replays runs, probes and evaluated teams only"

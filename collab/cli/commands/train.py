@@ -104,7 +104,8 @@ def command(
     from json import dumps
 
     from collab.recipe import load_recipe
-    from collab.runs.about import new_run_id
+    from collab.runs.about import check_holds_run, check_is_training, new_run_id
+    from collab.runs.layout import TRAINING
     from collab.tasks import split_address
     from collab.trainers import make_plan
     from collab.trainers.ranks.launching import following, is_first, is_rank, launch, leading
@@ -127,7 +128,10 @@ def command(
             f"--ranks {ranks} runs on CPUs, but --card {card} plans for GPUs; use --gpus,"
             " or leave out --card"
         )
-    name = str(_training_recipe(resume)) if resume is not None else str(recipe)
+    if resume is not None:
+        check_holds_run(resume, "collab train RECIPE")
+        check_is_training(resume)
+    name = str(recipe if resume is None else resume / TRAINING)
     task, selection = split_address(task) if task else (None, "")
     chosen = [f"trainer.tasks={dumps(selection)}"] if selection else []
     changed = with_sandbox([*chosen, *(settings or ())], sandbox, workers)
@@ -158,20 +162,6 @@ def command(
     with leading() as group:
         status = _train(loaded, folder, group, resumed=resume is not None, json=json)
     raise typer.Exit(status)
-
-
-def _training_recipe(run: Path) -> Path:
-    from collab.errors import RecordError
-    from collab.runs.about import check_holds_run
-    from collab.runs.layout import TRAINING
-
-    check_holds_run(run, "collab train RECIPE")
-    path = run / TRAINING
-    if not path.is_file():
-        raise RecordError(
-            f"{run} is not a training run: it has no {TRAINING}; `collab show` lists your runs"
-        )
-    return path
 
 
 def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> None:
@@ -215,8 +205,7 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
 
     from collab.cli.live import open_view
     from collab.cli.live.playing import run_to_end
-    from collab.runs.about import mark_interrupted
-    from collab.runs.layout import TRAINING
+    from collab.runs.about import how_to_resume, mark_interrupted
     from collab.trainers.training.events import TrainingEvent, TrainingProgress
     from collab.trainers.training.run import TrainingRun
 
@@ -230,9 +219,7 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
     def finish(end: str) -> str:
         if end == "interrupted":
             mark_interrupted(folder)
-        begun = (folder / TRAINING).is_file()
-        going_on = f"; continue with: collab train --resume {folder}" if begun else ""
-        return f" at step {training.step}{going_on}"
+        return f" at step {training.step}{how_to_resume(folder)}"
 
     with closing(view):
         training = TrainingRun(

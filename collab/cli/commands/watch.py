@@ -32,8 +32,7 @@ def command(
     """
     from collab.cli.live import open_view
     from collab.cli.live.recorded import follow, how_it_ended
-    from collab.runs.about import KILLED
-    from collab.runs.layout import TRAINING
+    from collab.runs.about import KILLED, how_to_resume
 
     events = follow(run)
     view = open_view(json=json)
@@ -44,10 +43,9 @@ def command(
         view.close()
     status = how_it_ended(run)
     if status == KILLED:
-        remedy = (
-            f"; continue with collab train --resume {run}" if (run / TRAINING).is_file() else ""
+        print(
+            f"{run} was killed: its process no longer exists{how_to_resume(run)}", file=sys.stderr
         )
-        print(f"{run} was killed: its process no longer exists{remedy}", file=sys.stderr)
     elif status != "done":
         print(f"{run}: {status}", file=sys.stderr)
     raise typer.Exit(int(status != "done"))

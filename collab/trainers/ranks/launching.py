@@ -12,8 +12,8 @@ from pathlib import Path
 
 from collab.distribution import own_python
 from collab.errors import TrainingError
-from collab.runs.about import mark_interrupted
-from collab.runs.layout import LOGS, TRAINING
+from collab.runs.about import how_to_resume, mark_interrupted
+from collab.runs.layout import LOGS
 from collab.trainers.learner.ranks import ALONE, Ranks
 
 INTERRUPTED = 130
@@ -66,9 +66,7 @@ def _tell(ended: dict[int, int], folder: Path) -> int:
     why = f"signal {-status}" if status < 0 else f"exit status {status}"
     log = folder / LOGS / f"rank-{rank}.log"
     last_words = f"{_last_error(log)}; its log is {log}" if log.is_file() else ""
-    begun = (folder / TRAINING).is_file()
-    going_on = f"; continue with: collab train --resume {folder}" if begun else ""
-    raise TrainingError(f"rank {rank} ended: {why}{last_words}{going_on}")
+    raise TrainingError(f"rank {rank} ended: {why}{last_words}{how_to_resume(folder)}")
 
 
 def _last_error(log: Path) -> str:

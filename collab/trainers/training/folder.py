@@ -21,7 +21,7 @@ from collab.recipe.schema import write_recipe
 from collab.recipe.task import SourceSpec
 from collab.records import Episode
 from collab.runs import layout
-from collab.runs.about import is_at_work, read_about, write_about
+from collab.runs.about import check_is_training, is_at_work, is_training, read_about, write_about
 from collab.runs.atomic import check_no_other_files, check_same_folder, explain_disk_errors
 from collab.runs.log import Log
 from collab.runs.metrics import STEP_FINISHED, read_rows
@@ -167,7 +167,7 @@ class TrainingFolder:
         Raises:
             RecordError: the folder is not a training run, or cannot be written.
         """
-        cls.check_holds_run(path)
+        check_is_training(path)
         with explain_disk_errors(path), ExitStack() as opened:
             folder = opened.enter_context(closing(cls(path)))
             listed = applied_changes(about.pop("changes", []), before, folder.packing, step)
@@ -189,7 +189,7 @@ class TrainingFolder:
             RecordError: the folder is not a training run, or cannot be read.
             RecipeError: `recipe` would make it another run.
         """
-        cls.check_holds_run(path)
+        check_is_training(path)
         before = read_recipe(str(path / layout.TRAINING), is_run=True)[0]
         check_same_run(before, recipe, path)
         return before, read_about(path)
@@ -222,16 +222,6 @@ class TrainingFolder:
                 f"{path} already contains a run; choose another folder with {option('out')}, or"
                 f" continue with {option('resume', path)}"
             )
-
-    @staticmethod
-    def check_holds_run(path: Path) -> None:
-        """Check that the folder is a training run.
-
-        Raises:
-            RecordError: the folder is not a training run.
-        """
-        if not (path / layout.TRAINING).is_file():
-            raise RecordError(f"{path} is not a training run: it has no {layout.TRAINING}")
 
     def append_groups(self, groups: Sequence[Sequence[Episode]], first: int) -> None:
         """Append the groups of a step. `first` is the number of the first one in the run."""
@@ -302,7 +292,7 @@ class TrainingFolder:
 
 def _has_no_step(path: Path) -> bool:
     """Return True if the training in this folder has ended without a finished step."""
-    if not (path / layout.TRAINING).is_file() or is_at_work(path):
+    if not is_training(path) or is_at_work(path):
         return False
     metrics = path / layout.METRICS
     return not metrics.exists() or f'"{STEP_FINISHED}"'.encode() not in metrics.read_bytes()

@@ -129,7 +129,7 @@ def test_watch_follows_a_training_run(collab: Collab) -> None:
     assert "step 2/3  return 2.50" in result.out
     mark_killed(folder)
     assert (
-        f"exists; continue with collab train --resume {folder}\n"
+        f"exists; continue with: collab train --resume {folder}\n"
         in collab("watch", str(folder)).err
     )
 
