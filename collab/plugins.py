@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attribute, one_line
+from collab.errors import CollabError, RecipeError, UnknownName, attribute, one_line
 from collab.passed_functions import (
     is_in_file,
     is_in_module,
@@ -24,7 +24,7 @@ from collab.passed_functions import (
     passed_function,
     plain_name,
 )
-from collab.trust.blocking import approved_digest, function_key, is_blocked
+from collab.trust.blocking import approved_digest, check_allowed, function_key
 from collab.trust.modules import keep_to_its_source, load_file
 from collab.trust.sources import digest_of, note_loaded, sources_of
 from collab.wording import plain_reason
@@ -97,11 +97,7 @@ def check_free(kind: str, reference: str) -> None:
         Untrusted: the function is third-party code and is not approved.
     """
     check_module(kind, reference)
-    if is_blocked(function_key(reference)):
-        raise Untrusted(
-            f"{kind} '{reference}' is third-party code and would run with your permissions; read"
-            " it, and if you trust it, add --trust (in Python: trust=True)"
-        )
+    check_allowed(function_key(reference), f"{kind} '{reference}' is third-party code")
 
 
 def check_module_free(kind: str, reference: str) -> None:

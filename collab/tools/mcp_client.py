@@ -19,13 +19,12 @@ from collab.errors import (
     RecipeError,
     ToolUnavailable,
     UnknownName,
-    Untrusted,
     one_line,
 )
 from collab.recipe.hosted import MCPServer
 from collab.records import ToolSpec
 from collab.tools.base import Tool
-from collab.trust.blocking import is_blocked
+from collab.trust.blocking import check_allowed
 from collab.trust.commands import as_approved
 
 MOST_TOOLS = 128
@@ -94,11 +93,7 @@ class ToolConnection:
             ToolUnavailable: the extra is missing, or the server does not start in time.
             Untrusted: the server comes from a third-party recipe and is not approved.
         """
-        if is_blocked(self.spec.approval_key):
-            raise Untrusted(
-                f"{self.spec} is named by a third-party recipe and would run with your"
-                " permissions; read it, and if you trust it, add --trust (in Python: trust=True)"
-            )
+        check_allowed(self.spec.approval_key, f"{self.spec} is named by a third-party recipe")
         self._ready = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._serve(self._ready))
         await self._ready

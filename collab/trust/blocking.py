@@ -69,9 +69,17 @@ def is_unblocked(name: str) -> bool:
     return name in _unblocked
 
 
-def is_blocked(name: str) -> bool:
-    """Return True if a file, module or server must not run yet."""
-    return name in _blocked
+def check_allowed(name: str, what: str) -> None:
+    """Check that a file, module or server may run. `what` describes it, for the message.
+
+    Raises:
+        Untrusted: it is blocked.
+    """
+    if name in _blocked:
+        raise Untrusted(
+            f"{what} and would run with your permissions; read it, and if you trust it, add"
+            " --trust (in Python: trust=True)"
+        )
 
 
 def function_key(reference: str) -> str:

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from collab.distribution import install, own_python
-from collab.errors import ModelTimeout, ModelUnavailable, Untrusted
+from collab.errors import ModelTimeout, ModelUnavailable
 from collab.models import store
 from collab.models.vllm.backend import Capacity
 from collab.models.vllm.calls import engine_options
 from collab.models.vllm.guard import GRACE_SECONDS, end_tree
 from collab.models.vllm.process import environment_of
 from collab.recipe.model import VLLMModel
-from collab.trust.blocking import is_blocked
+from collab.trust.blocking import check_allowed
 from collab.trust.commands import as_approved
 
 HOST = "127.0.0.1"
@@ -46,12 +46,8 @@ class OwnServer:
             ModelUnavailable: vLLM is not installed.
             Untrusted: the command comes from a third-party recipe and is not approved.
         """
-        if is_blocked(spec.approval_key):
-            raise Untrusted(
-                f"server_command {shlex.join(spec.server_command)} is named by a"
-                " third-party recipe; read it, and if you trust it, add --trust (in Python:"
-                " trust=True)"
-            )
+        command_named = f"server_command {shlex.join(spec.server_command)} is named"
+        check_allowed(spec.approval_key, f"{command_named} by a third-party recipe")
         if not spec.server_command and find_spec("vllm") is None:
             raise ModelUnavailable(
                 f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')}, set"
