@@ -65,11 +65,6 @@ class FixedLayer(SharedLayer):
     def get_seq_length(self) -> int:
         return int(self._keys.shape[-1]) + self.place.length
 
-    def grow(self) -> None:
-        """Add room for more tokens."""
-        self._new_keys = functional.pad(self._new_keys, (0, SPARE_TOKENS))
-        self._new_values = functional.pad(self._new_values, (0, 0, 0, SPARE_TOKENS))
-
     def update(
         self,
         key_states: Tensor,

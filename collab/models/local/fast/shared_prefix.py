@@ -150,6 +150,11 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         """Return the number of tokens per row, padding included."""
         return int(self._keys.shape[-1]) + self._length
 
+    def grow(self) -> None:
+        """Add room for more tokens."""
+        self._new_keys = functional.pad(self._new_keys, (0, SPARE_TOKENS))
+        self._new_values = functional.pad(self._new_values, (0, 0, 0, SPARE_TOKENS))
+
     def update(
         self,
         key_states: Tensor,
@@ -159,8 +164,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
     ) -> tuple[Tensor, Tensor]:
         """Append one token per row, [rows, heads, 1, size], for `attend`. Return both arguments."""
         if self._length == self._new_keys.shape[-1]:
-            self._new_keys = functional.pad(self._new_keys, (0, SPARE_TOKENS))
-            self._new_values = functional.pad(self._new_values, (0, 0, 0, SPARE_TOKENS))
+            self.grow()
         self._new_keys[..., self._length] = key_states[:, :, 0]
         self._new_values[:, :, self._length] = value_states[:, :, 0]
         self._length += 1
