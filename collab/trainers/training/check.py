@@ -17,7 +17,7 @@ from collab.recipe.model import VLLMModel, local_weights
 from collab.rewards import Scorer
 from collab.runtime.dry_run import DryRun, dry_run
 from collab.trainers.credit import Algorithm, algorithm_for
-from collab.trainers.training.data import TaskOrder, phases
+from collab.trainers.training.data import TaskOrder, most_turns, phases
 from collab.trainers.training.trackers import check_trackers
 from collab.wording import option
 
@@ -168,12 +168,12 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
             "turn_structure 'greedy' continues from the largest joint reward, which is always 0"
             " in a zero-sum game; set turn_structure to 'chains' or 'tree'"
         )
-    most_turns = max(phase.team.turns for _, phase in phases(recipe, spec))
+    turns = most_turns(recipe, spec)
     scores_more = type(algorithm_for(spec.algorithm)).prepare is not Algorithm.prepare
-    if scores_more and most_turns > 1:
+    if scores_more and turns > 1:
         raise RecipeError(
             f"algorithm '{spec.algorithm.use}' scores joint actions that were not played, but in a"
-            f" game of {most_turns} turns their value depends on earlier turns; set algorithm to"
+            f" game of {turns} turns their value depends on earlier turns; set algorithm to"
             " e.g. 'marloo' or 'rae'"
         )
 

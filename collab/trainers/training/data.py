@@ -99,8 +99,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
 
 
 def _check_size(recipe: Recipe, spec: TrainerSpec, n_training: int, n_held_out: int) -> None:
-    turns = max(phase.team.turns for _, phase in phases(recipe, spec))
-    group = Shape(spec.turn_structure, spec.group_size, turns)
+    group = Shape(spec.turn_structure, spec.group_size, most_turns(recipe, spec))
     check_episodes(
         min(spec.tasks_per_step, n_training) * group.episodes,
         "trainer.tasks_per_step and group_size"
@@ -180,3 +179,8 @@ def phases(recipe: Recipe, spec: TrainerSpec) -> list[tuple[int, Recipe]]:
         listed.append((first, recipe.model_copy(update={"team": team})))
         first += planned.steps
     return [*listed, (first, recipe)]
+
+
+def most_turns(recipe: Recipe, spec: TrainerSpec) -> int:
+    """Return the turns of the phase that has the most."""
+    return max(phase.team.turns for _, phase in phases(recipe, spec))
