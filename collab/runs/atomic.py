@@ -32,7 +32,7 @@ def write_atomically(path: Path, text: str, remedy: str = "") -> None:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
-            open_as_usual(Path(temporary))
+            _open_as_usual(Path(temporary))
             Path(temporary).replace(path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
@@ -78,6 +78,23 @@ def new_folder(path: Path, other: str = "") -> Iterator[None]:
 
 
 @contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder. At exit, its files replace those of `folder`, each atomically."""
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(f".partial-{folder.name}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        yield partial
+        sync_files(partial)
+        for path in partial.iterdir():
+            _open_as_usual(path)  # safetensors makes files readable by their owner only
+            path.replace(folder / path.name)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
 def explain_disk_errors(path: Path, remedy: str = "") -> Iterator[None]:
     """Context manager that adds `path` and a remedy to errors of the disk.
 
@@ -93,7 +110,7 @@ def explain_disk_errors(path: Path, remedy: str = "") -> Iterator[None]:
         raise RecordError(f"{path} cannot be written: {reason}{end}") from error
 
 
-def open_as_usual(path: Path) -> None:
+def _open_as_usual(path: Path) -> None:
     """Set a temporary file's mode to that of an ordinary new file, by the umask."""
     mask = os.umask(0)
     os.umask(mask)

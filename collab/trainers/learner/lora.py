@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import os
 import re
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,7 @@ from collab.models.local.adapters import check_harmless
 from collab.models.local.engine import TransformersEngine
 from collab.models.store.models import public_name
 from collab.recipe import LoraSpec
-from collab.runs.atomic import open_as_usual
+from collab.runs.atomic import replacing
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from collab.seeds import seed_of
 
@@ -116,24 +113,6 @@ def parameters_of(module: nn.Module, name: str) -> dict[str, nn.Parameter]:
     return {
         pattern.sub(r"\1\2", key): p for key, p in module.named_parameters() if pattern.search(key)
     }
-
-
-@contextmanager
-def replacing(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder. At exit, its files replace those of `folder`, each atomically."""
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder.with_name(f".partial-{folder.name}")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    try:
-        yield partial
-        for path in partial.iterdir():
-            with path.open("rb") as stream:
-                os.fsync(stream.fileno())
-            open_as_usual(path)  # safetensors makes files readable by their owner only
-            path.replace(folder / path.name)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def save_adapter(engine: TransformersEngine, name: str, folder: Path) -> None:

@@ -24,6 +24,7 @@ from collab.models.store import StoreProgress
 from collab.models.weights import quiet_transformers
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
+from collab.runs.atomic import replacing
 from collab.runs.layout import ADAPTER_WEIGHTS
 from collab.trainers.learner import lora
 from collab.trainers.learner.device_sizes import check_device
@@ -154,7 +155,7 @@ class Policy:
         if self.is_adapter:
             lora.save_adapter(self.engine, self.name, folder)
         else:
-            with lora.replacing(folder) as partial, quiet_transformers():
+            with replacing(folder) as partial, quiet_transformers():
                 self.engine.module.save_pretrained(partial)
                 self.engine.tokenizer.save_pretrained(partial)
 
@@ -163,7 +164,7 @@ class Policy:
         if self.is_adapter:
             lora.save_adapter(self.engine, self.name, folder)
         else:
-            with lora.replacing(folder) as partial:
+            with replacing(folder) as partial:
                 tensors = {k: p.detach() for k, p in self.parameters.items()}
                 lora.save_tensors(tensors, partial / ADAPTER_WEIGHTS)
 
