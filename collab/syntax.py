@@ -51,6 +51,11 @@ def split_lines(source: str) -> list[str]:
     return re.split(r"\r\n?|\n", source)
 
 
+def with_line_feeds(text: str) -> str:
+    """Return the text with each line end of Windows or of old Macs as a line feed."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def functions(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
     """Return the module-level functions by name. If a name is defined twice, the last definition
     counts.

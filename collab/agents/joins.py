@@ -15,7 +15,7 @@ from collab.errors import AgentError
 from collab.plugins import call, check_call, check_plain, find
 from collab.recipe.team import NOBODY, Roles
 from collab.records import Problem
-from collab.syntax import parse
+from collab.syntax import parse, with_line_feeds
 
 _HEAD = re.compile(r"(?:async(?:\s|\\\n)+)?(?:def|class)(?:\s|\\\n)+(\w+)")
 _LAST_WORD = re.compile(r"\w+$")
@@ -49,7 +49,7 @@ def rename_definitions(source: str, names: Collection[str]) -> str:
         scopes = scopes_of(parse(source))
     except SyntaxError:
         return source
-    text = source.replace("\r\n", "\n").replace("\r", "\n")
+    text = with_line_feeds(source)
     places = _Places(text)
     edits = [
         edit

@@ -10,7 +10,7 @@ from inspect import cleandoc
 
 from collab.errors import AgentError
 from collab.plugins import call, check_call, check_plain, find
-from collab.syntax import first_line, parse, parses, split_lines
+from collab.syntax import first_line, parse, parses, split_lines, with_line_feeds
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)(.*)$")
 _MARK = re.compile(r"^#\s*(?:file(?:name)?|path)\s*:\s*(.+?)\s*$", re.IGNORECASE)
@@ -34,7 +34,7 @@ def parse_files(response: str) -> str:
     the last one counts. Quotes, backticks and asterisks around a name in a `# file:` line are
     removed. Files without lines are dropped. The result is empty if no file is named.
     """
-    response = response.replace("\r\n", "\n").replace("\r", "\n")
+    response = with_line_feeds(response)
     blocks = _blocks(response.split("\n"))
     files: dict[str, str] = {}
     for name, lines in blocks or [("", response.split("\n"))]:
@@ -135,7 +135,7 @@ def parse_python(response: str) -> str:
     nothing parses, it returns the text that looks most like code unchanged, so that errors can be
     located. The result is empty if there is no code.
     """
-    response = response.replace("\r\n", "\n").replace("\r", "\n")
+    response = with_line_feeds(response)
     blocks = _fenced_blocks(response)
     parsed = [whole for whole in map(_without_cut_off_end, blocks) if whole]
     if parsed:
@@ -149,7 +149,7 @@ def parse_python(response: str) -> str:
 
 def parse_program(response: str) -> str:
     """Return a whole program: the last fenced block, otherwise the response."""
-    response = response.replace("\r\n", "\n").replace("\r", "\n")
+    response = with_line_feeds(response)
     blocks = _fenced_blocks(response)
     return blocks[-1] if blocks else response.strip()
 

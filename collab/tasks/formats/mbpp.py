@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from collab.errors import TaskError
-from collab.syntax import parse
+from collab.syntax import parse, with_line_feeds
 from collab.tasks.formats.fields import docstring, field
 
 OURS = ("prompt", "entry_point", "test")
@@ -30,10 +30,10 @@ def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
     """
     if all(name in row for name in OURS):
         return dict(row)
-    solution = _plain(field(row, str, "code"))
-    tests = [_plain(str(test)).strip() for test in field(row, list, "test_list")]
+    solution = with_line_feeds(field(row, str, "code"))
+    tests = [with_line_feeds(str(test)).strip() for test in field(row, list, "test_list")]
     function = _tested(solution, tests)
-    text = _plain(field(row, str, "text", "prompt")).strip()
+    text = with_line_feeds(field(row, str, "text", "prompt")).strip()
     text = "\n\n".join([text, *tests[:shown]])
     return {
         "task_id": f"MBPP/{field(row, int, 'task_id')}",
@@ -44,14 +44,10 @@ def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
     }
 
 
-def _plain(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
 def _setup(row: Mapping[str, Any]) -> str:
     """Return the code before the tests: `test_setup_code`, or the `test_imports` of `sanitized`."""
     imports = [str(line) for line in row.get("test_imports") or []]
-    return _plain("\n".join([*imports, str(row.get("test_setup_code") or "")])).strip()
+    return with_line_feeds("\n".join([*imports, str(row.get("test_setup_code") or "")])).strip()
 
 
 def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
