@@ -164,3 +164,8 @@ class RewardContext(FormerArtifacts):
         """Cancel all sandbox runs that are still pending."""
         for task in self._verdicts.values():
             task.cancel()
+
+
+def artifact_of(context: RewardContext, agent: str) -> str:
+    """Return the artifact of `agent`, or the joint artifact for ""."""
+    return context.artifacts[agent] if agent else context.joint.text

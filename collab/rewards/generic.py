@@ -6,7 +6,7 @@ import re
 from typing import Any, Literal
 
 from collab.errors import RewardError
-from collab.rewards.context import RewardContext
+from collab.rewards.context import RewardContext, artifact_of
 from collab.rewards.writing.visible import tokens, visible
 
 
@@ -25,7 +25,7 @@ def length(
         agent: the agent whose artifact is scored, or "" for the joint artifact.
         margin: outside the bounds, the value falls linearly to 0 over this many units.
     """
-    text = _artifact(context, agent)
+    text = artifact_of(context, agent)
     size = len(tokens(text) if unit == "words" else visible(text))
     excess = max(minimum - size, size - maximum, 0)
     value = 1.0 if not excess else max(0.0, 1.0 - excess / (margin + 1))
@@ -40,7 +40,7 @@ def contains(context: RewardContext, phrases: list[str], agent: str = "") -> tup
     """
     if not phrases:
         raise RewardError("the part 'contains' needs at least one phrase")
-    text = _artifact(context, agent)
+    text = artifact_of(context, agent)
     present = [
         p for p in phrases if re.search(rf"(?<!\w){re.escape(p)}(?!\w)", text, re.IGNORECASE)
     ]
@@ -50,7 +50,7 @@ def contains(context: RewardContext, phrases: list[str], agent: str = "") -> tup
 def equals(context: RewardContext, field: str, agent: str = "") -> tuple[float, str]:
     """The artifact equals the problem's `field`, ignoring case and whitespace."""
     expected = context.field(field)
-    same = normal(_artifact(context, agent)) == normal(expected)
+    same = normal(artifact_of(context, agent)) == normal(expected)
     return float(same), f"equals '{field}'" if same else f"differs from '{field}'"
 
 
@@ -61,12 +61,8 @@ def one_of(context: RewardContext, field: str, agent: str = "") -> tuple[float, 
     more messages than there are words.
     """
     listed = [word.strip() for word in context.field(field).split(",")]
-    answer = _artifact(context, agent).strip()
+    answer = artifact_of(context, agent).strip()
     return float(answer in listed), f"says {answer!r:.40}, of: {', '.join(listed)}"
-
-
-def _artifact(context: RewardContext, agent: str) -> str:
-    return context.artifacts[agent] if agent else context.joint.text
 
 
 def normal(text: str) -> str:

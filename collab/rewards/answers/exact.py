@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 from typing import Literal
 
-from collab.rewards.context import RewardContext
+from collab.rewards.context import RewardContext, artifact_of
 
 LONGEST = 400
 """Longest answer, in characters. A longer answer is wrong."""
@@ -134,7 +134,7 @@ def exact_answer(
         form: how answers are compared: as numbers, or as MATH compares LaTeX.
     """
     expected = context.field(field)
-    answer = final_answer(context.artifacts[agent] if agent else context.joint.text)
+    answer = final_answer(artifact_of(context, agent))
     if answer is None:
         return 0.0, r"no final answer in \boxed{} or after ####"
     same = same_number if form == "number" else same_latex

@@ -13,7 +13,7 @@ from collab.distribution import optional
 from collab.errors import RewardError
 from collab.plugins import check_module_free
 from collab.recipe.packing import environment_function
-from collab.rewards.context import RewardContext
+from collab.rewards.context import RewardContext, artifact_of
 
 LONGEST = 20_000
 """Longest answer of any kind, in characters."""
@@ -96,7 +96,7 @@ def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str
     Args:
         agent: the agent whose artifact is scored, or "" for the joint artifact.
     """
-    text = context.artifacts[agent] if agent else context.joint.text
+    text = artifact_of(context, agent)
     tagged = _TAGGED.findall(text)
     answer = (tagged[-1] if tagged else text).strip()
     name = context.field("set")
@@ -141,7 +141,7 @@ def environment_score(
             `maximum`.
         Untrusted: the environment comes from a third-party recipe and is not approved.
     """
-    text = context.artifacts[agent] if agent else context.joint.text
+    text = artifact_of(context, agent)
     hidden = context.problem.hidden
     task = _task(context.field("environment"), hidden.get("options") or {}, hidden["data"])
     most = maximum if maximum is not None else _most(task)
