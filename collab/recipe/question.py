@@ -26,7 +26,7 @@ from collab.recipe.packing import Files, named_in, names_in
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import TrainerSpec
-from collab.runs.layout import EPISODES
+from collab.records.run import episodes_file
 from collab.trust import Consent, Item, Question, joined, settle
 from collab.trust.blocking import block, forget, function_key, is_own, is_unblocked, unblock
 from collab.trust.commands import compiled_in, content_of, files_of, folders_of
@@ -278,20 +278,14 @@ def _data_named_in(spec: Spec) -> Iterator[Path]:
             yield Path(text)
 
 
-def _file_of(path: Path) -> Path:
-    """Return a data file, or the episodes of a run's folder."""
-    return path / EPISODES if path.is_dir() else path
-
-
 def _is_own_data(path: Path) -> bool:
-    return (
-        is_own(_file_of(path)) or library.is_shipped(path.resolve()) or is_file_of_passed_rows(path)
-    )
+    own = is_own(episodes_file(path))
+    return own or library.is_shipped(path.resolve()) or is_file_of_passed_rows(path)
 
 
 def _digest_of_data(path: Path) -> str:
     """Return a digest of a file, or of a run's episodes; of nothing if there is no such file."""
-    file = _file_of(path)
+    file = episodes_file(path)
     if not file.is_file():
         return "missing"
     with file.open("rb") as stream:

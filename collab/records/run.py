@@ -73,6 +73,11 @@ def _how_far(about: dict[str, Any], episodes: int) -> str:
     return f"{of}{counted(planned or episodes, 'episode')} finished"
 
 
+def episodes_file(path: Path) -> Path:
+    """Return the file of episodes of a run's folder, or the path itself if it is no folder."""
+    return path / EPISODES if path.is_dir() else path
+
+
 def read_episodes(path: str | Path) -> Iterator[Episode]:
     """Yield the episodes of a run's folder or of an `episodes.jsonl`.
 
@@ -81,9 +86,7 @@ def read_episodes(path: str | Path) -> Iterator[Episode]:
     Raises:
         RecordError: there is no such file, or a complete line is not an episode.
     """
-    path = Path(path)
-    file = path / EPISODES if path.is_dir() else path
-    yield from each_once(_parsed(file), key_of)
+    yield from each_once(_parsed(episodes_file(Path(path))), key_of)
 
 
 def key_of(episode: Episode) -> tuple[str, int, int]:

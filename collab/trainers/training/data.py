@@ -12,7 +12,7 @@ from pathlib import Path
 from collab.errors import RecipeError, RecordError
 from collab.recipe import Recipe, TaskSpec, TrainerSpec
 from collab.records import Episode, Problem
-from collab.records.run import key_of
+from collab.records.run import episodes_file, key_of
 from collab.runs.layout import EPISODES
 from collab.runs.log import each_once, read_episode_lines
 from collab.runtime.problems import check_episodes
@@ -117,7 +117,7 @@ def recorded_episodes(path: Path) -> list[Episode]:
     Raises:
         RecordError: there is no such file, or an episode in it cannot be read.
     """
-    file = path / EPISODES if path.is_dir() else path
+    file = episodes_file(path)
     if not file.is_file():
         raise RecordError(
             f"trainer.episodes: {path} is neither a run's folder nor a file of episodes; use one"
