@@ -279,8 +279,11 @@ def _data_named_in(spec: Spec) -> Iterator[Path]:
 
 
 def _is_own_data(path: Path) -> bool:
-    own = is_own(episodes_file(path))
-    return own or library.is_shipped(path.resolve()) or is_file_of_passed_rows(path)
+    return (
+        is_own(episodes_file(path))
+        or library.is_shipped(path.resolve())
+        or is_file_of_passed_rows(path)
+    )
 
 
 def _digest_of_data(path: Path) -> str:
