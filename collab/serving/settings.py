@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from collab.distribution import optional
 from collab.errors import RecipeError
@@ -17,6 +17,9 @@ History = Literal["refuse", "join"]
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@*\sA-Z]+")
 """The header `origin` of a browser: a scheme, a host and perhaps a port."""
+
+_LEAST = {"concurrency": 1, "queue": 0, "seconds": 0.001, "max_body": 1}
+"""The smallest value of each number."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,9 @@ class Settings:
         for name in ("keys", "hosts", "origins"):
             if isinstance(value := getattr(self, name), str):  # else each letter would be a key
                 object.__setattr__(self, name, (value,))
+        if self.record is not None:
+            object.__setattr__(self, "record", Path(self.record))
+        self._check_values()
         if self.keys is None or not all(map(str.strip, self.keys)):
             raise RecipeError(
                 "a key is empty, so that no key would be needed; set it, or leave it out"
@@ -70,6 +76,18 @@ class Settings:
                     f"{origin!r} is not an origin; write it as browsers send it, e.g."
                     " https://example.org: lower case, with its scheme, without a path"
                 )
+
+    def _check_values(self) -> None:
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if name == "concurrency" and value is None:
+                continue
+            if not (isinstance(value, int | float) and value >= least):
+                raise RecipeError(f"{name} must be a number of at least {least}, got {value!r}")
+        if self.history not in get_args(History):
+            raise RecipeError(
+                f"history must be one of {', '.join(get_args(History))}, got {self.history!r}"
+            )
 
 
 VARIABLE = "COLLAB_API_KEYS"

@@ -193,6 +193,23 @@ def test_an_empty_key_is_refused() -> None:
         Settings(keys=("",))
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("concurrency", 0, "concurrency must be a number of at least 1, got 0"),
+        ("queue", -1, "queue must be a number of at least 0, got -1"),
+        ("seconds", "5", "seconds must be a number of at least 0.001, got '5'"),
+        ("max_body", None, "max_body must be a number of at least 1, got None"),
+        ("history", "joined", "history must be one of refuse, join, got 'joined'"),
+    ],
+)
+def test_a_setting_out_of_range_is_refused(name: str, value: Any, message: str) -> None:
+    from collab.serving.settings import Settings
+
+    with pytest.raises(RecipeError, match=message):
+        Settings(**{name: value})
+
+
 def test_server_without_keys_answers_only_to_local_host_names() -> None:
     with Server(recipe(SOLO), hosts=("localhost", "127.0.0.1", "::1")) as server:
         for host, status in [("localhost:1", 200), ("[::1]:80", 200), ("evil.example", 421)]:

@@ -11,6 +11,7 @@ from support.served import DUO, SOLO, Server, recipe
 from typer.testing import CliRunner
 
 import collab
+import collab.serving
 from collab.cli.app import app
 from collab.errors import RecipeError, RecordError
 from collab.recipe import load_recipe
@@ -125,6 +126,17 @@ def test_episodes_are_recorded_if_requested(tmp_path: Path) -> None:
         assert read_about(tmp_path / "kept" / name)["status"] == "done"
         shown = CliRunner().invoke(app, ["show", str(tmp_path / "kept" / name)])
         assert (shown.exit_code, " of 0 " in shown.output) == (0, False), shown.output
+
+
+def test_the_folder_of_a_record_may_be_given_as_text(tmp_path: Path) -> None:
+    application = collab.serving.app("tldr", model="echo", record=str(tmp_path / "kept"))
+
+    async def start() -> None:
+        async with application.lifespan():
+            pass
+
+    asyncio.run(start())
+    assert read_about(tmp_path / "kept")["status"] == "done"
 
 
 @pytest.mark.parametrize("file", ["episodes.jsonl", "notes.txt"])
