@@ -15,7 +15,7 @@ from collab.errors import CollabError, RecordError
 from collab.models import Model
 from collab.recipe import Recipe
 from collab.records import Episode, Problem, failure_of
-from collab.runs.about import new_run_id
+from collab.runs.about import new_run_id, now
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished, Event
 from collab.runtime.folder import RunFolder
@@ -278,8 +278,12 @@ class Service:
         for name, team in self.teams.items():
             several = len(self.teams) > 1
             folder = self.settings.record / name if several else self.settings.record
-            command = ["collab", "serve"]
-            about = {"run": new_run_id(name), "team": team.recipe.team.name, "command": command}
+            about = {
+                "run": new_run_id(name),
+                "team": team.recipe.team.name,
+                "started": now(),
+                "command": ["collab", "serve"],
+            }
             opened = RunFolder.create(folder, team.recipe, about, given_by="record")
             self._folders[name] = opened
             self._ending.callback(opened.finish, {**about, "status": "done"})

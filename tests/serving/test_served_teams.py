@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -123,7 +124,9 @@ def test_episodes_are_recorded_if_requested(tmp_path: Path) -> None:
     assert len({episode.id for episode in episodes}) == 2
     assert len(list(read_episodes(tmp_path / "kept" / "solo"))) == 1
     for name in ("duo", "solo"):
-        assert read_about(tmp_path / "kept" / name)["status"] == "done"
+        about = read_about(tmp_path / "kept" / name)
+        assert about["status"] == "done"
+        assert datetime.fromisoformat(about["started"]) < datetime.now().astimezone()
         shown = CliRunner().invoke(app, ["show", str(tmp_path / "kept" / name)])
         assert (shown.exit_code, " of 0 " in shown.output) == (0, False), shown.output
 
