@@ -133,6 +133,7 @@ class Scheduler:
 
     async def _generate(self, model: Model, batch: list[_Entry]) -> None:
         def answered(index: int, action: Action) -> None:
+            _check(model, action)
             _, wait, position = batch[index]
             self._deliver(wait, position, action)
 
@@ -171,6 +172,19 @@ class Scheduler:
         if not wait.missing:
             self._busy += 1
             wait.done.set_result([action for action in wait.actions if action is not None])
+
+
+def _check(model: Model, answer: Any) -> None:
+    """Check that an engine answered a request with an action.
+
+    Raises:
+        ModelError: it is something else.
+    """
+    if not isinstance(answer, Action):
+        raise ModelError(
+            f"model {model.name!r} answered with a {type(answer).__name__}; an engine answers each"
+            " request with a collab.records.Action"
+        )
 
 
 def _place(entry: tuple[Request, _Wait, int]) -> tuple[str, int, int, int, int]:

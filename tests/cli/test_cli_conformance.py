@@ -32,6 +32,12 @@ def test_custom_engine_is_checked(project: Path, collab: Collab) -> None:
     assert result.out.endswith("mine does not conform: see the lines marked no\n")
 
 
+def test_an_engine_that_answers_with_text_is_told_so(project: Path, collab: Collab) -> None:
+    (project / "engine.py").write_text(SILENT.replace("return []", "return ['Hello.']"))
+    result = collab("models", "--check", "engine.py:silent", "--set", "name=mine")
+    assert (result.status, "a request returned a str, not an Action" in result.out) == (1, True)
+
+
 def test_a_server_is_checked(project: Path, collab: Collab) -> None:
     with OpenAIServer(talk()) as server:
         name = f"openai:{server.base_url}#qwen"

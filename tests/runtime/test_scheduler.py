@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -180,6 +181,27 @@ def test_too_few_answers_are_an_error() -> None:
     assert [failure.message for failure in failures if failure] == [
         "model 'recorder' returned an invalid answer: 2 requests returned 1 actions"
     ] * 2
+
+
+def test_answers_that_are_no_actions_are_an_error() -> None:
+    class Talking(Recorder):
+        async def generate(self, requests: Sequence[Request], progress: Any = None) -> list[Any]:
+            return ["Hello." for _ in requests]
+
+    class Whispering(OneByOne):
+        async def answer_each(
+            self, requests: Sequence[Request], answered: Any, progress: Any = None
+        ) -> None:
+            answered(0, "Hello.")
+
+    async def main(model: Recorder) -> list[Action]:
+        return await Scheduler(lanes=1).act([(model, request("x", 0, "a"))])
+
+    for model in (Talking(), Whispering()):
+        [action] = asyncio.run(main(model))
+        assert action.failure
+        assert action.failure.type == "ModelError"
+        assert "'recorder' answered with a str; an engine answers" in action.failure.message
 
 
 def test_a_continuous_engine_is_called_at_once() -> None:

@@ -52,9 +52,11 @@ class Bench:
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
         """Return one action per request of a batch, including failed ones."""
-        actions = await self.model.generate(requests, progress)
+        actions: list[Any] = await self.model.generate(requests, progress)
         if len(actions) != len(requests):
             raise Broken(f"{len(requests)} requests returned {len(actions)} actions")
+        if kinds := {type(a).__name__ for a in actions if not isinstance(a, Action)}:
+            raise Broken(f"a request returned a {min(kinds)}, not an Action")
         return actions
 
 
