@@ -87,7 +87,7 @@ class ChatReply(TeamReply):
     _has_reasoned = False
 
     def whole(self, episode: Episode) -> dict[str, Any]:
-        reasoning = None if self._team.is_direct else _reasoning(episode)
+        reasoning = _reasoning(episode) if self._shows_agents else None
         message = {
             "role": "assistant",
             "content": episode.turns[-1].joint,
@@ -111,12 +111,13 @@ class ChatReply(TeamReply):
             if text := self._answer.add(words.text):
                 yield self._chunk({"content": text})
             return
+        if not self._shows_agents:
+            return
         heading = _heading(words.agent, self._has_reasoned) if words.begins else ""
         text = heading + words.text
         self._has_reasoned = True
         if text:
-            source = {"agent": words.agent, "turn": words.turn}
-            yield self._chunk(_reasoned(text), collab=source if self._all_of_it else None)
+            yield self._chunk(_reasoned(text), collab={"agent": words.agent, "turn": words.turn})
 
     def end(self, episode: Episode) -> Iterator[str]:
         if rest := self._rest(episode):

@@ -79,7 +79,7 @@ def make_server(service: Service) -> Server[Any]:
         except Refused as refused:
             content = [types.TextContent(type="text", text=refused.message)]
             return types.CallToolResult(content=list(content), is_error=True)
-        output = _output(episode)
+        output = _output(episode, all_of_it=service.settings.details)
         answer = types.TextContent(type="text", text=output["answer"])
         return types.CallToolResult(content=[answer], structured_content=output)
 
@@ -153,10 +153,11 @@ def _schema(team: ServedTeam) -> dict[str, Any]:
     }
 
 
-def _output(episode: Episode) -> dict[str, Any]:
+def _output(episode: Episode, *, all_of_it: bool) -> dict[str, Any]:
     agents = [
         {"name": decision.agent, "turn": turn.index, "text": decision.action.text}
         for turn in episode.turns
         for decision in turn.decisions
+        if all_of_it
     ]
     return {"answer": episode.turns[-1].joint, "agents": agents}

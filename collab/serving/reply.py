@@ -162,7 +162,7 @@ class Trimmed:
 class TeamReply:
     """Parts that `ChatReply` and `ResponseReply` share. A stream yields server-sent events.
 
-    `all_of_it` adds the object `collab` with each agent's response.
+    `all_of_it` adds each agent's response, as reasoning and in the object `collab`.
     """
 
     def __init__(self, team: ServedTeam, question: TeamQuestion, *, all_of_it: bool) -> None:
@@ -171,6 +171,11 @@ class TeamReply:
         self._created = int(time.time())
         self._answer = Trimmed()
         self._warnings: list[str] = []
+
+    @property
+    def _shows_agents(self) -> bool:
+        """True if the agents' responses are sent in addition to the answer."""
+        return self._all_of_it and not self._team.is_direct
 
     def _check(self, words: Words) -> None:
         """Warn if an agent's streamed text differs from the record."""

@@ -126,7 +126,7 @@ class ResponseReply(TeamReply):
         """True if the message has begun."""
 
     def whole(self, episode: Episode) -> dict[str, Any]:
-        decisions = [] if self._team.is_direct else episode.decisions()
+        decisions = episode.decisions() if self._shows_agents else []
         items = [
             reasoning(self._question.id, number, decision.agent, decision.action.text)
             for number, decision in enumerate(decisions)
@@ -144,6 +144,8 @@ class ResponseReply(TeamReply):
         if self._team.is_direct:
             if text := self._answer.add(words.text):
                 yield from self._say(text)
+            return
+        if not self._shows_agents:
             return
         place = len(self._done)
         if words.begins:

@@ -188,6 +188,10 @@ def test_details_may_be_left_out() -> None:
         chunks = list(client.chat.completions.create(model="duo", messages=ASKED, stream=True))
     assert "collab" not in (completion.model_extra or {})
     assert not any("collab" in (chunk.model_extra or {}) for chunk in chunks)
+    answers = [completion.choices[0].message, *(c.choices[0].delta for c in chunks if c.choices)]
+    assert not any("reasoning" in name for answer in answers for name in answer.model_extra or {})
+    written = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert written == completion.choices[0].message.content
 
 
 def test_agent_prefix_is_streamed_first() -> None:

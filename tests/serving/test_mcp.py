@@ -60,6 +60,17 @@ def test_each_team_is_a_tool_and_answers() -> None:
     assert progress_messages == ["1 aux has answered", "2 main has answered"]
 
 
+def test_the_agents_responses_may_be_left_out() -> None:
+    async def ask() -> Any:
+        async with over_http(server) as session:
+            return await session.call_tool("duo", {"prompt": "Hello."})
+
+    with Server(recipe(DUO), mcp=True, details=False) as server:
+        result = asyncio.run(ask())
+    answer = "aux says: Help with: Hello.\n\nmain says: Answer: Hello.\n"
+    assert result.structured_content == {"answer": answer, "agents": []}
+
+
 def test_arguments_are_the_fields_that_templates_use() -> None:
     team = {**SOLO, "agents": {"one": {"prompt": "{{ task.one }} {{ task.two }}"}}}
 

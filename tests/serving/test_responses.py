@@ -35,6 +35,16 @@ def test_the_joint_answer_is_the_only_message(client: openai.OpenAI) -> None:
     assert len((response.model_extra or {})["collab"]["agents"]) == 2
 
 
+def test_the_agents_responses_may_be_left_out() -> None:
+    with Server(recipe(DUO), details=False) as server:
+        [answer] = post(server, input=ASKED).json()["output"]
+        streamed = events(post(server, input=ASKED, stream=True).text)
+    assert answer["content"][0]["text"] == f"{AUX}\n\n{MAIN}\n"
+    assert not any("reasoning" in event["type"] for event in streamed)
+    assert [item["type"] for item in streamed[-1]["response"]["output"]] == ["message"]
+    assert "collab" not in streamed[-1]["response"]
+
+
 def test_chat_and_responses_give_the_same_answer(client: openai.OpenAI) -> None:
     chat = client.chat.completions.create(
         model="duo", messages=[{"role": "user", "content": ASKED}], seed=1
