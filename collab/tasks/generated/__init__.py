@@ -6,6 +6,7 @@ suite, one after the other, until none is left, or forever.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from random import Random
 from typing import Any
@@ -51,7 +52,13 @@ def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[A
     generator = bind("generator", named.use, named.options, BUILT_IN, "random")
 
     def first(random: Random) -> list[Any]:
-        return list(islice(generator(random), source.rows))
+        rows = generator(random)
+        if isinstance(rows, Mapping | str) or not isinstance(rows, Iterable):
+            raise TaskError(
+                f"{what} returned a {type(rows).__name__}; a generator yields a mapping of fields"
+                " for each problem"
+            )
+        return list(islice(rows, source.rows))
 
     rows: list[Any] = call(what, TaskError, first, Random(source.seed))
     if len(rows) < source.rows:
