@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from inspect import isclass
+from inspect import isclass, iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from collab.errors import RecipeError, TrainingError
@@ -159,13 +159,21 @@ def algorithm_for(component: Component) -> Algorithm:
 
 
 def _complete(what: str, named: type) -> type:
-    """Return the class, with the hooks of `Algorithm` added if it lacks them."""
-    if issubclass(named, Algorithm):
+    """Return the class, with the hooks of `Algorithm` added if it lacks them.
+
+    Raises:
+        RecipeError: the class lacks a required method, or its `credit` is not async.
+    """
+    is_whole = issubclass(named, Algorithm)
+    needed = () if is_whole else ("state", "restore")
+    credit = getattr(named, "credit", Algorithm.credit)
+    if credit is Algorithm.credit or not all(hasattr(named, method) for method in needed):
+        methods = ", ".join(("credit", *needed))
+        raise RecipeError(f"{what} is a class without the methods of an algorithm: {methods}")
+    if not iscoroutinefunction(credit):
+        raise RecipeError(f"{what}: its method credit is not async; use async def credit")
+    if is_whole:
         return named
-    if not all(hasattr(named, method) for method in ("credit", "state", "restore")):
-        raise RecipeError(
-            f"{what} is a class without the methods of an algorithm: credit, state, restore"
-        )
     return type(named.__name__, (named, Algorithm), {})
 
 

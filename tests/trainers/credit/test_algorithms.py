@@ -158,6 +158,22 @@ def test_unknown_algorithm_names_the_nearest_one() -> None:
         algorithm_for(Component(use="magrop"))
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("pass", "without the methods of an algorithm: credit"),
+        ("def credit(self, groups): return []", "not async; use async def credit"),
+    ],
+)
+def test_a_class_that_cannot_give_credit_is_refused(
+    tmp_path: Path, body: str, message: str
+) -> None:
+    imports = "from collab.trainers.credit import Algorithm\n"
+    (tmp_path / "mine.py").write_text(f"{imports}class Mine(Algorithm):\n    {body}\n")
+    with pytest.raises(RecipeError, match=message):
+        algorithm_for(Component(use=f"{tmp_path}/mine.py:Mine"))
+
+
 def test_invalid_weights_are_refused() -> None:
     group = chains([1.0], [2.0])
     with pytest.raises(TrainingError, match="returned the weight nan for agent 'a'"):
