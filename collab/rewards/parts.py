@@ -102,6 +102,8 @@ class PartFunction:
             case _:
                 part = Part(returned)
         number: Any = part.value
+        if (type(number).__module__, type(number).__name__) == ("numpy", "bool"):
+            number = bool(number)  # numpy's own bool is no number, unlike Python's
         if not isinstance(number, int | float | Real):
             raise RewardError(
                 f"reward part '{self.name}' returned a {type(number).__name__}; a part returns a"

@@ -37,6 +37,10 @@ def test_invalid_part_results_name_the_part(
     assert message in str(caught.value)
 
 
+def test_numpys_bool_is_a_result_like_pythons(score: Score_, use: Use) -> None:
+    assert score({"parts": {"it": use("numpy_true")}}, {"main": GOOD}).reward == 1.0
+
+
 @pytest.mark.parametrize("function", ["blocks", "sleeps", "blocks_async"])
 def test_the_time_limit_holds_even_when_a_part_blocks(
     score: Score_, use: Use, function: str

@@ -26,6 +26,9 @@ def nan(context): return math.nan
 def text(context): return "1"
 def nothing(context): return None
 def pair(context): return 1.0, 2.0
+def numpy_true(context):
+    import numpy
+    return numpy.float64(0.7) > 0.5
 def raises(context): raise ValueError("no such thing")
 def exits(context): raise SystemExit(3)
 def blocks(context): time.sleep(1)
