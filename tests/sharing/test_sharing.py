@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -386,6 +387,12 @@ def test_push_and_export_commands(run: Path) -> None:
     result = CliRunner().invoke(app, ["export", "run", "--adapters", "out"])
     assert "--enable-lora --lora-modules a=out/a b=out/b" in result.output
     assert CliRunner().invoke(app, ["export", "run"]).exit_code == 2
+
+
+def test_the_command_for_vllm_quotes_folders_with_spaces(run: Path) -> None:
+    result = CliRunner().invoke(app, ["export", "run", "--adapters", "my adapters"])
+    command = shlex.split(result.output.splitlines()[-1])
+    assert command[-2:] == ["a=my adapters/a", "b=my adapters/b"]
 
 
 def test_export_hint_raises_the_vllm_rank_limit(run: Path) -> None:

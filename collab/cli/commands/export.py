@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -49,18 +50,19 @@ def command(
         for base in dict.fromkeys(bases.values()):
             folders = {a: adapters / a for a, of in bases.items() if of == base}
             room = _room(folders.values())
-            named = " ".join(f"{agent}={folder}" for agent, folder in folders.items())
-            print(f"vllm serve {base} --enable-lora{room} --lora-modules {named}")
+            named = [f"{agent}={folder}" for agent, folder in folders.items()]
+            words = ["vllm", "serve", base, "--enable-lora", *room, "--lora-modules", *named]
+            print(shlex.join(words))
     if merged is not None:
         for agent, base in export_merged(run, merged).items():
             print(f"{merged / agent}: {base} with the adapter of {agent}")
 
 
-def _room(folders: Iterable[Path]) -> str:
+def _room(folders: Iterable[Path]) -> list[str]:
     """vLLM's option for adapters above its default rank, otherwise nothing."""
     from collab.models.vllm.adapter_files import RANKS
     from collab.runs.layout import ADAPTER_CONFIG
 
     largest = max(json.loads((f / ADAPTER_CONFIG).read_text())["r"] for f in folders)
     size = next((size for size in RANKS if size >= largest), largest)
-    return f" --max-lora-rank {size}" if size > SERVED_RANK else ""
+    return ["--max-lora-rank", str(size)] if size > SERVED_RANK else []
