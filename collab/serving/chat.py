@@ -49,11 +49,14 @@ class ChatBody(Common):
     response_format: ResponseFormat | None = None
     modalities: list[str] | None = None
     audio: Any = None
+    function_call: Any = None
 
     def impossible(self) -> list[tuple[str, Any, str]]:
         form = self.response_format.type if self.response_format else "text"
+        calls = self.function_call not in (None, "none", "auto")
         return [
             *super().impossible(),
+            ("function_call", calls, "a team cannot call the client's functions; leave it out"),
             ("n", self.n not in (None, 1), "a team gives one answer; ask again for another"),
             ("logprobs", self.logprobs, "answers of several agents have none"),
             ("response_format", form != "text", "a team answers in text; set its type to 'text'"),

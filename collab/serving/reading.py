@@ -31,6 +31,8 @@ class TeamQuestion:
     model: str
     text: str
     """The last user message, with the system messages before it."""
+    place: str = "messages"
+    """The path of the request's field with the messages."""
     before: tuple[Spoken, ...] = ()
     """Earlier messages of the conversation."""
     fields: dict[str, FieldValue] = field(default_factory=dict)
@@ -119,6 +121,7 @@ class Common(Body):
         return TeamQuestion(
             model=self.model,
             text=text,
+            place=place,
             before=before,
             fields=self.collab.fields,
             seed=self.seed,
@@ -132,7 +135,7 @@ class Common(Body):
         """Return the path of each field that teams might not support, whether the field's value is
         refused, and the remedy.
         """
-        calls = self.tools and self.tool_choice not in (None, "none", "auto")
+        calls = self.tool_choice not in (None, "none", "auto")
         return [
             ("store", self.store, "the server stores nothing; leave it out"),
             ("background", self.background, "the server answers at once; leave it out"),

@@ -49,6 +49,7 @@ class ResponseBody(Common):
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
     text: TextOptions | None = None
     conversation: Any = None
+    prompt: Any = None
 
     def impossible(self) -> list[tuple[str, Any, str]]:
         form = self.text.format.type if self.text and self.text.format else "text"
@@ -56,6 +57,7 @@ class ResponseBody(Common):
             *super().impossible(),
             ("text.format", form != "text", "a team answers in text"),
             ("conversation", self.conversation is not None, "send the whole conversation"),
+            ("prompt", self.prompt is not None, "the server stores no prompts; send its text"),
         ]
 
 

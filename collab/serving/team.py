@@ -146,7 +146,7 @@ class ServedTeam:
             raise invalid(
                 "this team takes one user message and no earlier ones; start the server with"
                 " --history join to put earlier messages before it",
-                "messages",
+                question.place,
                 "unsupported_conversation",
             )
         public[self.fields.text] = text

@@ -43,6 +43,8 @@ def chat(http: httpx.Client, **body: Any) -> httpx.Response:
         ({"logprobs": True}, "logprobs"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"tools": [{}], "tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice"),
+        ({"functions": [{}], "function_call": {"name": "f"}}, "function_call"),
         ({"store": True}, "store"),
         ({"background": True}, "background"),
         ({"previous_response_id": "r"}, "previous_response_id"),
