@@ -8,6 +8,9 @@ records. `settings` has the options.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -37,14 +40,29 @@ def app(
         settings: fields of `collab.serving.settings.Settings`, e.g. `keys=("...",)`.
 
     Raises:
-        RecipeError: a team is unknown, or packages are missing.
+        RecipeError: a team or a setting is unknown, or packages are missing.
         Untrusted: a recipe is third-party, would run code, and is not approved.
     """
     from collab.serving.settings import Settings, check_extras
 
+    _check(names, settings, known=[one.name for one in fields(Settings)])
     check_extras(mcp=settings.get("mcp", False))
     from collab.serving.application import Application
     from collab.serving.teams import named, read_teams
 
     recipes = read_teams(named(names, served_as), trust=trust, model=model)
     return Application(recipes, Settings(**settings))
+
+
+def _check(names: Iterable[Any], settings: Iterable[str], known: Sequence[str]) -> None:
+    from collab.errors import RecipeError, UnknownName
+
+    for name in names:
+        if not isinstance(name, str | PathLike):
+            raise RecipeError(
+                f"a served team is a name, a file or a run's folder, got {name!r:.60}; to use a"
+                " collab.Team without HTTP, call `run` in a `with` block"
+            )
+    for setting in settings:
+        if setting not in known:
+            raise UnknownName("setting of the server", setting, known)
