@@ -119,6 +119,8 @@ class Turn(FormerArtifacts):
         Raises:
             AgentError: the team lacks an agent, an agent is named twice, or there is no agent.
         """
+        if isinstance(agents, str):
+            raise AgentError(f"together takes a list of agents, got the text {agents!r:.60}")
         names = self.agents if agents is None else tuple(agents)
         self._check(names)
         async with self._one_round:
@@ -166,9 +168,14 @@ class Turn(FormerArtifacts):
         """Return the agents in `contributors` whose answers make the joint artifact.
 
         Raises:
-            AgentError: none of them has an answer that counts.
+            AgentError: none of them has an answer that counts, or a chosen agent has not acted.
         """
         counts = self.chosen or tuple(self.artifacts)
+        if silent := [name for name in counts if name not in self.artifacts]:
+            raise AgentError(
+                f"the protocol chooses the answer of {', '.join(silent)}, but only"
+                f" {', '.join(self.artifacts)} acted in this turn"
+            )
         writers = tuple(contributors)
         joined = tuple(name for name in self.agents if name in counts and name in writers)
         if not joined:
@@ -185,6 +192,10 @@ class Turn(FormerArtifacts):
             sees = sees.get(agent, "nothing")
         if sees == "nothing":
             return {}
+        if isinstance(sees, str) and sees != "all":
+            raise AgentError(
+                f"sees must be 'nothing', 'all' or a list of agents, got the text {sees!r:.60}"
+            )
         names = tuple(self.artifacts) if sees == "all" else tuple(sees)
         if names:
             self._check(names)

@@ -160,6 +160,9 @@ def test_custom_protocol_is_played(trio: Path) -> None:
         ({"use": "speaker.py:silent", "options": {}}, "without letting any agent act"),
         ({"use": "speaker.py:stranger", "options": {}}, "uses the unknown agent"),
         ({"use": "speaker.py:broken", "options": {}}, "ZeroDivisionError"),
+        ({"use": "speaker.py:sees", "options": {}}, "a list of agents, got the text 'everyone'"),
+        ({"use": "speaker.py:text", "options": {}}, "takes a list of agents, got the text 'ab'"),
+        ({"use": "speaker.py:unheard", "options": {}}, "the answer of b, but only a acted"),
     ],
 )
 def test_invalid_protocols_are_refused_before_any_work(
@@ -171,6 +174,9 @@ def test_invalid_protocols_are_refused_before_any_work(
         "async def silent(turn):\n    pass\n"
         "async def stranger(turn):\n    await turn.act('nobody')\n"
         "async def broken(turn):\n    1 / 0\n"
+        "async def sees(turn):\n    await turn.act('a', sees='everyone')\n"
+        "async def text(turn):\n    await turn.together('ab')\n"
+        "async def unheard(turn):\n    await turn.act('a')\n    turn.choose('b')\n"
     )
     with pytest.raises(RecipeError, match=message):
         play(trio, protocol, {})
