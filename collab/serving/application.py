@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from starlette.applications import Starlette
@@ -154,6 +154,7 @@ class Application:
         question = reader(body, settings)
         team = self.service.team(question.model)
         problem = team.problem(question)
+        question = replace(question, warnings=(*question.warnings, *team.notes(question)))
         reply = form(team, question, all_of_it=settings.details)
         traces = ("traceparent", "tracestate")
         carrier = {key: request.headers[key] for key in traces if key in request.headers}

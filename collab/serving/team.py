@@ -161,6 +161,11 @@ class ServedTeam:
         self._check(problem, question)
         return problem
 
+    def notes(self, question: TeamQuestion) -> list[str]:
+        """Return a warning for each field that the messages replace."""
+        replaced = {self.fields.text, CONVERSATION} & {*self.fields.known, self.fields.text}
+        return [f"collab.fields.{n} was ignored" for n in question.fields if n in replaced]
+
     def _check(self, problem: Problem, question: TeamQuestion) -> None:
         try:
             if gives_feedback(self.recipe):

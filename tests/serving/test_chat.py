@@ -182,6 +182,12 @@ def test_adapters_of_the_agents_are_used() -> None:
         assert [r.adapter for r in server.model.requests] == ["/a/aux", "/a/main"]
 
 
+def test_a_field_that_the_message_replaces_is_warned_about() -> None:
+    with Server(recipe(DUO)) as server:
+        answer = server.ask(model="duo", collab={"fields": {"prompt": "Other.", "more": "x"}})
+    assert answer.json()["collab"]["warnings"] == ["collab.fields.prompt was ignored"]
+
+
 def test_details_may_be_left_out() -> None:
     with Server(recipe(DUO), details=False) as server, server.client() as client:
         completion = client.chat.completions.create(model="duo", messages=ASKED)
