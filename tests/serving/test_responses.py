@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from pydantic import TypeAdapter
-from support.served import AUX, MAIN, SOLO, Server, Talker, recipe
+from support.served import AUX, DUO, MAIN, SOLO, Server, Talker, recipe
 
 if TYPE_CHECKING:
     import openai  # slow import; workers without these tests skip it
