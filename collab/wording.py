@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def duration(seconds: float) -> str:
 
 def option(name: str, value: object = "") -> str:
     """Return the name of an option in both interfaces, e.g. `--out FOLDER (in Python: out=)`."""
-    shown = f"--{name} {value}".rstrip()
+    shown = f"--{name} {quote(str(value))}" if value else f"--{name}"
     return f"{shown} (in Python: {name.replace('-', '_')}=)"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from shlex import join
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
@@ -174,7 +175,8 @@ def is_training(folder: Path) -> bool:
 
 def how_to_resume(folder: Path) -> str:
     """Return how to continue a training run, after a semicolon, or "" for another folder."""
-    return f"; continue with: collab train --resume {folder}" if is_training(folder) else ""
+    command = join(["collab", "train", "--resume", str(folder)])
+    return f"; continue with: {command}" if is_training(folder) else ""
 
 
 def check_is_training(path: Path) -> None:
@@ -204,7 +206,8 @@ def check_has_ended(folder: Path) -> None:
         RecordError: a process still writes the run, or `run.json` is invalid.
     """
     if (folder / RUN).is_file() and status_of(read_about(folder)) == RUNNING:
-        or_resume = f", or end it with `collab train --resume {folder}`"
+        command = join(["collab", "train", "--resume", str(folder)])
+        or_resume = f", or end it with `{command}`"
         raise RecordError(
             f"{folder} is still being written; wait until it ends{or_resume * is_training(folder)}"
         )

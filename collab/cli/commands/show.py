@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from collab.cli.options import argument, complete_runs, flag, option, remark
@@ -108,7 +109,8 @@ def _show_evaluation(folder: Path, *, json: bool) -> None:
     elif record.results is not None:
         page = open_page()
         show_evaluation(page, record.results)
-        page.line(f"episodes of a team: collab show {folder}/TEAM; ", (_teams_in(folder), "bold"))
+        command = join(["collab", "show", f"{folder}/TEAM"])
+        page.line(f"episodes of a team: {command}; ", (_teams_in(folder), "bold"))
     remark(record.complaints)
     if record.results is None:
         raise RecordError(f"{folder}: show one of its teams: {_teams_in(folder)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from shlex import join
 from typing import Any
 
 from pydantic import ValidationError
@@ -43,9 +44,8 @@ def follow(folder: Path, pause: Pause = wait) -> Iterator[Record]:
     if is_evaluation(folder):
         return follow_evaluation(folder, pause)
     if read_about(folder).get("command", [])[-1:] == ["serve"]:
-        raise RecordError(
-            f"{folder}: the record of a server cannot be followed; use collab show {folder}"
-        )
+        command = join(["collab", "show", str(folder)])
+        raise RecordError(f"{folder}: the record of a server cannot be followed; use {command}")
     return follow_run(folder, pause)
 
 

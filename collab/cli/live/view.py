@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from shlex import join
 from typing import TextIO
 
 from collab.cli.screen.episode import show_episode, show_line
@@ -185,7 +186,7 @@ def show_training(page: Page, event: RunFinished, folder: str) -> None:
     if gains := summary.get("gains"):
         page.line()
         show_gains(page, gains)
-    page.line("team: ", (f"collab run {folder}", BOLD))
+    page.line("team: ", (join(["collab", "run", str(folder)]), BOLD))
 
 
 def stage_text(stage: str, done: int, total: int) -> str:

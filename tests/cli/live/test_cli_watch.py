@@ -100,7 +100,7 @@ def test_watch_follows_an_evaluation(collab: Collab) -> None:
 
 
 def test_watch_follows_a_training_run(collab: Collab) -> None:
-    folder = played(collab)
+    folder = played(collab).rename("my run")
     about = {**read_about(folder), "steps": 3}
     (folder / "training.yaml").write_text("")
     rows: list[dict[str, Any]] = [
@@ -127,9 +127,10 @@ def test_watch_follows_a_training_run(collab: Collab) -> None:
     result = collab("watch", str(folder))
     assert result.status == 0
     assert "step 2/3  return 2.50" in result.out
+    assert f"team: collab run '{folder}'" in result.out
     mark_killed(folder)
     assert (
-        f"exists; continue with: collab train --resume {folder}\n"
+        f"exists; continue with: collab train --resume '{folder}'\n"
         in collab("watch", str(folder)).err
     )
 
