@@ -203,7 +203,9 @@ class Turn(FormerArtifacts):
 
     def _check(self, agents: tuple[str, ...]) -> None:
         if not agents:
-            raise AgentError("the protocol let no agent act")
+            raise AgentError(
+                f"the protocol names no agent; name at least one of {', '.join(self.agents)}"
+            )
         if len(set(agents)) < len(agents):
             raise AgentError(f"the protocol has an agent twice in one round: {', '.join(agents)}")
         for agent in agents:

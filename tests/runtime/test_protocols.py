@@ -163,6 +163,7 @@ def test_custom_protocol_is_played(trio: Path) -> None:
         ({"use": "speaker.py:sees", "options": {}}, "a list of agents, got the text 'everyone'"),
         ({"use": "speaker.py:text", "options": {}}, "takes a list of agents, got the text 'ab'"),
         ({"use": "speaker.py:unheard", "options": {}}, "the answer of b, but only a acted"),
+        ({"use": "speaker.py:nobody", "options": {}}, "names no agent; name at least one of a, b"),
     ],
 )
 def test_invalid_protocols_are_refused_before_any_work(
@@ -177,6 +178,7 @@ def test_invalid_protocols_are_refused_before_any_work(
         "async def sees(turn):\n    await turn.act('a', sees='everyone')\n"
         "async def text(turn):\n    await turn.together('ab')\n"
         "async def unheard(turn):\n    await turn.act('a')\n    turn.choose('b')\n"
+        "async def nobody(turn):\n    await turn.act('a')\n    turn.choose()\n"
     )
     with pytest.raises(RecipeError, match=message):
         play(trio, protocol, {})
