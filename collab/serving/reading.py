@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -180,15 +180,25 @@ def read(kind: type[Read], body: bytes) -> Read:
             raise invalid("the body is not JSON, or is nested too deeply") from None
         data = from_json(body)
         places = [_place(one["loc"], data, is_missing=one["type"] == "missing") for one in errors]
-        deepest = max(range(len(errors)), key=lambda number: len(places[number]))
-        path = _path(places[deepest])
-        reason = plain_reason(errors[deepest]["msg"])
+        path, reason = _nearest(errors, places)
         message = f"{path}: {reason}" if path else "send a JSON object"
         raise invalid(message, path or None) from None
     for param, is_impossible, remedy in request.impossible():
         if is_impossible:
             raise invalid(f"{param} cannot be followed: {remedy}", param, "unsupported_value")
     return request
+
+
+def _nearest(
+    errors: Sequence[Mapping[str, Any]], places: Sequence[list[int | str]]
+) -> tuple[str, str]:
+    """Return the path and reason of the error that says most: the deepest, of a fitting type."""
+    ranks = [
+        (len(place), not error["type"].endswith("_type"))
+        for error, place in zip(errors, places, strict=True)
+    ]
+    number = ranks.index(max(ranks))
+    return _path(places[number]), plain_reason(errors[number]["msg"])
 
 
 def _place(location: Sequence[int | str], body: Any, *, is_missing: bool) -> list[int | str]:

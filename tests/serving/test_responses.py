@@ -175,6 +175,8 @@ def test_unsupported_values_name_their_parameter(
 def test_invalid_value_is_named_with_its_parameter(server: Server) -> None:
     answer = post(server, input=ASKED, temperature=9)
     assert answer.json()["error"]["message"] == "temperature: must be at most 2"
+    answer = httpx.post(f"{server.url}/v1/responses", json={"model": "duo", "input": []})
+    assert answer.json()["error"]["message"] == "input: must have at least 1 item"
 
 
 def test_nothing_is_stored(client: openai.OpenAI) -> None:
