@@ -66,9 +66,11 @@ def new_folder(path: Path, other: str = "") -> Iterator[None]:
         RecordError: the folder is not empty, or cannot be written.
     """
     with explain_disk_errors(path):
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        is_file = path.exists() and not path.is_dir()
+        if is_file or (path.exists() and any(path.iterdir())):
+            what = "is a file" if is_file else "is not empty"
             way = f" with {other}" if other else ""
-            raise RecordError(f"{path} is not empty; choose another folder{way}, or delete it")
+            raise RecordError(f"{path} {what}; choose another folder{way}, or delete it")
         try:
             path.mkdir(parents=True, exist_ok=True)
             yield

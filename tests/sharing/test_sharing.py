@@ -96,8 +96,9 @@ def test_exported_adapters_name_their_base_and_load_in_peft(run: Path, base: Pat
             model = AutoModelForCausalLM.from_pretrained(config["base_model_name_or_path"])
             found.append(logits(PeftModel.from_pretrained(model, str(place))))
         assert torch.equal(*found)
-    with pytest.raises(RecordError, match="is not empty; choose another folder"):
-        export_adapters(run, out)
+    for taken, how in ((out, "is not empty"), (out / agent / "adapter_config.json", "is a file")):
+        with pytest.raises(RecordError, match=f"{how}; choose another folder"):
+            export_adapters(run, taken)
 
 
 def test_half_export_rounds_to_bfloat16(run: Path) -> None:
