@@ -89,9 +89,11 @@ def replacing(folder: Path) -> Iterator[Path]:
     try:
         yield partial
         sync_files(partial)
-        for path in partial.iterdir():
+        for path in [each for each in partial.rglob("*") if each.is_file()]:
+            place = folder / path.relative_to(partial)
+            place.parent.mkdir(parents=True, exist_ok=True)
             _open_as_usual(path)  # safetensors makes files readable by their owner only
-            path.replace(folder / path.name)
+            path.replace(place)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
