@@ -18,8 +18,15 @@ History = Literal["refuse", "join"]
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@*\sA-Z]+")
 """The header `origin` of a browser: a scheme, a host and perhaps a port."""
 
-_LEAST = {"concurrency": 1, "queue": 0, "seconds": 0.001, "max_body": 1}
-"""The smallest value of each number."""
+_LEAST = {
+    "concurrency": 1,
+    "queue": 0,
+    "seconds": 0.001,
+    "max_body": 1,
+    "client_seconds": 0.001,
+    "ping_seconds": 0.001,
+}
+"""The smallest value of each number. One with a whole smallest value must be whole."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ class Settings:
     ping_seconds: float = 15.0
     """Seconds of silence after which a stream sends a comment, so that proxies keep it open."""
     details: bool = True
-    """True if answers have the object `collab`, with each agent's response."""
+    """True if answers have each agent's response, as reasoning and in the object `collab`."""
     allow_sampling: bool = False
     """True if a request may choose `temperature` and `top_p`."""
     history: History = "refuse"
@@ -82,8 +89,10 @@ class Settings:
             value = getattr(self, name)
             if name == "concurrency" and value is None:
                 continue
-            if not (isinstance(value, int | float) and value >= least):
-                raise RecipeError(f"{name} must be a number of at least {least}, got {value!r}")
+            whole = isinstance(least, int)
+            if not (isinstance(value, int if whole else int | float) and value >= least):
+                kind = "a whole number" if whole else "a number"
+                raise RecipeError(f"{name} must be {kind} of at least {least}, got {value!r}")
         if self.history not in get_args(History):
             raise RecipeError(
                 f"history must be one of {', '.join(get_args(History))}, got {self.history!r}"

@@ -198,10 +198,13 @@ def test_an_empty_key_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("concurrency", 0, "concurrency must be a number of at least 1, got 0"),
-        ("queue", -1, "queue must be a number of at least 0, got -1"),
+        ("concurrency", 0, "concurrency must be a whole number of at least 1, got 0"),
+        ("concurrency", 1.5, "concurrency must be a whole number of at least 1, got 1.5"),
+        ("queue", -1, "queue must be a whole number of at least 0, got -1"),
         ("seconds", "5", "seconds must be a number of at least 0.001, got '5'"),
-        ("max_body", None, "max_body must be a number of at least 1, got None"),
+        ("max_body", None, "max_body must be a whole number of at least 1, got None"),
+        ("client_seconds", "30", "client_seconds must be a number of at least 0.001, got '30'"),
+        ("ping_seconds", 0, "ping_seconds must be a number of at least 0.001, got 0"),
         ("history", "joined", "history must be one of refuse, join, got 'joined'"),
     ],
 )
