@@ -186,5 +186,5 @@ def test_a_download_ends_if_the_hub_sends_more_than_it_lists(
     hub: HubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collab.trust.from_hub.EXCESS", -1_000)
-    with pytest.raises(TaskError, match=r"the hub sent .* but lists"):
+    with pytest.raises(TaskError, match=r"'me/words' .*the hub sent .* but lists .* \.jsonl"):
         suite()

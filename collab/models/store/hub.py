@@ -77,15 +77,17 @@ def download(
 
     Raises:
         ModelUnavailable: there is no such repository or revision, access is denied, or the
-            repository is not completely available.
+            repository is not completely available, or much larger than the hub lists.
     """
     trouble: Exception | None = None
     try:
         trouble = _look_up(kind, name, revision)
         offline = trouble is not None
         return snapshot(kind, name, revision, progress, local_files_only=offline, **files)
-    except CollabError:
-        raise
+    except CollabError as error:  # the hub sends far more than it lists
+        noun, _, remedy = _WORDS[kind]
+        why = f"{noun} {name!r} cannot be downloaded: {error}; {remedy}"
+        raise ModelUnavailable(why) from error
     except Exception as error:
         raise ModelUnavailable(_explain(kind, name, revision, trouble or error)) from error
 
