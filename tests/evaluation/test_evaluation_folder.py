@@ -1,6 +1,8 @@
 """Evaluation folders: resuming, no mixing of runs, and reading partial results."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,21 @@ def test_failed_episodes_are_played_again(tmp_path: Path) -> None:
     record(path, make_episode("t", 0, make_score()), make_episode("t", 1, failed=True))
     assert set(keep_finished(path / "episodes.jsonl")) == {("t", 0)}
     assert [episode.sample for episode in read_episodes(path)] == [0]
+
+
+def test_a_full_disk_is_reported_with_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    file = tmp_path / "team/episodes.jsonl"
+    record(file.parent, make_episode("t", 0, make_score()), make_episode("t", 1, failed=True))
+    before = file.read_bytes()
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RecordError, match=r"episodes\.jsonl cannot be written: No space left"):
+        keep_finished(file)
+    assert file.read_bytes() == before
 
 
 def test_only_a_team_with_the_same_identity_gets_the_same_folder(tmp_path: Path) -> None:
