@@ -168,14 +168,9 @@ class Turn(FormerArtifacts):
         """Return the agents in `contributors` whose answers make the joint artifact.
 
         Raises:
-            AgentError: none of them has an answer that counts, or a chosen agent has not acted.
+            AgentError: none of them has an answer that counts, or a chosen one has not acted.
         """
         counts = self.chosen or tuple(self.artifacts)
-        if silent := [name for name in counts if name not in self.artifacts]:
-            raise AgentError(
-                f"the protocol chooses the answer of {', '.join(silent)}, but only"
-                f" {', '.join(self.artifacts)} acted in this turn"
-            )
         writers = tuple(contributors)
         joined = tuple(name for name in self.agents if name in counts and name in writers)
         if not joined:
@@ -183,6 +178,11 @@ class Turn(FormerArtifacts):
                 f"the protocol uses only the answers of {', '.join(counts)}, but the agents that"
                 f" contribute are {', '.join(writers)}; set 'contributes: true' for one of the"
                 " former"
+            )
+        if silent := [name for name in joined if name not in self.artifacts]:
+            raise AgentError(
+                f"the protocol chooses the answer of {', '.join(silent)}, but only"
+                f" {', '.join(self.artifacts)} acted in this turn"
             )
         return joined
 

@@ -184,6 +184,14 @@ def test_invalid_protocols_are_refused_before_any_work(
         play(trio, protocol, {})
 
 
+def test_a_chosen_agent_that_does_not_contribute_need_not_act(trio: Path) -> None:
+    (trio / "own.py").write_text(
+        "async def own(turn):\n    await turn.act('a')\n    turn.choose('a', 'b')\n"
+    )
+    episode = play(trio, "own.py:own", {"a": ["done"]}, "agents.b.contributes=false")
+    assert episode.turns[0].joint.strip() == "done"
+
+
 def test_missing_template_is_named(trio: Path) -> None:
     (trio / "own.py").write_text("async def own(turn):\n    await turn.act('a', 'decide')\n")
     episode = play(trio, "own.py:own", {"a": []})
