@@ -116,7 +116,8 @@ def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
 
     Raises:
         RecipeError: the recipe is too long to be read again.
-        OSError: a file cannot be written or copied.
+        RecordError: the recipe cannot be written.
+        OSError: a file that it names cannot be copied.
     """
     text = preface(recipe) + _as_yaml(packing.pack(recipe))
     if len(text) > MOST_CHARACTERS:
