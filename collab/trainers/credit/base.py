@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from inspect import isclass, iscoroutinefunction
+from inspect import isclass, iscoroutinefunction, unwrap
 from typing import TYPE_CHECKING, Any, Protocol
 
 from collab.errors import RecipeError, TrainingError
@@ -170,7 +170,7 @@ def _complete(what: str, named: type) -> type:
     if credit is Algorithm.credit or not all(hasattr(named, method) for method in needed):
         methods = ", ".join(("credit", *needed))
         raise RecipeError(f"{what} is a class without the methods of an algorithm: {methods}")
-    if not iscoroutinefunction(credit):
+    if not iscoroutinefunction(unwrap(credit)):
         raise RecipeError(f"{what}: its method credit is not async; use async def credit")
     if is_whole:
         return named

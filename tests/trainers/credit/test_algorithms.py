@@ -1,5 +1,6 @@
 """Credit rules against numbers worked out by hand."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -172,6 +173,23 @@ def test_a_class_that_cannot_give_credit_is_refused(
     (tmp_path / "mine.py").write_text(f"{imports}class Mine(Algorithm):\n    {body}\n")
     with pytest.raises(RecipeError, match=message):
         algorithm_for(Component(use=f"{tmp_path}/mine.py:Mine"))
+
+
+def test_the_credit_of_a_class_may_have_a_decorator(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from functools import wraps\n"
+        "from collab.trainers.credit import Algorithm\n"
+        "def logged(method):\n"
+        "    @wraps(method)\n"
+        "    def call(*given):\n"
+        "        return method(*given)\n"
+        "    return call\n"
+        "class Mine(Algorithm):\n"
+        "    @logged\n"
+        "    async def credit(self, groups): return []\n"
+    )
+    algorithm = algorithm_for(Component(use=f"{tmp_path}/mine.py:Mine"))
+    assert asyncio.run(algorithm.credit([])) == []
 
 
 def test_invalid_weights_are_refused() -> None:
