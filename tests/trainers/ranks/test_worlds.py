@@ -69,8 +69,8 @@ def test_ranks_learn_like_one_process_and_add_a_log(
         one, two = load_file(tmp_path / "plain" / path), load_file(tmp_path / "two" / path)
         for name in one:
             # AdamW divides by a gradient's size, so it amplifies rounding errors of small
-            # gradients.
-            torch.testing.assert_close(two[name], one[name], atol=1e-5, rtol=1e-5)
+            # gradients. How much depends on the processor; 1e-4 is a hundredth of a step.
+            torch.testing.assert_close(two[name], one[name], atol=1e-4, rtol=1e-5)
     about = json.loads((tmp_path / "two/run.json").read_text())
     assert (about["ranks"], about["status"]) == (2, "done")
     assert "ranks" not in json.loads((tmp_path / "plain/run.json").read_text())
