@@ -15,8 +15,8 @@ from collab.evaluation.folder import is_evaluation, read_results
 from collab.evaluation.results import EvaluationFinished, TeamStarted
 from collab.records import Episode, Record
 from collab.runs import metric_names as names
-from collab.runs.about import KILLED, RUNNING, read_about, status_of
-from collab.runs.layout import EPISODES, METRICS, RUN, TRAINING
+from collab.runs.about import KILLED, RUNNING, is_training, read_about, status_of
+from collab.runs.layout import EPISODES, METRICS, RUN
 from collab.runs.log import Tail
 from collab.runs.metrics import EVALUATION_FINISHED, row_of
 from collab.runtime.events import AgentActed, EpisodeFinished, RunFinished, RunStarted
@@ -55,14 +55,14 @@ def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
     """
     opening = _opening(folder, read_about(folder))
     yield opening
-    is_training = (folder / TRAINING).is_file()
-    tail = Tail(folder / (METRICS if is_training else EPISODES))
+    trains = is_training(folder)
+    tail = Tail(folder / (METRICS if trains else EPISODES))
     episodes: list[Episode] = []
     about: Mapping[str, Any] = {}
     step, tokens = 0, 0
     for about in _until_it_ends(folder, pause):
         for line in tail.lines():
-            if not is_training:
+            if not trains:
                 if episode := _episode(line):
                     episodes.append(episode)
                     yield from _events_of(episode)
@@ -70,11 +70,11 @@ def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
                 if isinstance(event, StepFinished):
                     step, tokens = event.step, event.tokens or 0
                 yield event
-        if is_training:
+        if trains:
             yield TrainingProgress(step=step + 1, phase="sampling")
     summary = about.get("summary", {})
-    if summary or not is_training:
-        known = {"steps": step, "seconds": 0.0} if is_training else summarize(episodes, 0.0)
+    if summary or not trains:
+        known = {"steps": step, "seconds": 0.0} if trains else summarize(episodes, 0.0)
         yield RunFinished(run=opening.run, status=_ended(about), summary={**known, **summary})
 
 
