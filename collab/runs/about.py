@@ -175,8 +175,12 @@ def is_training(folder: Path) -> bool:
 
 def how_to_resume(folder: Path) -> str:
     """Return how to continue a training run, after a semicolon, or "" for another folder."""
-    command = join(["collab", "train", "--resume", str(folder)])
-    return f"; continue with: {command}" if is_training(folder) else ""
+    return f"; continue with: {_resuming(folder)}" if is_training(folder) else ""
+
+
+def _resuming(folder: Path) -> str:
+    """Return the command that continues a training run."""
+    return join(["collab", "train", "--resume", str(folder)])
 
 
 def check_is_training(path: Path) -> None:
@@ -206,8 +210,7 @@ def check_has_ended(folder: Path) -> None:
         RecordError: a process still writes the run, or `run.json` is invalid.
     """
     if (folder / RUN).is_file() and status_of(read_about(folder)) == RUNNING:
-        command = join(["collab", "train", "--resume", str(folder)])
-        or_resume = f", or end it with `{command}`"
+        or_resume = f", or end it with `{_resuming(folder)}`"
         raise RecordError(
             f"{folder} is still being written; wait until it ends{or_resume * is_training(folder)}"
         )

@@ -186,7 +186,7 @@ def show_training(page: Page, event: RunFinished, folder: str) -> None:
     if gains := summary.get("gains"):
         page.line()
         show_gains(page, gains)
-    page.line("team: ", (join(["collab", "run", str(folder)]), BOLD))
+    page.line("team: ", (join(["collab", "run", folder]), BOLD))
 
 
 def stage_text(stage: str, done: int, total: int) -> str:
