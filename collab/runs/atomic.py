@@ -66,9 +66,8 @@ def new_folder(path: Path, other: str = "") -> Iterator[None]:
         RecordError: the folder is not empty, or cannot be written.
     """
     with explain_disk_errors(path):
-        is_file = path.exists() and not path.is_dir()
-        if is_file or (path.exists() and any(path.iterdir())):
-            what = "is a file" if is_file else "is not empty"
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            what = "is not empty" if path.is_dir() else "is a file"
             way = f" with {other}" if other else ""
             raise RecordError(f"{path} {what}; choose another folder{way}, or delete it")
         try:
