@@ -37,7 +37,7 @@ SOLO: dict[str, Any] = {
 }
 AUX = "aux says: Help with: What is two and two?"
 MAIN = "main says: Answer: What is two and two?"
-"""What `Talker` answers for the agents of DUO when it is asked "What is two and two?"."""
+"""The answers of `Talker` for the two agents of DUO to "What is two and two?"."""
 
 
 CHAT = "/v1/chat/completions"
