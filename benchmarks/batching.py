@@ -1,10 +1,9 @@
 """Compares many tasks at the same time with one at a time, through the whole runtime.
 
-    python benchmarks/batching.py [--new-tokens 96]
+    python benchmarks/batching.py [--new-tokens 96] [--model smollm2-135m]
 
-The team `coding` runs humaneval/0-15 with the default model, and is judged and recorded as usual.
-In one case, all agents of all episodes share one batch per turn. In the other, one episode runs at
-a time.
+The team `coding` runs humaneval/0-15, and is judged and recorded as usual. In one case, all agents
+of all episodes share one batch per turn. In the other, one episode runs at a time.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from collab.models import Model, Progress, Request
+from collab.models import Model, Progress, Request, capabilities_of
 from collab.models.open import open_model
 from collab.recipe import load_recipe
 from collab.records import Action
@@ -32,6 +32,7 @@ class Counted:
     def __init__(self, model: Model) -> None:
         self._model = model
         self.name, self.batching = model.name, model.batching
+        self.capabilities = capabilities_of(model)
         self.sizes: list[int] = []
 
     async def generate(
@@ -58,8 +59,8 @@ async def measure(model: Counted, new_tokens: int, concurrency: int, tasks: str)
     return float(summary["tokens_per_second"])
 
 
-async def compare(new_tokens: int) -> dict[str, object]:
-    model = Counted(open_model(load_recipe("coding").model))
+async def compare(new_tokens: int, name: str) -> dict[str, Any]:
+    model = Counted(open_model(load_recipe("coding", model=name).model))
     await measure(model, 8, 1, "humaneval/0")
     model.sizes.clear()
     together = await measure(model, new_tokens, 16, "humaneval/0-15")
@@ -78,7 +79,9 @@ async def compare(new_tokens: int) -> dict[str, object]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--new-tokens", type=int, default=96)
-    result = asyncio.run(compare(parser.parse_args().new_tokens))
+    parser.add_argument("--model", default="smollm2-135m")
+    options = parser.parse_args()
+    result = asyncio.run(compare(options.new_tokens, options.model))
     print(json.dumps(result))
     return 0 if result["batches"] == [32] and result["ratio"] >= TARGET else 1
 

@@ -131,7 +131,7 @@ def hand_over(episodes: list[Episode]) -> None:
     began = time.perf_counter()
     pickle.loads(packed)
     opening = time.perf_counter() - began
-    lengths = statistics.fmean(len(sample) for sample in samples)
+    lengths = statistics.fmean(len(sample.token_ids) for sample in samples)
     hops = (RANKS - 1).bit_length()
     print(
         f"hand-over of {len(samples)} samples of {lengths:.0f} tokens: {len(packed) / 1e6:.1f} MB,"

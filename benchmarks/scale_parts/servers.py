@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
@@ -57,7 +58,7 @@ async def _answer(path: str, body: dict[str, Any], seconds: float) -> tuple[str,
         logprobs = {"token_logprobs": [-1.0], "top_logprobs": [{"a": -1.0 / body["temperature"]}]}
         return "application/json", json.dumps({"choices": [{"text": "a", "logprobs": logprobs}]})
     await asyncio.sleep(seconds)
-    tokens = [(body["seed"] + 7 * place) % 1000 + 50 for place in range(TOKENS)]
+    tokens = random.choices(range(50, 1050), k=TOKENS)
     choice = {
         "text": "",
         "token_ids": tokens,

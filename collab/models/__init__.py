@@ -15,6 +15,7 @@ from collab.models.base import (
     Progress,
     Request,
     RolloutEngine,
+    capabilities_of,
 )
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "Progress",
     "Request",
     "RolloutEngine",
+    "capabilities_of",
 ]

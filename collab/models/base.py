@@ -196,3 +196,8 @@ class HasCapabilities(Protocol):
 
     @property
     def capabilities(self) -> Capabilities: ...
+
+
+def capabilities_of(model: Model) -> Capabilities:
+    """Return what the model declares, or the defaults if it declares nothing."""
+    return model.capabilities if isinstance(model, HasCapabilities) else Capabilities()

@@ -9,7 +9,7 @@ from typing import Any
 from collab.agents import Template, parser_for
 from collab.agents.parsers import Parser
 from collab.errors import RecipeError
-from collab.models import Call, Capabilities, ChecksSettings, HasCapabilities, Model, Request
+from collab.models import Call, ChecksSettings, Model, Request, capabilities_of
 from collab.recipe import AgentSpec, Recipe
 from collab.recipe.team import OBSERVATION, PROMPT, REVISE
 from collab.records import Feedback, Message, Problem, Sampling, Style
@@ -155,7 +155,7 @@ def prefix_of(name: str, spec: AgentSpec) -> Template:
 
 def _check_continues(agent: str, model: Model) -> None:
     """Raise RecipeError for a model that does not accept the beginning of its answer."""
-    offered = model.capabilities if isinstance(model, HasCapabilities) else Capabilities()
+    offered = capabilities_of(model)
     if not (offered.continues or not offered.generates):
         raise RecipeError(
             f"agent '{agent}' has a prefix or style 'completion', but model {model.name!r}"

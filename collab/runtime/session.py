@@ -13,7 +13,7 @@ from collab.agents import join_for, make_joint
 from collab.agents.joins import Join
 from collab.errors import ModelUnavailable, RecipeError
 from collab.feedback import Source, open_sources
-from collab.models import HasCapabilities, Model, Progress, Request
+from collab.models import Model, Progress, Request, capabilities_of
 from collab.models.base import OpensEarly
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
@@ -283,7 +283,7 @@ class Session:
 
     def _model_name(self, agent: str, model: Model) -> str:
         adapter = self.recipe.team.agents[agent].adapter
-        if not (adapter and isinstance(model, HasCapabilities) and model.capabilities.adapters):
+        if not (adapter and capabilities_of(model).adapters):
             return model.name
         return f"{model.name} + {'/'.join(Path(adapter).parts[-3:])}"
 

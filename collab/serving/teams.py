@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from collab.errors import RecipeError
-from collab.models import Capabilities, ChecksSettings, HasCapabilities, Model, Progress, Request
+from collab.models import Capabilities, ChecksSettings, Model, Progress, Request, capabilities_of
 from collab.models.base import Batching, OpensEarly
 from collab.models.open import ModelPool
 from collab.recipe import Recipe, allow, read_recipe
@@ -46,8 +46,7 @@ class Batched:
     @property
     def capabilities(self) -> Capabilities:
         """Capabilities of the model, if it declares them."""
-        model = self._model
-        return model.capabilities if isinstance(model, HasCapabilities) else Capabilities()
+        return capabilities_of(self._model)
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
         """Check that the model supports the settings.
