@@ -29,6 +29,7 @@ from math import isfinite
 
 from collab.recipe.base import Component
 from collab.trainers.credit import Algorithm, Group, Node, algorithm_for
+from collab.trainers.credit.base import TeamModels
 from collab.trainers.credit.games import (
     Estimate,
     Game,
@@ -112,7 +113,7 @@ class Counting(Algorithm):
 
         return replace(group, ask=ask)
 
-    async def open(self, models: GameModels) -> None:
+    async def open(self, models: TeamModels) -> None:
         """Give a game's models to a rule that reads models."""
         await self.algorithm.open(models)
 

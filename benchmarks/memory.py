@@ -31,7 +31,7 @@ TEXT = "Tell a story about the number {n}. " + "It should be short and of plain 
 def starts_late(context: Any) -> float:
     """A reward that differs between responses: the position of the first space."""
     texts = list(context.artifacts.values())
-    return sum(min(text.find(" "), 10) for text in texts) / (10 * len(texts))
+    return float(sum(min(text.find(" "), 10) for text in texts) / (10 * len(texts)))
 
 
 def recipe_of(policies: str, agents: int, steps: int, folder: Path) -> Any:

@@ -128,10 +128,12 @@ async def compare(recipe: Recipe, episodes: int) -> dict[str, Any]:
 
 async def train(recipe: Recipe, episodes: int) -> dict[str, Any]:
     """Measure the second training step with each engine: tokens per second, shares of time."""
-    found = {}
+    found: dict[str, Any] = {}
+    assert isinstance(recipe.model, VLLMModel)
+    trainer = load_recipe("coding", task="humaneval", settings=["trainer=magrpo"]).trainer
+    assert trainer is not None
+    spec = trainer.model_copy(update={"steps": 2, "group_size": episodes})
     for model in (recipe.model, recipe.model.weights):
-        loaded = load_recipe("coding", task="humaneval", settings=["trainer=magrpo"])
-        spec = loaded.trainer.model_copy(update={"steps": 2, "group_size": episodes})
         chosen = recipe.model_copy(update={"model": model, "trainer": spec})
         rows: list[dict[str, float]] = []
 

@@ -39,11 +39,12 @@ def samples_of(load: Load, vocabulary: int) -> list[Sample]:
         return tuple(torch.randint(3, vocabulary, (n,), generator=drawn).tolist())
 
     found = []
-    drawn_as: dict[str, float] = {"temperature": 1.0, "scale": 1e-3, "top_p": load.top_p}
     for _ in range(load.groups):
         prompt, logprobs = tokens(load.prompt), (0.0,) * load.response
         found += [
-            Sample("a", prompt, tokens(load.response), logprobs, weight=weight, **drawn_as)
+            Sample(
+                "a", prompt, tokens(load.response), logprobs, 1.0, weight, 1e-3, top_p=load.top_p
+            )
             for weight in (1.0, -1.0) * (GROUP // 2)
         ]
     return found

@@ -117,8 +117,9 @@ def sample_by_kernels(machine: Machine) -> dict[str, Any]:
     from unittest.mock import patch
 
     from collab.models.local.fast import accelerated
+    from collab.models.local.fast.shared_prefix import SharedPrefixCache
 
-    with patch.object(accelerated, "GraphedCache", accelerated.SharedPrefixCache):
+    with patch.object(accelerated, "GraphedCache", SharedPrefixCache):
         return sample(FIRST, 128, 2, machine)
 
 
