@@ -18,12 +18,13 @@ _SIGNS = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED"
 """Words in errors that have no separate type: on a CPU, and in CUDA outside the allocator."""
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Return True if torch, CUDA or cuBLAS ran out of memory."""
     import torch
 
     is_typed = isinstance(error, torch.OutOfMemoryError)
-    return is_typed or any(sign in str(error) for sign in _SIGNS)
+    is_untyped = isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
+    return is_typed or is_untyped
 
 
 def free_bytes(device: torch.device) -> int:

@@ -294,7 +294,7 @@ def reading(name: str, folder: Path | None) -> Iterator[None]:
         with quiet_transformers():
             yield
     except (*_DAMAGE, OSError, ValueError, ImportError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        if is_out_of_memory(error):
             raise
         reason = " ".join(str(error).split("\n\n")[0].split())
         if isinstance(error, _DAMAGE):

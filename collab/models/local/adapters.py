@@ -162,7 +162,7 @@ class Adapters:
             self._insert(name, folder)
         except (ValueError, KeyError, RuntimeError, OSError, TypeError, SafetensorError) as error:
             self._discard(name)
-            if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            if is_out_of_memory(error):
                 raise ModelError(
                     f"no memory is left for adapter {folder}; use a smaller rank, or fewer adapters"
                 ) from error

@@ -55,7 +55,7 @@ def outcome_of(work: Callable[[], T]) -> RankOutcome[T]:
         raise
     except Exception as error:
         kind: type[Exception] = type(error) if isinstance(error, TYPED_FAILURES) else TrainingError
-        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        if is_out_of_memory(error):
             kind = torch.OutOfMemoryError
         known = isinstance(error, (CollabError, *TYPED_FAILURES))
         return RankOutcome(kind=kind, text=str(error) if known else one_line(error))
