@@ -8,7 +8,7 @@ from typing import Any
 
 from collab.errors import CollabError, RecordError
 from collab.runs.about import read_about
-from collab.runs.layout import METRICS, RUN
+from collab.runs.layout import METRICS, RUN, RUNS
 from collab.runs.metrics import STEP_FINISHED, read_rows, rows_of
 
 
@@ -38,7 +38,7 @@ def read_kind(run: Path, kind: str) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key != "type"} for row in rows]
 
 
-def list_runs(folder: str | Path = "runs") -> list[dict[str, Any]]:
+def list_runs(folder: str | Path = RUNS) -> list[dict[str, Any]]:
     """Return the runs in a folder, newest first: the content of each `run.json`, and the run's
     `folder`.
 
@@ -48,7 +48,7 @@ def list_runs(folder: str | Path = "runs") -> list[dict[str, Any]]:
     root = Path(folder)
     if not root.is_dir():
         raise RecordError(
-            f"{root} is not a folder; runs are in runs/, or in the folder given as out="
+            f"{root} is not a folder; runs are in {RUNS}/, or in the folder given as out="
         )
     paths = sorted(root.glob(f"*/{RUN}"), key=lambda path: path.stat().st_mtime, reverse=True)
     return [about for path in paths for about in _about(path.parent)]

@@ -12,7 +12,7 @@ from collab.recipe import Recipe, TrainerSpec, load_recipe
 from collab.recipe.base import Spec
 from collab.recipe.in_python import Named, Rewards, Task, settings_of
 from collab.recipe.recipe import SECTIONS
-from collab.runs.about import mark_interrupted, new_run_id
+from collab.runs.about import mark_interrupted, new_folder
 from collab.runs.layout import TRAINING
 from collab.runtime import Team
 from collab.runtime.waiting import wait_for
@@ -101,7 +101,7 @@ async def atrain(
     can be resumed."""
     if resume is None:
         recipe = _recipe(team, task, rewards, hidden, settings, trainer=trainer, trust=trust)
-        folder = Path(out) if out else Path("runs") / new_run_id(recipe.name or recipe.team.name)
+        folder = Path(out) if out else new_folder(recipe.name or recipe.team.name)
     else:
         _check_resumed(team, task, trainer, hidden, out)
         folder = Path(resume)

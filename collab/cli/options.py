@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
+from collab.runs.layout import MARKS, PLACES, RUNS
 from collab.wording import for_command_line
 
 if TYPE_CHECKING:
@@ -56,8 +57,6 @@ def complete_trainers(incomplete: str) -> list[str]:
 
 def complete_runs(incomplete: str) -> list[str]:
     """Return the folders of runs and evaluations that begin with the text typed so far."""
-    from collab.runs.layout import MARKS, PLACES
-
     folders = {
         str(file.parent)
         for place in PLACES
@@ -119,7 +118,7 @@ SEED = option(
 )
 JSON = flag("--json", "Print JSON lines on stdout, everything else on stderr.")
 OUT = option("--out", "DIR", "Folder for the record.")
-RUN_OUT = option("--out", "DIR", "Folder for the record. Default: runs/ID.")
+RUN_OUT = option("--out", "DIR", f"Folder for the record. Default: {RUNS}/ID.")
 DRY_RUN = flag("--dry-run", "Check everything and show the plan, without running it.")
 SHOW_RECIPE = flag("--show-recipe", "Like --dry-run, but also show the full recipe.")
 Isolation = Literal["sealed", "unsafe"]

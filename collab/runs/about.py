@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from collab.errors import CollabError, RecordError
 from collab.naming import as_name
 from collab.runs.atomic import write_atomically
-from collab.runs.layout import EPISODES, MARKS, METRICS, RUN, TRAINING
+from collab.runs.layout import EPISODES, MARKS, METRICS, RUN, RUNS, TRAINING
 from collab.runs.reading import read_bytes
 from collab.wording import faults
 
@@ -260,6 +260,11 @@ def mark_interrupted(folder: Path) -> None:
 def now() -> str:
     """Return the time in the form of records: ISO 8601 in seconds, with the offset from UTC."""
     return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def new_folder(name: str, place: str = RUNS) -> Path:
+    """Return the default folder for a new record about `name`."""
+    return Path(place) / new_run_id(name)
 
 
 def new_run_id(name: str) -> str:

@@ -79,5 +79,5 @@ RECORDS = (RUN, EPISODES, METRICS, EVALUATION, EVAL, RECIPE, TRAINING)
 MARKS = (RUN, EPISODES, TRAINING, EVAL)
 """The folder of a run, a training run or an evaluation holds at least one of these."""
 
-PLACES = ("runs", "evals", "studies")
+RUNS, EVALS, STUDIES = PLACES = ("runs", "evals", "studies")
 """Folders in which commands leave their records by default."""

@@ -30,6 +30,7 @@ from collab.cli.options import (
 )
 from collab.cli.screen.page import open_page
 from collab.errors import RecipeError, UnknownName
+from collab.runs.layout import EVALS
 from collab.wording import for_command_line
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def command(
     workers: int | None = WORKERS,
     trust: bool = TRUST,
     json: bool = JSON,
-    out: Path | None = option("--out", "DIR", "Folder for the record. Default: evals/ID."),
+    out: Path | None = option("--out", "DIR", f"Folder for the record. Default: {EVALS}/ID."),
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Compare teams on the same tasks, with intervals.
@@ -117,7 +118,7 @@ def command(
     from collab.evaluation.evaluation import EvaluationRun
     from collab.evaluation.selection import check_selectable
     from collab.evaluation.teams import choose_k, find_teams
-    from collab.runs.about import new_run_id
+    from collab.runs.about import new_folder
 
     wanted, selection = _numbers(k), _selection(select, recombine, tester, budget)
     evaluated_teams = find_teams(
@@ -143,7 +144,7 @@ def command(
         _plan(evaluated_teams, ks, consent(trust), json=json)
         return
     send_spans()
-    folder = out or Path("evals") / new_run_id(evaluated_teams[0].suite.name)
+    folder = out or new_folder(evaluated_teams[0].suite.name, EVALS)
     evaluation = EvaluationRun(
         evaluated_teams, ks, selection=selection, out=folder, trust=consent(trust)
     )

@@ -76,7 +76,7 @@ def command(
     from collab.cli.plan import check
     from collab.probe.probe import draw, probe, training_addresses
     from collab.recipe import load_recipe
-    from collab.runs.about import new_run_id
+    from collab.runs.about import new_folder
     from collab.runs.atomic import write_atomically
     from collab.runs.layout import PROBE
 
@@ -92,7 +92,7 @@ def command(
     recipe = recipe.model_copy(update={"samples": samples or planned})
     recipe, problems = check(recipe, training_addresses(recipe, task or []))
     problems = draw(problems, tasks, recipe.seed)
-    folder = out or Path("runs") / new_run_id(recipe.team.name)
+    folder = out or new_folder(recipe.team.name)
     view = open_view(json=json)
     began = time.perf_counter()
     played = play(recipe, problems, out=folder, view=view)

@@ -142,11 +142,11 @@ def _run(
     from collab.cli.live import open_view
     from collab.cli.live.playing import exit_status, play
     from collab.cli.plan import check
-    from collab.runs.about import new_run_id
+    from collab.runs.about import new_folder
 
     send_spans()
     recipe, problems = check(recipe, addresses)
-    folder = out or Path("runs") / new_run_id(recipe.team.name)
+    folder = out or new_folder(recipe.team.name)
     view = open_view(json=json)
     played = play(recipe, problems, out=folder, view=view)
     status = exit_status(played, require_solved=require_solved)

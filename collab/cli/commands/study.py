@@ -10,6 +10,7 @@ import typer
 
 from collab.cli.options import JSON, TRUST, argument, consent, flag, option
 from collab.cli.screen.page import open_page
+from collab.runs.layout import STUDIES
 
 if TYPE_CHECKING:
     from collab.cli.live.view import View
@@ -27,7 +28,7 @@ def command(
     dry_run: bool = flag("--dry-run", "Check every run and show the plan, without training."),
     trust: bool = TRUST,
     json: bool = JSON,
-    out: Path | None = option("--out", "DIR", "The study's folder. Default: studies/NAME."),
+    out: Path | None = option("--out", "DIR", f"The study's folder. Default: {STUDIES}/NAME."),
 ) -> None:
     """Compare trainers at equal numbers of generated tokens.
 
@@ -59,7 +60,7 @@ def command(
     spec = load_study(study, consent(trust))
     plans = {cell.name: make_plan(cell.read()[0]) for cell in cells_of(spec)}
     many = jobs or jobs_for(list(plans.values()), processors(), free_memory())
-    folder = out or Path("studies") / study.stem
+    folder = out or Path(STUDIES) / study.stem
     if dry_run and json:
         memory = {name: plan.total for name, plan in plans.items()}
         plan = {"cells": memory, "jobs": many, "tokens": spec.tokens, "folder": str(folder)}

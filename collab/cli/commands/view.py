@@ -8,10 +8,12 @@ from collab.cli.options import argument, flag, option
 from collab.errors import RecordError
 from collab.runs.layout import PLACES
 
+_SHOWN = ", ".join(f"{place}/" for place in PLACES)
+
 
 def command(
     folder: Path | None = argument(
-        "FOLDER", "A folder of runs. Default: runs/, evals/ and studies/ here.", default=None
+        "FOLDER", f"A folder of runs. Default: {_SHOWN} here.", default=None
     ),
     port: int = option(
         "--port", "PORT", "Port to listen on; 0 picks a free port.", min=0, max=65535, default=8765
@@ -30,11 +32,10 @@ def command(
     from collab.view import serve
 
     if folder is not None and not folder.is_dir():
-        raise RecordError(f"{folder} is not a folder; omit it to show runs/, evals/ and studies/")
+        raise RecordError(f"{folder} is not a folder; omit it to show {_SHOWN}")
 
     def on_start(address: str) -> None:
-        shown = str(folder) if folder else ", ".join(f"{place}/" for place in PLACES)
-        print(f"{address} shows the runs in {shown}; Ctrl-C stops it", flush=True)
+        print(f"{address} shows the runs in {folder or _SHOWN}; Ctrl-C stops it", flush=True)
         if browse:
             import webbrowser
 
