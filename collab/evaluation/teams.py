@@ -13,7 +13,7 @@ from typing import Any
 from collab.distribution import version
 from collab.errors import CollabError, RecipeError, TaskError, UnknownName, Untrusted
 from collab.naming import as_name
-from collab.recipe import Recipe, RewardSpec, TaskSpec, about_rows, read_recipe
+from collab.recipe import Recipe, RewardSpec, TaskSpec, about_rows, library, read_recipe
 from collab.recipe.base import Spec
 from collab.recipe.in_python import Named, Rewards, Rows
 from collab.recipe.model import local_weights
@@ -150,8 +150,7 @@ def labels_of(names: Sequence[Named]) -> list[str]:
     labels: list[str] = []
     for name in names:
         path = Path(name if isinstance(name, str | PathLike) else _name_of(name))
-        called = path.stem if path.suffix in (".yaml", ".yml") else path.resolve().name
-        label = short = as_name(called) or "team"
+        label = short = as_name(library.called(path)) or "team"
         number = 1
         while label in labels:
             number += 1

@@ -28,6 +28,19 @@ FAMILIES = {"reasoning_gym": "name", "verifiers": "environment"}
 _MEMBER = re.compile(rf"(?:{'|'.join(FAMILIES)})/[a-z][\w-]*", re.ASCII)
 
 
+YAML_ENDINGS = (".yaml", ".yml")
+
+
+def is_yaml(name: str | Path) -> bool:
+    """Return True for a YAML file, by its name."""
+    return Path(name).suffix in YAML_ENDINGS
+
+
+def called(path: Path) -> str:
+    """Return the name of a component's file or of a run's folder."""
+    return path.stem if is_yaml(path) else path.resolve().name
+
+
 def roots(project: Path | None = None) -> list[Path]:
     """Return the folders that hold `agents/`, `tasks/` and `trainers/`, in order of precedence."""
     return [*([project] if project else []), Path.cwd(), shipped()]
@@ -70,7 +83,7 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
             f"unknown reward {name!r}; to use a function, make it a part:"
             f" reward: {{parts: {{NAME: {{use: {name}}}}}}}"
         )
-    if name.endswith((".yaml", ".yml")) or "/" in name:
+    if is_yaml(name) or "/" in name:
         path = Path(name)
         if not path.is_file():
             noun = _NOUNS.get(kind, kind)

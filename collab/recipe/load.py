@@ -240,7 +240,7 @@ def _written(name: Named, files: Files, objects: GivenObjects, *, is_run: bool) 
     if path.is_dir() and (path / RECIPE).is_file():
         files.search_from(path / RECIPE)
         return files.read(path / RECIPE, may_be_own=False)
-    if path.suffix in (".yaml", ".yml"):
+    if library.is_yaml(path):
         files.search_from(path)
         data = files.read(path, may_be_own=not is_run)
         return {"team": str(path)} if "agents" in data else data

@@ -53,7 +53,7 @@ _OF_THE_USER = {"agents", "parts", "functions", "local_parts", "splits", "seats"
 VERIFIERS = "verifiers"
 """The generator with the option `environment`: a module to import."""
 
-_COMPONENT_FILE = (".yaml", ".yml", ".jsonl", ".json", ".gz")
+_COMPONENT_FILE = (*library.YAML_ENDINGS, ".jsonl", ".json", ".gz")
 _PREPARED = ("scripted", "replay")
 _LOCAL = ("transformers", "vllm", *_PREPARED)
 

@@ -9,7 +9,7 @@ from typing import Any
 from collab.errors import RecipeError
 from collab.feedback import check_sources
 from collab.naming import as_name
-from collab.recipe import Recipe, TaskSpec, documents, load_task
+from collab.recipe import Recipe, TaskSpec, documents, library, load_task
 from collab.records import Problem
 from collab.runtime.rehearsal import gives_feedback
 from collab.tasks import Suite, open_suite, split_address
@@ -113,6 +113,6 @@ def _one_suite(
 def _names(suite: str, spec: TaskSpec) -> bool:
     """Return True if an address's suite is the recipe's own, by its name or by its file."""
     path, data = Path(suite), spec.source.path
-    if path.suffix in (".yaml", ".yml"):
+    if library.is_yaml(path):
         return spec.name in (as_name(path.stem), documents.read_mapping(path).get("name"))
     return suite == spec.name or bool(data and path.resolve() == Path(data))

@@ -12,7 +12,7 @@ from collab.errors import RecipeError
 from collab.models import Capabilities, ChecksSettings, Model, Progress, Request, capabilities_of
 from collab.models.base import Batching, OpensEarly
 from collab.models.open import ModelPool
-from collab.recipe import Recipe, allow, read_recipe
+from collab.recipe import Recipe, allow, library, read_recipe
 from collab.recipe.feedback import ExecutionFeedback, SolvedFeedback
 from collab.records import Action, Sampling
 from collab.runtime import Session
@@ -156,9 +156,7 @@ def tool_names(names: Iterable[str]) -> dict[str, str]:
 
 def _plain(name: str) -> str:
     """Return a name for clients: a file's or folder's, with `-` for other characters."""
-    path = Path(name)
-    plain = path.stem if path.suffix in (".yaml", ".yml") else path.resolve().name
-    return re.sub(r"[^A-Za-z0-9._:-]", "-", plain)
+    return re.sub(r"[^A-Za-z0-9._:-]", "-", library.called(Path(name)))
 
 
 def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:

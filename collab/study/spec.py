@@ -145,7 +145,7 @@ def _check_suites(spec: StudySpec, path: Path) -> None:
     """Refuse tasks that select from a suite, because a study has another key for this."""
     for name in spec.tasks:
         suite, rows = split_address(name)
-        if rows and Path(name).suffix not in (".yaml", ".yml"):
+        if rows and not library.is_yaml(name):
             raise RecipeError(
                 f"{path}: tasks: takes suites, got '{name}'; write `tasks: [{suite}]` and"
                 f" `settings: {{trainer.tasks: {rows}}}`"
@@ -163,7 +163,7 @@ def _entry(name: str) -> dict[str, Any]:
     if ".py:" in name:
         rule = re.sub(r"\W", "-", name.rpartition(":")[2])
         return {"name": rule, "trainer": "magrpo", "settings": {"trainer.algorithm": name}}
-    return {"name": Path(name).stem if name.endswith(".yaml") else name, "trainer": name}
+    return {"name": Path(name).stem if library.is_yaml(name) else name, "trainer": name}
 
 
 @dataclass(frozen=True)

@@ -231,6 +231,12 @@ def test_settings_may_hold_any_character() -> None:
     assert r'agents.b.role="\u007f\u0085\ufffe"' in cell.settings
 
 
+@pytest.mark.parametrize("file", ["own/mine.yaml", "own/mine.yml"])
+def test_a_trainer_in_a_file_is_named_like_the_file(file: str) -> None:
+    spec = StudySpec(recipe="pocket", trainers=[file], tokens=9)
+    assert spec.trainers[0].name == "mine"
+
+
 def test_suites_with_the_same_ending_are_named_by_full_address() -> None:
     spec = StudySpec(
         recipe="pocket",
