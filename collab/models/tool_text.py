@@ -158,7 +158,7 @@ def plain(message: Message) -> Message:
     if message.role == "tool":
         name = message.answers.name if message.answers else "the tool"
         return Message(role="user", content=f"Result of {name}:\n{message.content}")
-    calls = [format_call(call) for call in message.tool_calls if call.id]
+    calls = [format_call(call) for call in message.tool_calls if not call.is_text]
     content = "\n".join([message.content, *calls]) if calls else message.content
     return Message(role=message.role, content=content)
 

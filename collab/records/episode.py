@@ -80,6 +80,11 @@ class ToolCall(Record):
     id: str = ""
     """Id of the call at the service, or "" if a model wrote the call as text."""
 
+    @property
+    def is_text(self) -> bool:
+        """True if a model wrote the call in its response, which therefore shows it already."""
+        return not self.id
+
     @field_validator("arguments")
     @classmethod
     def _can_be_recorded(cls, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def _decision_of(decision: Decision) -> Iterator[Block]:
         mean = sum(action.logprobs) / len(action.logprobs)
         title += f", log-prob {mean:.2f} per token, least {min(action.logprobs):.2f}"
     yield Block(title, action.text, "text")
-    yield from (call_block(place, call) for call in action.tool_calls if call.id)
+    yield from (call_block(place, call) for call in action.tool_calls if not call.is_text)
 
 
 def call_block(agent: str, call: ToolCall) -> Block:

@@ -46,7 +46,7 @@ def text_block(text: str, *, marked: bool) -> dict[str, Any]:
 
 def _blocks(message: Message, *, marked: bool) -> list[dict[str, Any]]:
     """Return a message's blocks. Calls that the model wrote as text stay text."""
-    if message.answers and message.answers.id:
+    if message.answers and not message.answers.is_text:
         result = {
             "type": "tool_result",
             "tool_use_id": message.answers.id,
@@ -56,7 +56,7 @@ def _blocks(message: Message, *, marked: bool) -> list[dict[str, Any]]:
     calls = [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
         for call in message.tool_calls
-        if call.id
+        if not call.is_text
     ]
     if not calls:
         return [text_block(plain(message).content, marked=marked)]

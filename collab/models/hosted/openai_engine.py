@@ -116,7 +116,7 @@ class Dialect:
 
 def _message(message: Message) -> dict[str, Any]:
     """Convert a message with its tool calls. Calls that the model wrote as text stay text."""
-    if message.answers and message.answers.id:
+    if message.answers and not message.answers.is_text:
         return {
             "role": "tool",
             "tool_call_id": message.answers.id,
@@ -129,7 +129,7 @@ def _message(message: Message) -> dict[str, Any]:
             "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
         }
         for call in message.tool_calls
-        if call.id
+        if not call.is_text
     ]
     if calls:
         return {"role": "assistant", "content": message.content, "tool_calls": calls}
