@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from collab.recipe.model import VLLMModel
-
 if TYPE_CHECKING:
     import torch
 
@@ -48,7 +46,6 @@ def grow_segments(recipe: Recipe) -> None:
     """
     import torch
 
-    models = map(recipe.model_of, recipe.team.agents)
-    beside = any(isinstance(model, VLLMModel) and not model.servers for model in models)
-    if torch.cuda.is_available() and not beside and not os.environ.keys() & set(VARIABLES):
+    is_configured = bool(os.environ.keys() & set(VARIABLES))
+    if torch.cuda.is_available() and not (is_configured or recipe.vllm_engines):
         os.environ[VARIABLES[0]] = "expandable_segments:True"

@@ -10,7 +10,13 @@ from pydantic import Field, field_validator, model_validator
 from collab.naming import LONGEST, Name, is_name
 from collab.recipe.base import Component, Spec
 from collab.recipe.feedback import ExecutionFeedback
-from collab.recipe.model import ModelSpec, SamplingSpec, TransformersModel, merge_sampling
+from collab.recipe.model import (
+    ModelSpec,
+    SamplingSpec,
+    TransformersModel,
+    VLLMModel,
+    merge_sampling,
+)
 from collab.recipe.reward import RewardSpec
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import TaskSpec
@@ -114,6 +120,12 @@ class Recipe(Spec):
     def model_of(self, agent: str) -> ModelSpec:
         """Return the model of `agent`: its own, or the recipe's."""
         return self.team.agents[agent].model or self.model
+
+    @property
+    def vllm_engines(self) -> list[VLLMModel]:
+        """The distinct vLLM models whose engines collab starts, because they name no `servers`."""
+        models = dict.fromkeys(self.model_of(name) for name in self.team.agents)
+        return [model for model in models if isinstance(model, VLLMModel) and not model.servers]
 
     def sampling_of(self, agent: str) -> Sampling:
         """Return the agent's sampling settings, merged from the recipe, the team and the agent."""

@@ -24,7 +24,7 @@ from collab.models.vllm.adapter_files import check_servable, is_adapter
 from collab.models.vllm.backend import Capacity
 from collab.models.vllm.own_server import OwnServer
 from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import ModelSpec, VLLMModel
 from collab.runs.layout import LOGS, SERVER_LOG
 from collab.signals import ending_signals
 from collab.trainers.learner.learner import TorchLearner
@@ -223,14 +223,12 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRa
         ModelUnavailable, ModelTimeout: a server does not start. The error is raised on every rank,
             with the number of the rank.
     """
-    every_model = [recipe.model_of(name) for name in recipe.team.agents]
-    wanted = [m for m in every_model if isinstance(m, VLLMModel) and not m.servers]
-    models = list(dict.fromkeys(wanted))
+    models = recipe.vllm_engines
     if not models or ranks.world == 1:
         return recipe
     hosts = ranks.together(lambda: [socket.gethostname()])
     ranks.each(partial(_check, models, hosts))
-    changed: dict[VLLMModel, VLLMModel] = {}
+    changed: dict[ModelSpec, VLLMModel] = {}
     for place, model in enumerate(models):
         log = folder / LOGS / SERVER_LOG.format(place=place, rank=ranks.rank)
         capacity = _capacity(model, recipe, spec)
@@ -239,9 +237,9 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRa
         changed[model] = model.run_by(urls)
     return recipe.with_agents(
         {
-            name: {"model": changed[model]}
-            for name, model in zip(recipe.team.agents, every_model, strict=True)
-            if isinstance(model, VLLMModel) and model in changed
+            name: {"model": changed[own]}
+            for name in recipe.team.agents
+            if (own := recipe.model_of(name)) in changed
         }
     )
 

@@ -76,9 +76,7 @@ def step_episodes(requests: Sequence[Request], spec: TrainerSpec) -> int:
 
 def local_engines(recipe: Recipe) -> list[VLLMModel]:
     """Return the models that a local vLLM engine runs on the trainer's GPU."""
-    models = dict.fromkeys(recipe.model_of(name) for name in recipe.team.agents)
-    here = [m for m in models if isinstance(m, VLLMModel) and not m.servers]
-    return [model for model in here if model.trainer_device in FIRST_GPU]
+    return [model for model in recipe.vllm_engines if model.trainer_device in FIRST_GPU]
 
 
 def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
