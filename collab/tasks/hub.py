@@ -6,7 +6,6 @@ cache keeps downloads by commit. A completely cached dataset is read without the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +15,7 @@ from collab.distribution import optional
 from collab.errors import ModelUnavailable, TaskError
 from collab.models.store.hub import DATASET_FILE, download, snapshot
 from collab.recipe import SourceSpec
-
-_COMMIT = re.compile(r"[0-9a-f]{40}")
+from collab.trust.from_hub import COMMIT
 
 
 def pin_revision(source: SourceSpec) -> SourceSpec:
@@ -73,7 +71,7 @@ def _fetch(name: str, revision: str | None) -> Path:
     """Return the folder of a dataset in the hub's cache, which is named by its commit id."""
     from huggingface_hub import errors
 
-    if _COMMIT.fullmatch(revision or ""):
+    if COMMIT.fullmatch(revision or ""):
         with suppress(errors.LocalEntryNotFoundError, errors.IncompleteSnapshotError):
             return snapshot("dataset", name, revision, local_files_only=True)
     try:

@@ -8,15 +8,13 @@ moved there in one step.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from collab.errors import ModelUnavailable, RecipeError, UnknownName
 from collab.models.store.aliases import ALIASES
 from collab.models.store.cache import StoreProgress, quiet
 from collab.models.store.install import install
-
-HUB_NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
+from collab.trust.from_hub import REPOSITORY_NAME
 
 
 def check_name(name: str, revision: str | None = None) -> None:
@@ -30,7 +28,7 @@ def check_name(name: str, revision: str | None = None) -> None:
     if name in ALIASES or _local(name):
         if revision is not None:
             raise RecipeError(f"revision {revision!r} needs a hub name, and {name!r} is not one")
-    elif not HUB_NAME.fullmatch(name):
+    elif not REPOSITORY_NAME.fullmatch(name):
         forms = (
             "for a hub model, write OWNER/NAME; for a local folder, ./NAME; for other engines,"
             " ENGINE:NAME"
@@ -84,7 +82,7 @@ def _local(name: str) -> bool:
     path = Path(name).expanduser()
     if path.is_dir() and (path / "config.json").is_file():
         return True
-    if path.is_dir() and not HUB_NAME.fullmatch(name):
+    if path.is_dir() and not REPOSITORY_NAME.fullmatch(name):
         raise ModelUnavailable(
             f"folder {name} is not a model, because it has no config.json; check the path"
         )
