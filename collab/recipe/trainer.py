@@ -217,6 +217,11 @@ class TrainerSpec(Spec):
     step and every tenth. With 0, no response leaves the run's folder."""
 
     @property
+    def least_complete(self) -> int:
+        """Fewest complete episodes with which a group can be compared."""
+        return min(2, self.group_size)
+
+    @property
     def rate(self) -> float:
         """The learning rate after the warm-up."""
         if self.learning_rate is not None:
