@@ -51,6 +51,10 @@ Progress = Callable[[Request, int, str], None]
 """Called with a request, its new tokens so far, and the text that they add ("" if unknown)."""
 
 
+STOP_SECONDS = 2.0
+"""Seconds in which an engine stops after it was canceled or closed."""
+
+
 @runtime_checkable
 class Model(Protocol):
     """A model with the engine that runs it.
@@ -61,7 +65,7 @@ class Model(Protocol):
 
     `generate` returns one action per request, in order. If a request cannot be answered, its action
     has a `failure`. An error that affects all requests raises `ModelError`. When the call is
-    canceled, the engine stops within two seconds.
+    canceled, the engine stops within `STOP_SECONDS`.
     """
 
     @property

@@ -25,9 +25,6 @@ WRITTEN = {
     "anthropic": "anthropic:NAME",
     "openai": "openai:URL#NAME",
 }
-PATIENCE = 2.0
-"""Seconds that an engine's tasks may take to stop after it is closed."""
-
 MARKS = {"ok": ("ok", "green"), "failed": ("no", "bold red"), "not applicable": ("-", "yellow")}
 
 
@@ -156,10 +153,12 @@ async def _check_model(model: Model, adapters: Sequence[str], page: Page | None)
 
 async def _all_stopped() -> bool:
     """True if the engine's work ends on cancellation; asyncio would wait forever."""
+    from collab.models.base import STOP_SECONDS
+
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
-    return not tasks or not (await asyncio.wait(tasks, timeout=PATIENCE))[1]
+    return not tasks or not (await asyncio.wait(tasks, timeout=STOP_SECONDS))[1]
 
 
 def _open(name: str, settings: Sequence[str]) -> Model:

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 
 from collab.errors import CollabError
-from collab.models.base import ChecksSettings, Request
+from collab.models.base import STOP_SECONDS, ChecksSettings, Request
 from collab.models.conformance.bench import Bench, Broken, NotApplicable, demand, request_of
 from collab.records import Action
 
@@ -221,8 +221,6 @@ async def missing(bench: Bench) -> str:
 
 ENDLESS = 2_200_000
 """Number of words in a prompt that exceeds every model's context."""
-PATIENCE = 2.0
-"""Seconds that an engine may take to stop after it was canceled or closed."""
 
 
 async def context(bench: Bench) -> str:
@@ -249,8 +247,8 @@ async def cancellation(bench: Bench) -> str:
     await asyncio.wait([call, waiting], timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
     started = time.monotonic()
-    in_time = not call.cancel() or (await asyncio.wait([call], timeout=PATIENCE))[0]
-    demand(bool(in_time), f"a canceled call had not returned after {PATIENCE:g} s")
+    in_time = not call.cancel() or (await asyncio.wait([call], timeout=STOP_SECONDS))[0]
+    demand(bool(in_time), f"a canceled call had not returned after {STOP_SECONDS:g} s")
     seconds = time.monotonic() - started
     await bench.ask(request_of(max_new_tokens=4))
     if not call.cancelled():
