@@ -72,7 +72,7 @@ def evaluate(
             `collab.Selection(recombine=True)`.
         greedy: use each agent's most likely response instead of a sampled one.
         model: one model for all agents, instead of their own.
-        k: values of k for pass@k; None uses those of 1, 3, 5 and 10 that `samples` allows.
+        k: values of k for pass@k; None uses the usual ones that `samples` allows.
         settings: overrides as on the command line, for every team.
         on_episode: called with each episode when it ends; an exception ends the evaluation.
         on_event: called with every event, as it happens.

@@ -12,6 +12,7 @@ from typing import Any
 
 from collab.distribution import version
 from collab.errors import CollabError, RecipeError, TaskError, UnknownName, Untrusted
+from collab.evaluation import USUAL_K
 from collab.naming import as_name
 from collab.recipe import Recipe, RewardSpec, TaskSpec, about_rows, library, read_recipe
 from collab.recipe.base import Spec
@@ -27,8 +28,6 @@ from collab.tasks import split_address
 from collab.trust import NOTHING, Consent, Question, settle
 from collab.trust.sources import digest_of, sources_of
 from collab.wording import counted, option
-
-DEFAULT_K = (1, 3, 5, 10)
 
 _SHARED = ("kind", "hidden", "environment", "reward")
 """Fields of a suite that must be the same for all teams, in addition to its problems."""
@@ -127,7 +126,7 @@ def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
         RecipeError: a k below 1, or larger than the number of samples.
     """
     if wanted is None:
-        return tuple(k for k in DEFAULT_K if k <= samples)
+        return tuple(k for k in USUAL_K if k <= samples)
     for k in wanted:
         if k < 1:
             raise RecipeError(

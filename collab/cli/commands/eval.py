@@ -30,6 +30,7 @@ from collab.cli.options import (
 )
 from collab.cli.screen.page import open_page
 from collab.errors import RecipeError, UnknownName
+from collab.evaluation import USUAL_K
 from collab.runs.layout import EVALS
 from collab.wording import for_command_line
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from collab.evaluation.selection import Selection
     from collab.evaluation.teams import EvaluatedTeam
     from collab.trust import Consent
+
+_USUAL_K = ",".join(map(str, USUAL_K))
 
 
 def command(
@@ -54,7 +57,7 @@ def command(
     ),
     samples: int = option("--samples, -n", "N", "Episodes per task.", default=1, min=1),
     k: str | None = option(
-        "--k", "K,K", "Values of k for pass@k and best of k. Default: 1,3,5,10 up to --samples."
+        "--k", "K,K", f"Values of k for pass@k and best of k. Default: {_USUAL_K} up to --samples."
     ),
     greedy: bool = flag("--greedy", "Take one sample at temperature 0."),
     select: Literal["examples"] | None = option(
@@ -94,8 +97,8 @@ def command(
 
     To evaluate a trained team, pass its run's folder. Each team is compared
     with the first one, paired by problem. Speed is measured with the recipe's
-    concurrency: by default 32 episodes in parallel, or 256 on a GPU or per vLLM
-    server. To measure the latency of a single user, add --set concurrency=1.
+    concurrency. To measure the latency of a single user, add --set
+    concurrency=1.
 
     With the same --out, the command continues where it stopped. It runs an
     episode again only if it failed, or if the recipe or the suite has changed.
@@ -158,7 +161,7 @@ def _numbers(text: str | None) -> list[int] | None:
         return None
     pieces = [piece.strip() for piece in text.split(",")]
     if not all(piece.isdecimal() for piece in pieces):
-        raise RecipeError(f"--k takes numbers, e.g. 1,3,5,10, got '{text}'")
+        raise RecipeError(f"--k takes numbers, e.g. {_USUAL_K}, got '{text}'")
     return [int(piece) for piece in pieces]
 
 
