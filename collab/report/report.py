@@ -10,6 +10,7 @@ from typing import Any
 
 from collab.errors import RecordError
 from collab.evaluation.table import NONE, ResultTable, TableCell, make_table, text_cell
+from collab.report import MOST_EPISODES
 from collab.report.episodes import (
     ShownEpisode,
     choose_episodes,
@@ -172,9 +173,6 @@ def _usage(used: Mapping[str, Any] | None) -> list[TableCell]:
     counts = [text_cell(f"{used[key]:,}") for key in ("responses", "prompt_tokens", "new_tokens")]
     return [*counts, text_cell(NONE if used["cost"] is None else f"${used['cost']:.4f}")]
 
-
-MOST_EPISODES = 2000
-"""Default number of episodes in a report."""
 
 BYTES_FOR_EACH = 5_000
 """Size limit of the page per episode. At least a thousand episodes are counted."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from collab.evaluation.intervals import METHOD
 from collab.evaluation.table import Form, ResultTable, TableCell, estimate, make_table, text_cell
 from collab.report.panels import Panel, Series
-from collab.report.report import MOST_EPISODES, make_page, make_report
+from collab.report.report import make_page, make_report
 from collab.report.runs import read_all
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import REPORT
@@ -38,7 +38,7 @@ def write_page(results: StudyResults, folder: Path) -> Path | None:
     if not cells:
         return None
     reading = read_all(cells)
-    report = make_report(reading, MOST_EPISODES)
+    report = make_report(reading)
     report = replace(
         report,
         title=f"{results.study}: a study of {counted(len(results.cells), 'run')}",

@@ -21,7 +21,8 @@ from collab.records import (
     Turn,
     Usage,
 )
-from collab.report import MOST_EPISODES, write_report
+from collab.report import MOST_EPISODES
+from collab.report.report import write_report
 from collab.trainers.training.events import HeldOut, Mode
 
 RECIPE = """\

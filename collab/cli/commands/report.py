@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from collab.cli.options import argument, complete_runs, flag, option, remark
+from collab.report import MOST_EPISODES
 from collab.runs.layout import REPORT
 from collab.wording import counted
 
@@ -18,8 +19,8 @@ def command(
         "FILE",
         "The HTML file. Default: report.html in the run's folder, or here for several runs.",
     ),
-    episodes: int | None = option(
-        "--episodes", "N", "Maximum number of episodes. Default: 2000.", min=1
+    episodes: int = option(
+        "--episodes", "N", "Maximum number of episodes.", min=1, default=MOST_EPISODES
     ),
     browse: bool = flag("--open", "Open the file in the browser."),
 ) -> None:
@@ -32,11 +33,11 @@ def command(
       collab report runs/20260101-120000-000-coding --open
       collab report runs/seed-0 runs/seed-1 runs/seed-2 --out seeds.html
     """
-    from collab.report import MOST_EPISODES, write_report
+    from collab.report.report import write_report
 
     single = len(runs) == 1 and runs[0].is_dir()
     target = out or (runs[0] / REPORT if single else Path(REPORT))
-    report = write_report(runs, target, most=episodes or MOST_EPISODES)
+    report = write_report(runs, target, most=episodes)
     remark(report.notes)
     size = target.stat().st_size
     print(f"{target}: {counted(len(report.shown), 'episode')}, {size / 1e6:.1f} MB")
