@@ -22,6 +22,8 @@ from collab.cli.options import (
     with_sandbox,
 )
 
+_SAMPLES = 8
+
 
 def command(
     team: str = TEAM,
@@ -35,7 +37,10 @@ def command(
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
     samples: int | None = option(
-        "--samples, -n", "G", "Episodes per task. Default: the trainer's group_size, or 8.", min=2
+        "--samples, -n",
+        "G",
+        f"Episodes per task. Default: the trainer's group_size, or {_SAMPLES}.",
+        min=2,
     ),
     tasks: int = option("--tasks", "N", "Maximum number of tasks.", min=1, default=10),
     seed: int | None = SEED,
@@ -88,8 +93,9 @@ def command(
         model=model,
         seed=seed,
     )
-    planned = recipe.trainer.group_size if recipe.trainer and recipe.trainer.group_size > 1 else 8
-    recipe = recipe.model_copy(update={"samples": samples or planned})
+    of_trainer = recipe.trainer.group_size if recipe.trainer else 1
+    planned = samples or (of_trainer if of_trainer > 1 else _SAMPLES)
+    recipe = recipe.model_copy(update={"samples": planned})
     recipe, problems = check(recipe, training_addresses(recipe, task or []))
     problems = draw(problems, tasks, recipe.seed)
     folder = out or new_folder(recipe.team.name)
