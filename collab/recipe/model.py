@@ -14,7 +14,7 @@ A model is written as a string, or as a mapping with the engine's options:
 from __future__ import annotations
 
 from importlib.metadata import entry_points
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -83,6 +83,8 @@ class TransformersModel(Spec):
 class VLLMModel(Spec):
     """A local model run by vLLM, in its own processes or on servers. Adapters on it can be
     trained."""
+
+    key: ClassVar[str] = "VLLM_API_KEY"
 
     engine: Literal["vllm"] = "vllm"
     name: str
@@ -172,7 +174,7 @@ class VLLMModel(Spec):
     @field_validator("servers")
     @classmethod
     def _servers_are_addresses(cls, servers: tuple[str, ...]) -> tuple[str, ...]:
-        form, key = "http://HOST:PORT", "a key, VLLM_API_KEY,"
+        form, key = "http://HOST:PORT", f"a key, {cls.key},"
         checked = [address(url, f"server {n}", form, key) for n, url in enumerate(servers, start=1)]
         return tuple(url.removesuffix("/v1") for url in checked)
 

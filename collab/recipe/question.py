@@ -255,7 +255,7 @@ def _calls_by(text: str) -> list[tuple[str, str]]:
 def _calls(part: Spec) -> Iterator[tuple[str, str]]:
     """List the addresses that a model's requests go to, each with the key that is sent."""
     if isinstance(part, VLLMModel):
-        yield from ((url, "VLLM_API_KEY") for url in part.servers)
+        yield from ((url, part.key) for url in part.servers)
     elif isinstance(part, AnthropicModel | OpenAIModel):
         yield part.url, part.key
 

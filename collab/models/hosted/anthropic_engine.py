@@ -117,7 +117,7 @@ def errors_named(peer: str, key: str) -> Iterator[None]:
     except (ModelError, Transient):
         raise
     except anthropic.APIStatusError as error:
-        raise error_of(peer, _rejection(error, key), "ANTHROPIC_API_KEY") from None
+        raise error_of(peer, _rejection(error, key), AnthropicModel.key) from None
     except (anthropic.APIError, OSError, ValueError) as error:
         raise Transient(ModelUnavailable(f"{peer}: {_reason(error, key)}")) from None
 

@@ -130,7 +130,6 @@ def route(servers: Sequence[Server], key: str) -> Server:
     return min(free, key=lambda s: blake2b(f"{s.url}|{key}".encode(), digest_size=8).digest())
 
 
-KEY = "VLLM_API_KEY"
 LOOK_SECONDS = 0.5
 """Seconds between two attempts to reach a lost server."""
 ATTEMPTS = 4
@@ -155,7 +154,7 @@ class Servers:
             ModelUnavailable: the key cannot be sent.
         """
         self._spec = spec
-        self._key = read_key(KEY)
+        self._key = read_key(spec.key)
         self._clients: list[Any] = []
         self._servers: list[Server] = []
         self._trouble: dict[Server, str] = {}
