@@ -25,6 +25,7 @@ from collab.stats import mean
 CONFIDENCE = 0.95
 METHOD = "Bayesian bootstrap over problems, with one extra pseudo-problem as a prior"
 """The kind of interval, for captions."""
+INTERVALS = f"{100 * CONFIDENCE:g} % intervals ({METHOD})"
 DRAWS = 5000
 
 _SEED = 20250804

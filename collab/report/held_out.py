@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from collab.evaluation.intervals import METHOD
+from collab.evaluation.intervals import INTERVALS
 from collab.evaluation.results import Estimate
 from collab.evaluation.table import (
     NONE,
@@ -25,7 +25,6 @@ from collab.evaluation.values import estimate_of, paired_differences
 from collab.records.episode import known_solved
 from collab.report.episodes import ShownEpisode
 from collab.report.panels import RETURN, Panel, Series, Unit, bounded, maximum_of
-from collab.report.results import METHOD as INTERVALS
 from collab.report.runs import Cohort, Run, largest_return, maximum_text
 from collab.runs import metric_names as names
 from collab.trainers.training.events import values_by_task
@@ -48,7 +47,7 @@ def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
             for mode in MODES
             if (points := _points(cohort, number, mode, metric, named=len(cohorts) > 1))
         ]
-        note = f"Whiskers: 95 % intervals, {METHOD}."
+        note = f"Whiskers: {INTERVALS}."
         if any(len(cohort.runs) > 1 for cohort in cohorts):
             note += " Each problem's value is its mean over seeds."
         if series:
@@ -154,7 +153,7 @@ def _ends_table(
     size = counted(max(len(before) for _, _, before, _ in changes), "held-out problem")
     seeds = max(len(cohort.runs) for cohort in cohorts)
     size += f", mean of {seeds} seeds" if seeds > 1 else ""
-    note = f"{size}. Gains are paired by problem. {INTERVALS}"
+    note = f"{size}. Gains are paired by problem. {INTERVALS}."
     return ResultTable(title, ["", "Before", "After", "Gain"], rows, note)
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collab.evaluation import intervals
+from collab.evaluation.intervals import INTERVALS
 from collab.evaluation.results import Estimate, Results, metric_names, metric_rows, sections
 from collab.evaluation.table import ResultTable
 from collab.evaluation.values import estimates_of, explain_results, task_values
 from collab.records import Episode
 from collab.report.runs import Run, largest_return
-
-METHOD = f"95 % intervals: {intervals.METHOD}."
 
 
 def evaluation_tables(results: Results) -> list[ResultTable]:
@@ -33,7 +31,7 @@ def run_tables(runs: Sequence[Run]) -> list[ResultTable]:
     columns = [(metrics, largest_return(run)) for run, metrics in scored]
     rows = [*metric_rows(metric_names([metrics for metrics, _ in columns]), columns)]
     labels = ["mean"] if len(scored) == 1 else [run.name for run, _ in scored]
-    note = f"Means over problems. Brackets contain {METHOD}"
+    note = f"Means over problems. Brackets contain {INTERVALS}."
     if len({frozenset(e.task for e in run.episodes) for run, _ in scored}) > 1:
         note += " The runs have different problems."
     return [ResultTable("Results", ["", *labels], rows, note)]

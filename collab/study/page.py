@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from collab.evaluation.intervals import METHOD
+from collab.evaluation.intervals import INTERVALS
 from collab.evaluation.table import Form, ResultTable, TableCell, estimate, make_table, text_cell
 from collab.report.panels import Panel, Series
 from collab.report.report import make_page, make_report
@@ -24,7 +24,7 @@ from collab.study.results import (
 from collab.wording import counted
 
 SECTION = "Study"
-OVER_SEEDS = METHOD.replace("problems", "seeds").replace("problem", "seed")
+OVER_SEEDS = INTERVALS.replace("problems", "seeds").replace("problem", "seed")
 
 
 def write_page(results: StudyResults, folder: Path) -> Path | None:
@@ -58,7 +58,7 @@ def curve_panels(results: StudyResults) -> Iterator[Panel]:
     for task in dict.fromkeys(trainer.task for trainer in results.trainers):
         of_task = [trainer for trainer in results.trainers if trainer.task == task]
         series = [one for t in of_task for one in _series(t, results, names.index(t.trainer))]
-        note = f"Band: 95 % interval over seeds, {OVER_SEEDS}; thin: each seed."
+        note = f"Band: {OVER_SEEDS}; thin: each seed."
         title = f"{_measured(results)} on {task}, over tokens"
         yield Panel(title, SECTION, series, note=note, along="tokens")
 
@@ -73,7 +73,7 @@ def study_tables(results: StudyResults) -> Iterator[ResultTable]:
             ["Trainer", "Seeds", "Before", "At the end", "On the way", "Level", "Tokens to level"],
             rows,
             f"{_measured(results)}. On the way: the mean over all tokens of the budget."
-            f" 95 % intervals over seeds: {OVER_SEEDS}.",
+            f" {OVER_SEEDS}.",
         )
     rows = [_difference_row(change, several) for change in results.differences]
     if rows:
@@ -82,7 +82,7 @@ def study_tables(results: StudyResults) -> Iterator[ResultTable]:
             ["Trainer", "Pairs", "At the end", "On the way"],
             rows,
             "Differences paired by suite and seed; over all suites in shares of the largest value."
-            f" 95 % intervals: {OVER_SEEDS}.",
+            f" {OVER_SEEDS}.",
         )
 
 

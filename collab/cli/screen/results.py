@@ -199,8 +199,10 @@ def show_study_plan(
 
 def show_probe(page: Page, probe: TeamProbe) -> None:
     """Print a probe's numbers for the team and each agent, and its advice."""
+    from collab.evaluation.intervals import CONFIDENCE
+
     page.line()
-    page.table(["before training", ">", "95 % interval"], list(_probe_rows(probe)))
+    page.table(["before training", ">", f"{100 * CONFIDENCE:g} % interval"], list(_probe_rows(probe)))
     page.line()
     names = ("tokens", "limit", "truncated", "empty", "own", "influence")
     page.table(["agent", *(f">{name}" for name in names)], _probe_agents(probe))
