@@ -18,7 +18,7 @@ History = Literal["refuse", "join"]
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@*\sA-Z]+")
 """The header `origin` of a browser: a scheme, a host and perhaps a port."""
 
-_LEAST = {
+LEAST = {
     "concurrency": 1,
     "queue": 0,
     "seconds": 0.001,
@@ -85,7 +85,7 @@ class Settings:
                 )
 
     def _check_values(self) -> None:
-        for name, least in _LEAST.items():
+        for name, least in LEAST.items():
             value = getattr(self, name)
             if name == "concurrency" and value is None:
                 continue

@@ -19,10 +19,11 @@ from collab.cli.options import (
     with_sandbox,
 )
 from collab.errors import RecipeError
+from collab.serving.settings import LEAST, VARIABLE, History
+from collab.serving.settings import Settings as Serving
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
-    from collab.serving.settings import Settings as Serving
 
 HOST, PORT = "127.0.0.1", 8000
 
@@ -51,11 +52,11 @@ def command(
         "Task field that gets the user's text. Default: the only field if there is one field,"
         " otherwise prompt.",
     ),
-    history: Literal["refuse", "join"] = option(
+    history: History = option(
         "--history",
         "refuse|join",
         "Earlier messages of a conversation: refuse them, or put them before the new one.",
-        default="refuse",
+        default=Serving.history,
     ),
     allow_sampling: bool = flag("--allow-sampling", "Let requests set temperature and top_p."),
     no_details: bool = flag("--no-details", "Omit the text of each agent from answers."),
@@ -72,7 +73,7 @@ def command(
         "--key",
         "KEY",
         "Key that clients must send. Others can see it in process lists, so prefer the variable"
-        " COLLAB_API_KEYS=KEY,KEY.",
+        f" {VARIABLE}=KEY,KEY.",
     ),
     origin: list[str] | None = option(
         "--origin", "URL", "Allow requests from web pages of this origin. Repeatable."
@@ -81,20 +82,28 @@ def command(
         "--concurrency",
         "N",
         "Number of parallel episodes. Default: the recipe's concurrency.",
-        min=1,
+        min=LEAST["concurrency"],
     ),
     queue: int = option(
         "--queue",
         "N",
         "Requests that may wait; further requests get status 429.",
-        min=0,
-        default=256,
+        min=LEAST["queue"],
+        default=Serving.queue,
     ),
     seconds: float = option(
-        "--seconds", "S", "Time limit of an episode, in seconds.", min=0.1, default=600.0
+        "--seconds",
+        "S",
+        "Time limit of an episode, in seconds.",
+        min=LEAST["seconds"],
+        default=Serving.seconds,
     ),
     max_body: int = option(
-        "--max-body", "BYTES", "Size limit of a request, in bytes.", min=1, default=1_000_000
+        "--max-body",
+        "BYTES",
+        "Size limit of a request, in bytes.",
+        min=LEAST["max_body"],
+        default=Serving.max_body,
     ),
     drain: float = option(
         "--drain",
@@ -125,7 +134,6 @@ def command(
       0  stopped by a signal
       2  bad usage, or a key, a package or a free port is missing
     """
-    from collab.serving.settings import Settings as Serving
     from collab.serving.settings import check_extras, local_names, read_keys
     from collab.serving.teams import named, read_teams, tool_names
 
