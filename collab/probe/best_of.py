@@ -17,10 +17,8 @@ from collab.runtime.events import BestOf
 from collab.runtime.independence import are_independent
 from collab.runtime.rehearsal import rehearsed
 from collab.runtime.session import Session
+from collab.trainers.credit.counterfactual.rule import MOST_SCORED
 from collab.trainers.credit.joint_actions import JointActions
-
-MOST_COMBINATIONS = 4096
-"""Most joint artifacts per problem that are scored."""
 
 
 def check_best_of(recipe: Recipe, samples: int) -> None:
@@ -46,10 +44,10 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
             f" each other's answers, or the protocol chooses one{remedy}"
         )
     combinations = samples ** len(turn.joined)
-    if combinations > MOST_COMBINATIONS:
+    if combinations > MOST_SCORED:
         raise RecipeError(
             f"--best-of {samples} makes {samples}^{len(turn.joined)} = {combinations} joint"
-            f" artifacts of each problem, more than {MOST_COMBINATIONS}; use fewer"
+            f" artifacts of each problem, more than {MOST_SCORED}; use fewer"
         )
 
 
