@@ -63,13 +63,15 @@ def plain_reason(message: str) -> str:
     return message
 
 
-def cannot_read(path: object, error: OSError) -> str:
+def cannot_read(path: object, error: Exception) -> str:
     """Say why a file was not read, e.g. `a.yaml does not exist; check the path`."""
     if isinstance(error, IsADirectoryError):
         return f"{path} is a folder; specify a file"
     if isinstance(error, FileNotFoundError):
         return f"{path} does not exist; check the path (current folder: {Path.cwd()})"
-    return f"{path}: cannot be read: {error.strerror}"
+    is_odd = isinstance(error, UnicodeDecodeError)
+    reason = "not UTF-8 text" if is_odd else getattr(error, "strerror", None) or error
+    return f"{path}: cannot be read: {reason}"
 
 
 def faults(error: ValidationError) -> list[str]:

@@ -121,10 +121,8 @@ def read_text(path: Path) -> str:
     """
     try:
         return read_bytes(path).decode("utf-8")
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(cannot_read(path, error)) from error
-    except UnicodeDecodeError as error:
-        raise RecipeError(f"{path}: cannot be read: not UTF-8 text") from error
 
 
 def parse_yaml(text: str, place: str) -> Any:

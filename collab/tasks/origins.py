@@ -70,13 +70,8 @@ def read_file(path: Path) -> list[PlacedRow]:
     try:
         content = read_data(path)
         text = (_unpacked(path, content) if path.suffix == ".gz" else content).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TaskError(f"{path}: cannot be read: not UTF-8 text") from error
-    except FileNotFoundError as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise TaskError(cannot_read(path, error)) from error
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise TaskError(f"{path}: cannot be read: {reason}") from error
     whole = path.name.removesuffix(".gz").endswith(".json")
     return add_positions(str(path), _whole(path, text) if whole else _lines(path, text))
 

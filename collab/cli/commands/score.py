@@ -163,10 +163,8 @@ def _read(file: str) -> str:
     try:
         with Path(file).open(encoding="utf-8-sig") as stream:
             text = stream.read(_MAX_CHARACTERS + 1)
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(cannot_read(file, error)) from error
-    except UnicodeDecodeError:
-        raise RecipeError(f"{file}: cannot be read: not UTF-8 text") from None
     except ValueError as error:  # a NUL in the name
         raise RecipeError(f"{file!r}: cannot be read: {error}") from error
     if len(text) > _MAX_CHARACTERS:
