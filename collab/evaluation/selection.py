@@ -26,7 +26,7 @@ from collab.recipe import Recipe
 from collab.records import Episode, Problem
 from collab.runs import metric_names as names
 from collab.runtime.rehearsal import rehearsed
-from collab.runtime.summary import by_agent
+from collab.runtime.summary import usage_of
 from collab.sandbox import Sandbox, Trial, Verdict
 from collab.stats import mean
 from collab.syntax import first_line, functions, parse, parses, split_lines
@@ -134,14 +134,10 @@ def _paid(episodes: Sequence[Episode], budget: int) -> Sequence[Episode]:
     """Return the first episodes that fit in `budget` new tokens."""
     spent = 0
     for number, episode in enumerate(episodes):
-        spent += _tokens(episode)
+        spent += usage_of(episode).new_tokens
         if spent > budget:
             return episodes[:number]
     return episodes
-
-
-def _tokens(episode: Episode) -> int:
-    return sum(agent["new_tokens"] for agent in by_agent([episode]).values())
 
 
 class Chooser:
@@ -174,7 +170,9 @@ class Chooser:
 
         means = {
             _SELECTED: await chosen([self._played(block) for block in blocks]),
-            names.TOKENS_OF_TRIES: mean([float(sum(map(_tokens, block))) for block in blocks]),
+            names.TOKENS_OF_TRIES: mean(
+                [float(sum(usage_of(e).new_tokens for e in block)) for block in blocks]
+            ),
         }
         if recombine:
             means[_RECOMBINED] = await chosen([self._recombined(problem, b) for b in blocks])

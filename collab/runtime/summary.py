@@ -79,14 +79,22 @@ def lost_feedback(episodes: Sequence[Episode]) -> Iterator[str]:
 def by_agent(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
     """Return tokens and cost by agent, and by feedback source that asks a model."""
     used: dict[str, list[Usage]] = {}
-    for episode in episodes:
-        for turn in episode.turns:
-            for decision in turn.decisions:
-                used.setdefault(decision.agent, []).append(decision.action.usage)
-            for item in chain.from_iterable(turn.feedback.values()):
-                if item.usage is not None:
-                    used.setdefault(f"{item.source} (feedback)", []).append(item.usage)
+    for name, usage in chain.from_iterable(map(_usages, episodes)):
+        used.setdefault(name, []).append(usage)
     return {name: _total(usages) for name, usages in used.items()}
+
+
+def usage_of(episode: Episode) -> Usage:
+    """Return the usage of all agents in all turns, including feedback that asks a model."""
+    return sum((usage for _, usage in _usages(episode)), Usage())
+
+
+def _usages(episode: Episode) -> Iterator[tuple[str, Usage]]:
+    for turn in episode.turns:
+        yield from ((decision.agent, decision.action.usage) for decision in turn.decisions)
+        for item in chain.from_iterable(turn.feedback.values()):
+            if item.usage is not None:
+                yield f"{item.source} (feedback)", item.usage
 
 
 def _total(usages: Sequence[Usage]) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collab.records import Decision, Episode, Turn, Usage
+from collab.records import Decision, Episode, Turn
 from collab.runtime.events import AgentActed, AgentActing, AgentProgress, Event
+from collab.runtime.summary import usage_of
 from collab.serving.reading import TeamQuestion
 from collab.serving.team import ServedTeam
 
@@ -19,13 +20,6 @@ def answering(episode: Episode) -> list[Decision]:
     turn = episode.turns[-1]
     last = {decision.agent: decision for decision in turn.decisions}
     return [last[agent] for agent in turn.contributions if agent in last]
-
-
-def usage_of(episode: Episode) -> Usage:
-    """Return the token usage of all agents in all turns, including feedback that uses a model."""
-    decisions = [decision.action.usage for decision in episode.decisions()]
-    feedback = [item.usage for turn in episode.turns for f in turn.feedback.values() for item in f]
-    return sum([*decisions, *(usage for usage in feedback if usage)], Usage())
 
 
 def hidden_tokens(episode: Episode) -> int:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from collab.records import Episode
+from collab.runtime.summary import usage_of
 from collab.serving.reading import (
     Body,
     Common,
@@ -20,7 +21,7 @@ from collab.serving.reading import (
     text_of,
 )
 from collab.serving.refusal import Refused
-from collab.serving.reply import TeamReply, Words, hidden_tokens, is_cut, sse_event, usage_of
+from collab.serving.reply import TeamReply, Words, hidden_tokens, is_cut, sse_event
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 
