@@ -111,7 +111,7 @@ class Expert(Source):
         for attempt in range(self._spec.retries + 1):
             action = await self._ask(outcome, messages, attempt)
             answer, usage = action.text, usage + action.usage
-            truncated += action.finish_reason == "length"
+            truncated += action.is_truncated
             try:
                 return read_advice(answer, outcome.agents), usage
             except ValueError as error:

@@ -132,7 +132,7 @@ def _best(judged: Sequence[Judged]) -> Best | None:
 def _agent(recipe: Recipe, name: str, groups: Groups) -> AgentProbe:
     decisions = {t: [d for e in group for d in e.decisions(name)] for t, group in groups.items()}
     lengths = [d.action.new_tokens for each in decisions.values() for d in each]
-    cut = [[d.action.finish_reason == "length" for d in each] for each in decisions.values()]
+    cut = [[d.action.is_truncated for d in each] for each in decisions.values()]
     empty = [
         [not t.artifacts[name].strip() for e in group for t in e.turns if name in t.artifacts]
         for group in groups.values()

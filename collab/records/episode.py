@@ -228,6 +228,10 @@ class Action(Record):
         return len(self.token_ids) or self.usage.new_tokens
 
     @property
+    def is_truncated(self) -> bool:
+        return self.finish_reason == "length"
+
+    @property
     def message(self) -> Message:
         """The response as the agent's history holds it."""
         return Message(role="assistant", content=self.text, tool_calls=self.tool_calls)
@@ -334,8 +338,7 @@ class Score(Record):
     its last turn, and 0 at earlier turns."""
     by_agent: dict[str, float] = {}
     """Each agent's reward if agents earn different ones, as in a game that one of them wins. The
-    joint reward is then their mean.
-    """
+    joint reward is then their mean."""
     solved: bool | None = None
     """True if the task is solved, or None if its reward does not define this."""
     summary: Reason = ""
@@ -418,8 +421,7 @@ class Episode(Record):
 
         A turn that was skipped because the task was solved earlier counts as solved.
         """
-        judged = tuple(turn.score.solved for turn in self.turns if turn.score)
-        known = tuple(solved for solved in judged if solved is not None)
+        known = tuple(t.score.solved for t in self.turns if t.score and t.score.solved is not None)
         if self.failure or len(known) < len(self.turns):
             return ()
         return known + (True,) * self.unplayed
@@ -470,8 +472,7 @@ class Episode(Record):
 
     def decisions(self, agent: str | None = None) -> list[Decision]:
         """Return all decisions in order, or only those of `agent`."""
-        every = [d for turn in self.turns for d in turn.decisions]
-        return every if agent is None else [d for d in every if d.agent == agent]
+        return [d for turn in self.turns for d in turn.decisions if agent in (None, d.agent)]
 
     @property
     def outcome(self) -> Literal["failed", "done", "solved", "not solved"]:

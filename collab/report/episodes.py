@@ -121,7 +121,7 @@ def episode_data(
         "absorbed": episode.absorbed,
         "shown": _shown(score, columns) if score else {},
         "flags": list(score.flags) if score else [],
-        "cut": any(action.finish_reason == "length" for action in actions),
+        "cut": any(action.is_truncated for action in actions),
         "tokens": sum(action.usage.new_tokens for action in actions),
         "failure": _failure(episode.failure, texts),
         "turns": [_turn(turn, texts) for turn in episode.turns],

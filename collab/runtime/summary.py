@@ -53,7 +53,7 @@ def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
 def _truncated(episodes: Sequence[Episode]) -> Iterator[str]:
     ended: dict[str, list[bool]] = {}
     for decision in (d for episode in episodes for d in episode.decisions()):
-        ended.setdefault(decision.agent, []).append(decision.action.finish_reason == "length")
+        ended.setdefault(decision.agent, []).append(decision.action.is_truncated)
     for agent, cut in ended.items():
         if len(cut) >= LEAST_RESPONSES and sum(cut) >= TRUNCATED_SHARE * len(cut):
             yield truncated(agent, sum(cut) / len(cut))

@@ -30,7 +30,7 @@ def hidden_tokens(episode: Episode) -> int:
 
 def is_cut(episode: Episode) -> bool:
     """Return True if a response that is part of the answer was truncated."""
-    return any(decision.action.finish_reason == "length" for decision in answering(episode))
+    return any(decision.action.is_truncated for decision in answering(episode))
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def _work_of(turn: Turn, agent: str) -> Block:
     tokens = sum(action.usage.new_tokens for action in actions)
     seconds = sum(action.seconds for action in actions)
     title = f"{agent}, {counted(tokens, 'token')}, {seconds:.1f} s"
-    if actions[-1].finish_reason == "length":
+    if actions[-1].is_truncated:
         title += ", truncated at its limit"
     artifact = turn.artifacts.get(agent, "")
     if artifact.strip() or actions[-1].failure:

@@ -58,7 +58,7 @@ async def tools(
 def _unreadable(move: Move, action: Action) -> str:
     """Return the answer to a call that cannot be read, or "" if there is none."""
     trouble = move.call_fault(action)
-    if trouble and action.finish_reason == "length":
+    if trouble and action.is_truncated:
         return (
             f"Your call of a tool was truncated at {action.new_tokens} tokens. Write a shorter one."
         )

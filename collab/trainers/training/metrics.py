@@ -160,8 +160,7 @@ def _agent(agent: str, episodes: Sequence[Episode], sums: TokenSums) -> Iterator
     if actions:
         logprobs = [value for action in actions for value in action.logprobs]
         yield named(names.LENGTH), mean([len(action.token_ids) for action in actions])
-        cut = mean([a.finish_reason == "length" for a in actions])
-        yield named(names.TRUNCATED), cut
+        yield named(names.TRUNCATED), mean([action.is_truncated for action in actions])
         if logprobs:
             # The sampled tokens give an unbiased estimate at no cost.
             yield named(names.ENTROPY), -mean(logprobs)

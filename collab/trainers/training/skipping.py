@@ -69,7 +69,7 @@ def reasons_without_weights(credit: Credit) -> Iterator[str]:
 
 def _truncated(credit: Credit) -> str:
     episodes = (episode for group in credit.groups for episode in group.episodes)
-    cut = [d.action.finish_reason == "length" for e in episodes for d in e.decisions()]
+    cut = [d.action.is_truncated for e in episodes for d in e.decisions()]
     if not cut or mean(cut) < MOSTLY:
         return ""
     return f"; {mean(cut):.0%} of the responses are truncated, raise max_new_tokens"
