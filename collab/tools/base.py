@@ -142,7 +142,7 @@ CODE = {code!r}
 """
 TEST = "def check(run):\n    return run()\n"
 MOST_CHARACTERS = 100_000
-"""Maximum number of characters of the sandbox's output."""
+"""Maximum number of characters of a tool's result, and of its description."""
 NOTHING = "(nothing was printed)"
 
 

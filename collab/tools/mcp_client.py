@@ -23,18 +23,17 @@ from collab.errors import (
 )
 from collab.recipe.hosted import MCPServer
 from collab.records import ToolSpec
-from collab.tools.base import Tool
+from collab.tools.base import MOST_CHARACTERS, Tool
 from collab.trust.blocking import check_allowed
 from collab.trust.commands import as_approved
 
 MOST_TOOLS = 128
-MOST_CHARACTERS = 100_000
-"""Maximum number of characters of a result, and of a description."""
 MOST_BYTES = 16_000_000
 """Longest answer of a server at an address. The SDK limits each event of a stream to 1 MiB."""
 STDERR, REASON = 2000, 300
 """Maximum number of bytes shown of a failed server's output, and of characters of its error."""
-TOOL_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
+MOST_LETTERS = 64
+TOOL_NAME = re.compile(rf"[\w-]{{1,{MOST_LETTERS}}}", re.ASCII)
 for _name in ("mcp", "client"):  # the SDK's names; otherwise its tracebacks are printed
     getLogger(_name).addHandler(NullHandler())
 
@@ -231,7 +230,7 @@ def _tool(connection: ToolConnection, tool: Any) -> Tool:
     if not TOOL_NAME.fullmatch(tool.name):
         raise RecipeError(
             f"{connection.spec} has a tool called {tool.name!r:.80}; tool names have up"
-            " to 64 letters, digits, - and _"
+            f" to {MOST_LETTERS} letters, digits, - and _"
         )
     description = (tool.description or "")[:MOST_CHARACTERS]
     return Tool(
