@@ -23,12 +23,12 @@ from collab.wording import faults
 
 _OPENING = re.compile(r"(?:<tool_call>|```tool\b[^\S\n]*\n)\s*")
 _LIST = re.compile(r"\[TOOL_CALLS\]\s*")
-_LISTED = re.compile(r"([\w.-]{1,64})(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*(?=\{)")
+_NAME = r"[\w.-]{1,64}"
+_LISTED = re.compile(rf"({_NAME})(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*(?=\{{)")
 _BARE = re.compile(
     r'(?:<\|python_tag\|>)?\s*(?=\{\s*(?:"type"\s*:\s*"function"\s*,\s*)?'
-    r'"name"\s*:\s*"([\w.-]{1,64})"\s*,\s*"(?:parameters|arguments)"\s*:)'
+    rf'"name"\s*:\s*"({_NAME})"\s*,\s*"(?:parameters|arguments)"\s*:)'
 )
-_NAME = re.compile(r"[\w.-]{1,64}")
 _JSON = json.JSONDecoder(strict=False)  # models write line breaks in strings
 
 _FORM = """\
@@ -118,7 +118,7 @@ def _call(data: object) -> ToolCall:
     if not isinstance(data, dict) or "name" not in data:
         raise UnreadableCall('not an object with "name" and "arguments"')
     name, arguments = data["name"], data.get("arguments", data.get("parameters", {}))
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not re.fullmatch(_NAME, name):
         raise UnreadableCall(f'"name" is not the name of a tool: {name!r:.80}')
     if not isinstance(arguments, dict):
         raise UnreadableCall('"arguments" is not an object')
