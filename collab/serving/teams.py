@@ -171,16 +171,14 @@ def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:
         if not isinstance(spec, SolvedFeedback)
         and (settings.run_code or not isinstance(spec, ExecutionFeedback))
     )
-    runs = any(isinstance(spec, ExecutionFeedback) for spec in kept) or any(
-        "python" in agent.tools for agent in recipe.team.agents.values()
-    )
-    if runs and recipe.sandbox.isolation == "unsafe":
+    team = recipe.team.model_copy(update={"feedback": kept})
+    served = recipe.model_copy(update={"task": None, "team": team})
+    if served.uses_sandbox and served.sandbox.isolation == "unsafe":
         raise RecipeError(
             f"the team '{recipe.team.name}' would run code that clients make it write, but"
             " sandbox.isolation is 'unsafe'; set it to 'sealed'"
         )
-    team = recipe.team.model_copy(update={"feedback": kept})
-    return recipe.model_copy(update={"task": None, "team": team})
+    return served
 
 
 @asynccontextmanager
