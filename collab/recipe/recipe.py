@@ -25,6 +25,8 @@ from collab.recipe.trainer import TrainerSpec
 from collab.records import Sampling
 
 DEFAULT_MODEL = "smollm2-135m"
+LANES, WIDE_LANES = 32, 256
+"""Defaults of `concurrency`: the least, and that of each engine for many episodes."""
 
 
 class BudgetSpec(Spec):

@@ -19,6 +19,7 @@ from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
 from collab.recipe.model import ModelSpec, TransformersModel, VLLMModel
+from collab.recipe.recipe import LANES, WIDE_LANES
 from collab.records import Episode, Problem, Sampling, Score
 from collab.rewards import Scorer
 from collab.runtime.acting import RolloutContext
@@ -33,12 +34,6 @@ from collab.sandbox import Sandbox
 from collab.telemetry import Attributes, Operation, traced_episode
 from collab.tools import ToolServers, open_tools
 from collab.wording import option
-
-LANES = 32
-"""Default number of lanes if neither the recipe nor the engine sets one."""
-
-WIDE_LANES = 256
-"""Default number of lanes per server of vLLM, and for a local model on a GPU."""
 
 
 def lanes_of(recipe: Recipe) -> int:

@@ -7,7 +7,8 @@ import torch
 
 from collab.models import weights
 from collab.recipe import load_recipe
-from collab.runtime.session import LANES, WIDE_LANES, lanes_of
+from collab.recipe.recipe import LANES, WIDE_LANES
+from collab.runtime.session import lanes_of
 
 TWO = {"engine": "vllm", "name": "m", "servers": ["http://one:1", "http://two:2"]}
 

@@ -11,7 +11,8 @@ import torch
 from collab.models import Request
 from collab.models.local.engine import TransformersEngine
 from collab.recipe import Recipe
-from collab.runtime.session import LANES, Session
+from collab.recipe.recipe import LANES
+from collab.runtime.session import Session
 from collab.tasks import open_suite
 from collab.trainers.learner.policy import Policies, open_policies
 

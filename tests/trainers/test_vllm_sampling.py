@@ -15,9 +15,9 @@ from torch import Tensor
 from collab.errors import ModelTimeout, RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
 from collab.recipe.model import VLLMModel
+from collab.recipe.recipe import LANES
 from collab.runs.layout import ADAPTER_WEIGHTS
 from collab.runtime import Session
-from collab.runtime.session import LANES
 from collab.tasks import open_suite
 from collab.trainers import TrainingRun
 from collab.trainers.training.check import check_recipe

@@ -10,8 +10,8 @@ from collab.models import Request
 from collab.models.local.batching import CPU_TOKENS, batch_bytes, fitting_tokens
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersModel, VLLMModel, local_weights
+from collab.recipe.recipe import LANES
 from collab.runtime.dry_run import CHARACTERS_A_TOKEN, characters
-from collab.runtime.session import LANES
 from collab.trainers.credit.shape import Shape
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes, learning_bytes
 from collab.trainers.training.plan.cards import Card
