@@ -202,7 +202,8 @@ def show_probe(page: Page, probe: TeamProbe) -> None:
     from collab.evaluation.intervals import CONFIDENCE
 
     page.line()
-    page.table(["before training", ">", f"{100 * CONFIDENCE:g} % interval"], list(_probe_rows(probe)))
+    heads = ["before training", ">", f"{100 * CONFIDENCE:g} % interval"]
+    page.table(heads, list(_probe_rows(probe)))
     page.line()
     names = ("tokens", "limit", "truncated", "empty", "own", "influence")
     page.table(["agent", *(f">{name}" for name in names)], _probe_agents(probe))
