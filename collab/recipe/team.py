@@ -132,8 +132,8 @@ class AgentSpec(Spec):
     """Further observations by name, for protocols that use them, e.g. `rebut` in a debate."""
     harness: Named = Component(use="respond")
     """The agent's behavior during its move. `respond` generates one response. `tools` lets the
-    agent call tools until it answers, with the default limits `{use: tools, options: {calls: 8,
-    seconds: 30, characters: 4000}}`. `file.py:function` is your own."""
+    agent call tools until it answers, with limits such as `{use: tools, options: {calls: 4}}`.
+    `file.py:function` is your own."""
     tools: tuple[ToolName, ...] = ()
     """Tools that the agent may call before it answers. `python` runs code in the sandbox,
     `file.py:function` is your own function, and `{mcp: [COMMAND, ...]}` or `{mcp: URL}` is an
