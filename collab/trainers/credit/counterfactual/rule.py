@@ -93,6 +93,7 @@ class Counterfactual(Algorithm):
     """
 
     name = ""
+    compares = True
 
     def __init__(self, of_two: Shifts = "samples", of_more: Shifts = "samples") -> None:
         """Set the shifts to score: `of_two` for joint artifacts of two answers, else `of_more`."""
@@ -148,11 +149,6 @@ class Counterfactual(Algorithm):
         Raises:
             RecipeError: the rule is biased, or equal to MARLOO.
         """
-        if spec.group_size == 1:
-            raise RecipeError(
-                f"group_size 1 leaves '{self.name}' nothing to compare a response with; set"
-                " group_size to 2 or more"
-            )
         if spec.normalize in ("agent", "step"):
             raise RecipeError(
                 f"normalize '{spec.normalize}' would give an agent without influence weights as"
