@@ -123,6 +123,10 @@ class Recipe(Spec):
         """Return the model of `agent`: its own, or the recipe's."""
         return self.team.agents[agent].model or self.model
 
+    def key_of_model(self, agent: str) -> str:
+        """Return the key of the model of `agent`, for messages."""
+        return f"agents.{agent}.model" if self.team.agents[agent].model else "model"
+
     @property
     def vllm_engines(self) -> list[VLLMModel]:
         """The distinct vLLM models whose engines collab starts, because they name no `servers`."""

@@ -139,6 +139,13 @@ def test_truncated_sampling_agrees_with_the_trainer(tiny_words: Path, tmp_path: 
         assert row["agent/a/outside_support"] == row["agent/b/outside_support"] == 0
 
 
+def test_whole_model_in_vllm_is_refused_with_the_key_to_set(game: Recipe, tmp_path: Path) -> None:
+    model = {"engine": "vllm", "name": "smollm2-135m"}
+    recipe = changed(changed(game, "trainer.policies", "full"), "team.agents.b.model", model)
+    with pytest.raises(RecipeError, match=r"or agents\.b\.model\.engine to 'transformers'"):
+        TrainingRun(recipe, tmp_path / "run")
+
+
 def test_team_without_a_trainable_agent_is_refused(game: Recipe, tmp_path: Path) -> None:
     frozen = changed(
         changed(game, "team.agents.a.trainable", False), "team.agents.b.trainable", False

@@ -89,7 +89,7 @@ def _check_agent(recipe: Recipe, name: str) -> None:
             f" set agents.{name}.trainable=false, or give it a local model"
         )
     if weights.dtype == "float16":
-        key = f"agents.{name}.model" if recipe.team.agents[name].model else "model"
+        key = recipe.key_of_model(name)
         raise RecipeError(
             f"agent '{name}' cannot be trained in float16: small gradients become 0; set"
             f" {key}.dtype to bfloat16 or float32, or agents.{name}.trainable=false"
@@ -120,8 +120,8 @@ def _check_sampler(recipe: Recipe, name: str, spec: TrainerSpec) -> None:
     if spec.policies == "full":
         raise RecipeError(
             f"agent '{name}' runs in vllm, which can load trained adapters but not whole models"
-            " (trainer.policies 'full'); set trainer.policies to 'adapters', or model.engine to"
-            " 'transformers'"
+            " (trainer.policies 'full'); set trainer.policies to 'adapters', or"
+            f" {recipe.key_of_model(name)}.engine to 'transformers'"
         )
     served_rank(spec.lora.rank)
     start = recipe.team.agents[name].adapter
@@ -134,7 +134,7 @@ def _check_staleness(recipe: Recipe, spec: TrainerSpec, trained: Sequence[str]) 
     learned = [local_weights(recipe.model_of(name)) for name in trained]
     for name in recipe.team.agents if spec.max_staleness else ():
         model = recipe.model_of(name)
-        key = f"agents.{name}.model" if recipe.team.agents[name].model else "model"
+        key = recipe.key_of_model(name)
         if model in learned:
             raise RecipeError(
                 f"max_staleness {spec.max_staleness} samples the next step while one is learned,"
