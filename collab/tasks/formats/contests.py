@@ -142,12 +142,16 @@ _WORD = re.compile(r"\b[A-Z]\w*")
 
 
 def problem_fields(
-    form: Form, question: str, starter: str, function: str, cases: Sequence[tuple[Any, Any]]
+    row: Mapping[str, Any],
+    form: Form,
+    question: str,
+    function: str,
+    cases: Sequence[tuple[Any, Any]],
 ) -> dict[str, str]:
-    """Return the `prompt`, `entry_point` and `test` of a problem.
+    """Return the `prompt`, `entry_point`, `test` and `difficulty` of a problem.
 
     Args:
-        starter: starter code of the problem; "" for none.
+        row: the published row, from which the difficulty and the starter code come.
         function: the function that the problem calls; "" for a program that reads and prints.
 
     Raises:
@@ -156,10 +160,11 @@ def problem_fields(
     if form not in typing.get_args(Form):
         raise TaskError(f"unknown form '{form}'; forms: {', '.join(typing.get_args(Form))}")
     test = check_values(cases) if function else check_printed(cases)
-    prompt, entry_point = (_function if form == "function" else _published)(
-        question.strip(), starter.rstrip(), function
-    )
-    return {"prompt": prompt, "entry_point": entry_point, "test": test}
+    starter = str(row.get("starter_code") or "").rstrip()
+    made = _function if form == "function" else _published
+    prompt, entry_point = made(question.strip(), starter, function)
+    difficulty = str(row.get("difficulty") or "")
+    return {"difficulty": difficulty, "prompt": prompt, "entry_point": entry_point, "test": test}
 
 
 def _published(question: str, starter: str, function: str) -> tuple[str, str]:
@@ -216,11 +221,9 @@ def apps(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:
     if function:
         outputs = [out[0] if isinstance(out, list) and out else out for out in outputs]
     pairs = list(zip(inputs, outputs, strict=True))
-    starter = str(row.get("starter_code") or "")
     return {
         "task_id": f"APPS/{row.get('problem_id', row.get('id', ''))}",
-        "difficulty": str(row.get("difficulty") or ""),
-        **problem_fields(form, field(row, str, "question"), starter, function, pairs),
+        **problem_fields(row, form, field(row, str, "question"), function, pairs),
     }
 
 
@@ -243,17 +246,10 @@ def livecodebench(row: Mapping[str, Any], *, form: Form = "published") -> dict[s
     metadata = _json(str(row.get("metadata") or "{}"), "metadata", dict)
     function = str(metadata.get("func_name") or "")
     pairs = [(field(case, str, "input"), field(case, str, "output")) for case in cases]
-    starter = str(row.get("starter_code") or "")
+    values = [_values(*pair) for pair in pairs] if function else pairs
     return {
         "task_id": f"LiveCodeBench/{field(row, str, 'question_id')}",
-        "difficulty": str(row.get("difficulty") or ""),
-        **problem_fields(
-            form,
-            field(row, str, "question_content"),
-            starter,
-            function,
-            [_values(*pair) for pair in pairs] if function else pairs,
-        ),
+        **problem_fields(row, form, field(row, str, "question_content"), function, values),
     }
 
 
