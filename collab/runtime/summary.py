@@ -56,10 +56,10 @@ def _truncated(episodes: Sequence[Episode]) -> Iterator[str]:
         ended.setdefault(decision.agent, []).append(decision.action.is_truncated)
     for agent, cut in ended.items():
         if len(cut) >= LEAST_RESPONSES and sum(cut) >= TRUNCATED_SHARE * len(cut):
-            yield truncated(agent, sum(cut) / len(cut))
+            yield truncation_warning(agent, sum(cut) / len(cut))
 
 
-def truncated(agent: str, share: float) -> str:
+def truncation_warning(agent: str, share: float) -> str:
     """Return the warning about an agent's share of truncated responses."""
     return (
         f"{share:.0%} of the responses of {agent} are truncated at their limit; raise its"

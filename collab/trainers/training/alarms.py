@@ -9,6 +9,7 @@ from typing import Any
 from collab.recipe.reward import RewardSpec
 from collab.rewards.declared import Watched, watched
 from collab.runs import metric_names as names
+from collab.runtime.summary import truncation_warning
 
 Row = Mapping[str, float]
 """Metrics of one step, by name."""
@@ -103,11 +104,8 @@ def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         share = _recent(rows, names.fill(names.TRUNCATED, agent))
         length = _recent(rows, names.fill(names.LENGTH, agent))
         if share is not None and length is not None and share > 0.5 and length > 1:
-            yield (
-                f"truncated/{agent}",
-                f"{share:.0%} of the responses of {agent} are truncated at their limit; raise its"
-                " max_new_tokens, or ask for shorter answers",
-            )
+            text = truncation_warning(agent, share)
+            yield f"truncated/{agent}", f"{text}, or ask for shorter answers"
 
 
 def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
