@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from collab.errors import RecordError
+from collab.runs.about import Count
 from collab.runs.layout import CHECKPOINT, CHECKPOINT_STATE
 from collab.runs.reading import read_bytes
 from collab.wording import faults
-
-Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class State(BaseModel):
