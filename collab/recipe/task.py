@@ -86,8 +86,7 @@ class SourceSpec(Spec):
         given = [name for name in ORIGINS if getattr(self, name)]
         if len(given) != 1:
             raise ValueError(
-                "a source takes exactly one of 'package', 'path', 'hub' and 'generate', got"
-                f" {given or 'none'}"
+                f"a source takes exactly one of {', '.join(ORIGINS)}, got {given or 'none'}"
             )
         if self.levels and not self.generate:
             raise ValueError(

@@ -22,7 +22,7 @@ from functools import cached_property
 from collab.errors import TaskError, Unfit, nearest
 from collab.recipe import SourceSpec, TaskSpec
 from collab.recipe.library import is_member
-from collab.recipe.task import TABLES
+from collab.recipe.task import ORIGINS, TABLES
 from collab.records import Problem
 from collab.tasks.checks import check_rows, id_of
 from collab.tasks.formats import converter_for
@@ -71,9 +71,8 @@ def open_suite(spec: TaskSpec) -> Suite:
     with _without_collecting():
         rows, unfit = read_rows(spec.source)
         if not rows:
-            source = spec.source
-            origin = source.path or source.package or source.hub or source.generate
-            no_row = f"{origin} has no row" + " that leave_out keeps" * bool(source.leave_out)
+            origin = next(filter(None, (getattr(spec.source, key) for key in ORIGINS)))
+            no_row = f"{origin} has no row" + " that leave_out keeps" * bool(spec.source.leave_out)
             why = Suite(spec, (), unfit).left_out or no_row
             raise TaskError(f"the suite '{spec.name}' is empty: {why}")
         check_rows(spec, rows)

@@ -61,9 +61,11 @@ def _suites() -> None:
 
 
 def _source(source: Any) -> str:
+    from collab.recipe.task import ORIGINS
+
     if not isinstance(source, dict):
         return ""
-    for kind in ("package", "path", "hub", "generate"):
+    for kind in ORIGINS:
         if origin := source.get(kind):
             return f"{kind} {origin.get('use', '') if isinstance(origin, dict) else origin}"
     return ""
