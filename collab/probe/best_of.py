@@ -11,6 +11,7 @@ from itertools import product
 from collab.agents import join_for, make_joint
 from collab.errors import RecipeError
 from collab.models.fakes import EchoModel
+from collab.probe.probe import groups_of
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode, Problem
 from collab.runtime.events import BestOf
@@ -60,16 +61,13 @@ async def best_of(
     wins, otherwise the first.
     """
     silent = dict.fromkeys(recipe.team.agents, EchoModel())
-    by_task: dict[str, list[Episode]] = {problem.address: [] for problem in problems}
-    for episode in sorted(episodes, key=lambda episode: episode.sample):
-        if episode.score is not None:
-            by_task[episode.task].append(episode)
+    groups = groups_of(problems, episodes)
     session = await Session(recipe, models=silent).open()
     try:
         return [
-            await _best(recipe, session, problem, by_task[problem.address])
+            await _best(recipe, session, problem, groups[problem.address])
             for problem in problems
-            if by_task[problem.address]
+            if problem.address in groups
         ]
     finally:
         await session.aclose()

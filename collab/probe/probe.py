@@ -46,7 +46,7 @@ async def probe(
         RecipeError, SandboxUnavailable: the judge cannot be opened.
     """
     began = time.perf_counter()
-    groups = _groups(problems, episodes)
+    groups = groups_of(problems, episodes)
     crossing = Crossing(recipe)
     played = [(p, groups[p.address]) for p in problems if len(groups.get(p.address, ())) > 1]
     judged = await crossing.judge(played)
@@ -81,7 +81,8 @@ async def probe(
     return result.model_copy(update={"advice": tuple(advice_on(result))})
 
 
-def _groups(problems: Sequence[Problem], episodes: Sequence[Episode]) -> dict[str, list[Episode]]:
+def groups_of(problems: Sequence[Problem], episodes: Sequence[Episode]) -> dict[str, list[Episode]]:
+    """Return the complete episodes of each problem that has some, in the order of their samples."""
     groups: dict[str, list[Episode]] = {problem.address: [] for problem in problems}
     for episode in sorted(episodes, key=lambda episode: episode.sample):
         if episode.joint_return is not None:
