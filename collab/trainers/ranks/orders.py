@@ -237,9 +237,9 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRa
         changed[model] = model.run_by(urls)
     return recipe.with_agents(
         {
-            name: {"model": changed[own]}
+            name: {"model": changed[before]}
             for name in recipe.team.agents
-            if (own := recipe.model_of(name)) in changed
+            if (before := recipe.model_of(name)) in changed
         }
     )
 
