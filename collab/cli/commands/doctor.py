@@ -213,14 +213,12 @@ def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _vllm(tested: str) -> Finding:
-    range_text = f", tested with {tested}" if tested else ""
-    package = next((name for name in VLLM if version_of(name)), None)
-    if package is None:
-        detail = f"not installed{range_text}; servers on other machines work"
-        return Finding("vllm", False, detail, install("vllm"))
-    installed = version_of(package) or ""
-    detail = f"{package} {installed}{range_text}"
-    return Finding("vllm", is_within(installed, tested), detail, install("vllm"))
+    package = next((name for name in VLLM if version_of(name)), VLLM[0])
+    found = _package(package, {package: tested}, needed=False)
+    detail = f"{package} {found.detail}"
+    if version_of(package) is None:
+        detail = f"{found.detail}; servers on other machines work"
+    return Finding("vllm", found.fine, detail, install("vllm"))
 
 
 def is_within(installed: str, tested: str) -> bool:
