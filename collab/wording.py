@@ -69,8 +69,9 @@ def cannot_read(path: object, error: Exception) -> str:
         return f"{path} is a folder; specify a file"
     if isinstance(error, FileNotFoundError):
         return f"{path} does not exist; check the path (current folder: {Path.cwd()})"
-    is_odd = isinstance(error, UnicodeDecodeError)
-    reason = "not UTF-8 text" if is_odd else getattr(error, "strerror", None) or error
+    reason = getattr(error, "strerror", None) or error
+    if isinstance(error, UnicodeDecodeError):
+        reason = "not UTF-8 text"
     return f"{path}: cannot be read: {reason}"
 
 

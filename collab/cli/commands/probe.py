@@ -22,7 +22,7 @@ from collab.cli.options import (
     with_sandbox,
 )
 
-_G = 8
+_SAMPLES = 8
 
 
 def command(
@@ -37,7 +37,10 @@ def command(
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
     samples: int | None = option(
-        "--samples, -n", "G", f"Episodes per task. Default: trainer.group_size, or {_G}.", min=2
+        "--samples, -n",
+        "G",
+        f"Episodes per task. Default: trainer.group_size, or {_SAMPLES}.",
+        min=2,
     ),
     tasks: int = option("--tasks", "N", "Maximum number of tasks.", min=1, default=10),
     seed: int | None = SEED,
@@ -90,7 +93,9 @@ def command(
         model=model,
         seed=seed,
     )
-    planned = recipe.trainer.group_size if recipe.trainer and recipe.trainer.group_size > 1 else _G
+    planned = (
+        recipe.trainer.group_size if recipe.trainer and recipe.trainer.group_size > 1 else _SAMPLES
+    )
     recipe = recipe.model_copy(update={"samples": samples or planned})
     recipe, problems = check(recipe, training_addresses(recipe, task or []))
     problems = draw(problems, tasks, recipe.seed)
