@@ -214,11 +214,11 @@ def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
 
 def _vllm(tested: str) -> Finding:
     package = next((name for name in VLLM if version_of(name)), VLLM[0])
-    found = _package(package, {package: tested}, needed=False)
-    detail = f"{package} {found.detail}"
+    finding = _package(package, {package: tested}, needed=False)
+    detail = f"{package} {finding.detail}"
     if version_of(package) is None:
-        detail = f"{found.detail}; servers on other machines work"
-    return Finding("vllm", found.fine, detail, install("vllm"))
+        detail = f"{finding.detail}; servers on other machines work"
+    return Finding("vllm", finding.fine, detail, install("vllm"))
 
 
 def is_within(installed: str, tested: str) -> bool:
