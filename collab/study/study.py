@@ -48,6 +48,7 @@ from collab.study.results import (
 from collab.study.spec import Cell, StudySpec, cells_of, marks_of
 from collab.tasks import pin_revision
 from collab.trainers import Plan
+from collab.trainers.ranks.launching import last_error
 from collab.trainers.training.events import TaskResult, largest_return, read_evaluations
 
 Emit = Callable[[StudyEvent], None]
@@ -213,7 +214,7 @@ async def train(
             status,
             f"killed by {signal.Signals(-status).name}; if memory was short, lower --jobs",
         )
-    return status, _last_error(log)
+    return status, last_error(log) or _last_line(log)
 
 
 async def _interrupt(process: asyncio.subprocess.Process) -> None:
@@ -239,10 +240,9 @@ def _end_with(parent: int) -> Callable[[], None]:
     return prepare
 
 
-def _last_error(log: Path) -> str:
+def _last_line(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return errors[-1] if errors else (lines[-1] if lines else "it said nothing")
+    return lines[-1] if lines else "it said nothing"
 
 
 USABLE_MEMORY = 0.9

@@ -65,14 +65,16 @@ def _tell(ended: dict[int, int], folder: Path) -> int:
     status = ended[rank]
     why = f"signal {-status}" if status < 0 else f"exit status {status}"
     log = folder / LOGS / f"rank-{rank}.log"
-    last_words = f"{_last_error(log)}; its log is {log}" if log.is_file() else ""
-    raise TrainingError(f"rank {rank} ended: {why}{last_words}{how_to_resume(folder)}")
+    if log.is_file():
+        error = last_error(log)
+        why += f"{': ' * bool(error)}{error}; its log is {log}"
+    raise TrainingError(f"rank {rank} ended: {why}{how_to_resume(folder)}")
 
 
-def _last_error(log: Path) -> str:
-    """Return the error at the end of a rank's log, after a colon, or "" if there is none."""
+def last_error(log: Path) -> str:
+    """Return the last error that a command printed to its log, or "" if there is none."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    errors = [line.removeprefix("error") for line in lines if line.startswith("error: ")]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return errors[-1] if errors else ""
 
 
