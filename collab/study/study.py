@@ -28,7 +28,7 @@ from collab.recipe import Recipe
 from collab.recipe.documents import parse_json, read_mapping
 from collab.recipe.load import WRITTEN_IN
 from collab.recipe.schema import changes_since
-from collab.runs.about import mark_interrupted, read_about
+from collab.runs.about import end_of, mark_interrupted, read_about
 from collab.runs.atomic import Lock, check_no_other_files, explain_disk_errors, write_atomically
 from collab.runs.layout import RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
 from collab.runs.reading import read_bytes
@@ -313,10 +313,9 @@ class StudyFolder:
         if not self.is_begun(cell):
             return "waiting"
         try:
-            status = read_about(self.cell(cell)).get("status")
+            return end_of(read_about(self.cell(cell)))
         except CollabError:
             return "interrupted"
-        return status if status in ("done", "failed") else "interrupted"
 
     def is_begun(self, cell: Cell) -> bool:
         """Return True if the cell has a run that can be resumed."""

@@ -15,7 +15,7 @@ from collab.evaluation.folder import is_evaluation, read_results
 from collab.evaluation.results import EvaluationFinished, TeamStarted
 from collab.records import Episode, Record
 from collab.runs import metric_names as names
-from collab.runs.about import KILLED, RUNNING, is_training, read_about, status_of
+from collab.runs.about import KILLED, RUNNING, end_of, is_training, read_about, status_of
 from collab.runs.layout import EPISODES, METRICS, RUN
 from collab.runs.log import Tail
 from collab.runs.metrics import EVALUATION_FINISHED, row_of
@@ -75,7 +75,7 @@ def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
     summary = about.get("summary", {})
     if summary or not trains:
         known = {"steps": step, "seconds": 0.0} if trains else summarize(episodes, 0.0)
-        yield RunFinished(run=opening.run, status=_ended(about), summary={**known, **summary})
+        yield RunFinished(run=opening.run, status=end_of(about), summary={**known, **summary})
 
 
 def follow_evaluation(folder: Path, pause: Pause = wait) -> Iterator[Record]:
@@ -139,11 +139,6 @@ def _opening(folder: Path, about: Mapping[str, Any]) -> RunStarted:
         return RunStarted.model_validate({**known, "folder": str(folder)})
     except ValidationError as error:
         raise RecordError(f"{folder}: run.json: {faults(error)[0]}") from error
-
-
-def _ended(about: Mapping[str, Any]) -> Any:
-    status = about.get("status")
-    return status if status in ("done", "failed") else "interrupted"
 
 
 def _episode(line: bytes) -> Episode | None:
