@@ -127,9 +127,9 @@ def from_trl(
     scaled = _scale(function, low, high)
 
     async def part(context: RewardContext) -> Part:
-        fields = _fields(context)
+        prompt, fields = _question(context)
         answer = context.joint.text if agent is None else _answer_of(context, agent)
-        given = {"prompts": fields.get("prompt"), "completions": answer, **fields}
+        given = {"prompts": prompt, "completions": answer, **fields}
         call = {name: [value] for name, value in given.items() if takes_all or name in takes}
         return scaled(await _one(function, function(**call)))
 
@@ -153,8 +153,8 @@ def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float =
     scaled = _scale(function, low, high)
 
     async def part(context: RewardContext) -> Part:
-        fields = _fields(context)
-        given = {"batch_items": [fields], "prompts": [fields.get("prompt")]}
+        prompt, fields = _question(context)
+        given = {"batch_items": [fields], "prompts": [prompt]}
         named = {name: value for name, value in given.items() if name in takes}
         answers = [[text] for text in context.artifacts.values()]
         return scaled(await _one(function, function(*answers, **named)))
@@ -170,8 +170,10 @@ def _parameters(function: Callable[..., Any]) -> tuple[dict[str, inspect.Paramet
     return named, any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
 
 
-def _fields(context: RewardContext) -> dict[str, Any]:
-    return {**context.problem.public, **context.problem.hidden}
+def _question(context: RewardContext) -> tuple[Any, dict[str, Any]]:
+    """Return the prompt of the problem, and all of its fields."""
+    fields = {**context.problem.public, **context.problem.hidden}
+    return fields.get("prompt"), fields
 
 
 def _answer_of(context: RewardContext, agent: str) -> str:
