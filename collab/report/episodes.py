@@ -11,7 +11,7 @@ from collab.records import Action, Episode, Failure, Score, Turn
 from collab.report.page import Texts
 from collab.report.runs import Run
 from collab.rewards.declared import ScoreColumn as Column
-from collab.rewards.declared import measures_of
+from collab.rewards.declared import earnings_of, measures_of
 from collab.trainers.training.events import Mode
 
 Phase = Literal["training", "held out before", "held out after"]
@@ -159,8 +159,7 @@ def _turn(turn: Turn, texts: Texts) -> dict[str, Any]:
     if score := turn.score:
         for part, shown in zip(score.parts, data["score"]["parts"], strict=True):
             shown["points"] = part.points
-        earned = (f"{agent} earns {reward:+.2f}" for agent, reward in score.by_agent.items())
-        data["score"]["measured"] = [*measures_of(score), *earned]
+        data["score"]["measured"] = [*measures_of(score), *earnings_of(score)]
     return data
 
 

@@ -78,6 +78,11 @@ def measures_of(score: Score) -> list[str]:
     return [text for measure in MEASURES if (text := measure.describe(score))]
 
 
+def earnings_of(score: Score) -> list[str]:
+    """Return in words what each agent earns, if agents earn different rewards."""
+    return [f"{agent} earns {reward:+.2f}" for agent, reward in score.by_agent.items()]
+
+
 def _value_of(name: str) -> Callable[[Score], float | None]:
     def value(score: Score) -> float | None:
         return next((p.value for p in score.parts if p.name == name and p.applies), None)

@@ -17,7 +17,7 @@ from collab.records import (
     ToolCall,
     Turn,
 )
-from collab.rewards.declared import measures_of
+from collab.rewards.declared import earnings_of, measures_of
 from collab.rewards.library import language_of
 from collab.wording import counted
 
@@ -131,8 +131,7 @@ def show_score(
     if score.summary:
         page.line((f"  {score.summary}", DIM))
     if score.by_agent:
-        earned = (f"{agent} earns {reward:+.2f}" for agent, reward in score.by_agent.items())
-        page.line((f"  {', '.join(earned)}", DIM))
+        page.line((f"  {', '.join(earnings_of(score))}", DIM))
     for failure in score.failures:
         page.line((f"  {failure}", DIM))
     if score.flags:
