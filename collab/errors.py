@@ -56,6 +56,12 @@ class RecipeError(CollabError):
     exit_status = 2
 
 
+def error_class(name: str) -> type[CollabError] | None:
+    """Return the class of a recorded failure's type, or None if it is not one of these errors."""
+    kind = globals().get(name)
+    return kind if isinstance(kind, type) and issubclass(kind, CollabError) else None
+
+
 MOST_NAMES = 12
 """Maximum number of known names in a message, if a command lists them all."""
 LISTS = {"team": "teams", "suite": "tasks", "trainer": "trainers"}

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from collab import errors
-from collab.errors import CollabError, FeedbackError
+from collab.errors import CollabError, FeedbackError, UnknownName, error_class
 from collab.feedback.plain import Outcome, Source
 from collab.recipe.feedback import ExpertFeedback
 from collab.records import Action, Failure, Feedback, Finding, Message, Sampling, Usage
@@ -223,9 +222,7 @@ def _clamped(edit: str) -> str:
 
 def _error_of(failure: Failure) -> CollabError:
     """Return a failed action's failure as the original error."""
-    kind = getattr(errors, failure.type, None)
-    is_error = isinstance(kind, type) and issubclass(kind, CollabError)
-    if not is_error or kind is errors.UnknownName:
+    kind = error_class(failure.type)
+    if kind is None or kind is UnknownName:
         return FeedbackError(f"{failure.type}: {failure.message}")
-    error: CollabError = kind(failure.message)  # type: ignore[misc]
-    return error
+    return kind(failure.message)

@@ -15,10 +15,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
-from collab import errors
 from collab.cli import options
 from collab.cli.live.view import View
-from collab.errors import CollabError
+from collab.errors import CollabError, error_class
 from collab.recipe import Recipe
 from collab.records import Episode, Problem
 from collab.runs.about import mark_interrupted
@@ -189,5 +188,5 @@ def exit_status(played: Played, *, require_solved: bool) -> int:
 
 def status_of_failures(types: Iterable[str]) -> int:
     """Return the exit status for these error types: 2 if each means a missing part, otherwise 1."""
-    kinds = [getattr(errors, name, CollabError) for name in types]
+    kinds = [error_class(name) or CollabError for name in types]
     return 2 if all(kind.exit_status == 2 for kind in kinds) else 1
