@@ -18,6 +18,9 @@ from collab.sandbox import Sandbox, Trial
 from collab.threads import in_thread
 from collab.wording import faults
 
+ERROR = "Error: "
+"""The beginning of a failed call's result."""
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -41,8 +44,8 @@ class Tool:
             raise
         except Exception as error:
             if limit.expired():
-                return f"Error: {self.spec.name} was stopped at its time limit of {seconds:g} s"
-            return f"Error: {one_line(error)}"
+                return f"{ERROR}{self.spec.name} was stopped at its time limit of {seconds:g} s"
+            return f"{ERROR}{one_line(error)}"
 
 
 def function_tool(reference: str) -> Tool:
@@ -156,7 +159,7 @@ def python_tool(sandbox: Sandbox) -> Tool:
         program = PROGRAM.format(code=code, most=MOST_CHARACTERS)
         verdict = await sandbox.check(Trial(program=program, entry_point="run", test=TEST))
         if verdict.returned is None:
-            return f"Error: {verdict.error}"
+            return f"{ERROR}{verdict.error}"
         return verdict.returned.rstrip() or NOTHING
 
     return Tool(SPEC, run)

@@ -23,7 +23,7 @@ from collab.errors import (
 )
 from collab.recipe.hosted import MCPServer
 from collab.records import ToolSpec
-from collab.tools.base import MOST_CHARACTERS, Tool
+from collab.tools.base import ERROR, MOST_CHARACTERS, Tool
 from collab.trust.blocking import check_allowed
 from collab.trust.commands import as_approved
 
@@ -146,7 +146,7 @@ class ToolConnection:
         if not text and result.structured_content is not None:
             text = to_json(result.structured_content, fallback=repr).decode()
         if result.is_error:
-            return f"Error: {text[:MOST_CHARACTERS] or name + ' failed'}"
+            return f"{ERROR}{text[:MOST_CHARACTERS] or name + ' failed'}"
         return text[:MOST_CHARACTERS]
 
 
