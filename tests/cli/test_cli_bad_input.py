@@ -57,10 +57,7 @@ CASES = {
         ("train", "--resume", "nowhere"),
         "nowhere does not exist; `collab show` lists your runs, and `collab train RECIPE` starts",
     ),
-    "reported run": (
-        ("report", "nowhere"),
-        "nowhere does not exist; `collab show` lists",
-    ),
+    "reported run": (("report", "nowhere"), "nowhere does not exist; `collab show` lists"),
     "folder without a run": (("show", "tasks"), "tasks is not a run's folder: it has no run.json"),
     "two to train": (("train", "pair", "--resume", "x"), "both a recipe and --resume are given"),
     "training without a task": (
@@ -80,14 +77,8 @@ CASES = {
         ("run", "broken", "--task", "words/0"),
         "got '<stream end>' while parsing a flow sequence, line 2, column 15",
     ),
-    "missing field": (
-        (*RUN, "--set", "agents.a.prompt='{{ task.wrod }}'"),
-        "team.agents.a.prompt",
-    ),
-    "others at once": (
-        (*RUN, "--set", "agents.a.prompt='{{ others.b }}'"),
-        "team.agents.a.prompt",
-    ),
+    "missing field": ((*RUN, "--set", "agents.a.prompt='{{ task.wrod }}'"), "team.agents.a.prompt"),
+    "others at once": ((*RUN, "--set", "agents.a.prompt='{{ others.b }}'"), "team.agents.a.prompt"),
     "open template": (
         (*RUN, "--set", "agents.a.prompt='{{ task.word'"),
         "team.agents.a.prompt, line 1",

@@ -234,10 +234,7 @@ BAD = {
     "split": (("pair", "-t", "words", "--split", "frist"), "did you mean 'first'?"),
     "no splits": (("pair", "-t", "bare.jsonl", "--split", "test"), "has no splits"),
     "two selections": (("pair", "-t", "words/1", "--split", "first"), "needs a whole suite"),
-    "k": (
-        ("pair", "-t", "words/0", "-n", "4", "--k", "1,10"),
-        "use --samples 10, or leave 10 out",
-    ),
+    "k": (("pair", "-t", "words/0", "-n", "4", "--k", "1,10"), "use --samples 10, or leave 10 out"),
     "no number": (("pair", "-t", "words/0", "--k", "one"), "--k takes numbers"),
     "greedy": (("pair", "-t", "words/0", "--greedy", "-n", "2"), "samples are all equal"),
     "greedy samples": (

@@ -81,10 +81,7 @@ EARLY = make_episode("t", 1, make_score(4.0, solved=True), horizon=2)
 @pytest.mark.parametrize(
     ("ended", "text"),
     [
-        (
-            make_episode("t", 0, make_score(1.5), make_score(2.0), horizon=2),
-            "return 3.50 of 8.00",
-        ),
+        (make_episode("t", 0, make_score(1.5), make_score(2.0), horizon=2), "return 3.50 of 8.00"),
         (EARLY, "return 8.00 of 8.00: solved in turn 1 of 2, its reward counts for the rest"),
         (
             EARLY.model_copy(update={"when_solved": "stop"}),
@@ -132,9 +129,7 @@ def assert_harmless(shown: str) -> None:
     assert "[link=http://evil]" in bare.replace("\n", "")
 
 
-def test_untrusted_text_cannot_control_the_live_view(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_untrusted_text_cannot_control_the_live_view(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = console(200)
     view = LiveReport(TerminalPage(terminal))
     started = {"agents": (EVIL,), "models": {EVIL: EVIL}, "tasks": (EVIL,)}

@@ -78,9 +78,7 @@ def test_plan_uses_all_local_gpus_and_the_smallest_memory(folder: Path, two_gpus
     assert "--gpus 3, but the recipe's models can use only 2" in result.stderr
 
 
-def test_local_card_reports_its_actual_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_local_card_reports_its_actual_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     class About:
         name, total_memory = "NVIDIA L40S", 47_000_000_000
 

@@ -28,8 +28,7 @@ def test_the_last_stick_wins() -> None:
 
 
 @pytest.mark.parametrize(
-    "move",
-    ["", "take 3 from 1", "take 1 from 3", "take 0 from 1", "take -1 from 1", "take 1", "١"],
+    "move", ["", "take 3 from 1", "take 1 from 3", "take 0 from 1", "take -1 from 1", "take 1", "١"]
 )
 def test_an_illegal_move_forfeits(move: str) -> None:
     assert play(move)[1] == {"first": -1.0, "second": 1.0}

@@ -9,10 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from support.shares import one_in, one_row_in
 
-from collab.evaluation.intervals import (
-    difference_limits,
-    mean_limits,
-)
+from collab.evaluation.intervals import difference_limits, mean_limits
 from collab.evaluation.values import pass_at_k
 
 CASES = 1000

@@ -106,11 +106,7 @@ PLAN = "- it's simple: square, then add"
     ],
 )
 def test_findings_that_cannot_be_attributed_go_to_every_agent(
-    outcome_of: OutcomeOf,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    join: str,
-    expected: str,
+    outcome_of: OutcomeOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, join: str, expected: str
 ) -> None:
     (tmp_path / "joins.py").write_text(JOINS)
     monkeypatch.chdir(tmp_path)
@@ -122,9 +118,7 @@ def test_findings_that_cannot_be_attributed_go_to_every_agent(
         assert feedback[agent].findings[0].line is None
 
 
-def test_code_that_parses_only_when_joined_is_not_called_broken(
-    outcome_of: OutcomeOf,
-) -> None:
+def test_code_that_parses_only_when_joined_is_not_called_broken(outcome_of: OutcomeOf) -> None:
     halves = {"head": "def sum_of_squares(xs):\n    x = 0", "main": "    return sum(xs)"}
     feedback = give_feedback(outcome_of(**halves))
     assert "parse" not in feedback["head"].text + feedback["main"].text

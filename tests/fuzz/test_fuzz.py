@@ -151,8 +151,7 @@ from yield await async global nonlocal del pass break match case _ ( ) [ ] { } :
 / ** @ # ' " \'\'\' \\ 0 1 None True ```"""
 CODE = st.lists(
     st.one_of(
-        st.sampled_from([*WORDS.split(), "\n", "\n\t", "\n\t\t", "\n\n"]),
-        st.text(max_size=3),
+        st.sampled_from([*WORDS.split(), "\n", "\n\t", "\n\t\t", "\n\n"]), st.text(max_size=3)
     ),
     max_size=60,
 ).map(" ".join)

@@ -14,11 +14,7 @@ PACKAGE = Path(collab.__file__).parent
 GENERIC = ("rewards", "trainers", "evaluation", "report", "runs", "runtime", "cli")
 """Packages that serve any task."""
 
-ABOUT_CODE = (
-    "rewards/code/",
-    "evaluation/selection.py",
-    "trainers/credit/games/code_like.py",
-)
+ABOUT_CODE = ("rewards/code/", "evaluation/selection.py", "trainers/credit/games/code_like.py")
 
 SANDBOX = {"programs"}
 """The sandbox isolates programs, whatever the task is."""

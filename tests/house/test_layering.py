@@ -31,16 +31,7 @@ FLOORS = [
 ]
 """Layers from the bottom up."""
 
-HEAVY = {
-    "torch",
-    "transformers",
-    "peft",
-    "anthropic",
-    "httpx",
-    "vllm",
-    "datasets",
-    "starlette",
-}
+HEAVY = {"torch", "transformers", "peft", "anthropic", "httpx", "vllm", "datasets", "starlette"}
 
 
 def layer_of(room: str) -> int:

@@ -81,9 +81,7 @@ def test_error_in_a_template_names_the_model(name: str) -> None:
     assert tool_template(tokenizer) is None
 
 
-def test_internal_error_is_not_blamed_on_the_template(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_internal_error_is_not_blamed_on_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise TypeError("a defect")
 

@@ -239,10 +239,7 @@ CALLS = {
     "repeats": True,
     "content": "xml-inline",
     "content_args": {"tag_pattern": TAGS},
-    "transform": {
-        "type": "function",
-        "function": {"name": "{name}", "arguments": "{content}"},
-    },
+    "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
 }
 RESPONSES = {
     "start_anchor": "<|im_start|>assistant\n",

@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 from support.loops import in_loop
 from support.vllm_servers.calls import engine_at, failure, publish, request, until
-from support.vllm_servers.server import (
-    Behavior,
-    VLLMServer,
-    cut,
-    garbled,
-    malformed,
-    status,
-)
+from support.vllm_servers.server import Behavior, VLLMServer, cut, garbled, malformed, status
 
 from collab.errors import ModelUnavailable, RecipeError
 from collab.models.open import open_model

@@ -11,14 +11,7 @@ import pytest
 from safetensors.torch import load_file
 from support.loops import in_loop
 from support.vllm_servers.calls import engine_at, failure, publish, request, until
-from support.vllm_servers.server import (
-    END,
-    LOGPROB,
-    VLLMServer,
-    cut,
-    encode,
-    save_adapter,
-)
+from support.vllm_servers.server import END, LOGPROB, VLLMServer, cut, encode, save_adapter
 
 from collab.errors import ModelTimeout
 from collab.models.open import open_model

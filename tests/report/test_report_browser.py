@@ -27,11 +27,7 @@ def test_all_charts_and_rows_are_drawn(open_page: Open, report: Path) -> None:
     expect(page.locator("#broken")).to_be_hidden()
     expect_rows(page, 66)
     titles = page.locator(".panel h4").all_text_contents()
-    assert {
-        "Joint return, held out",
-        "Joint return in training",
-        "Share of time",
-    } <= set(titles)
+    assert {"Joint return, held out", "Joint return in training", "Share of time"} <= set(titles)
     expect(page.locator(".panel svg")).to_have_count(len(titles))
     expect(page.locator(".plot .band").first).to_be_attached()
 

@@ -106,10 +106,7 @@ def overlapping(shared: int, union: int, first: int) -> tuple[str, str]:
     return " ".join(one), " ".join(other)
 
 
-@pytest.mark.parametrize(
-    ("shared", "expected"),
-    [(0, 0.0), (1, 1 / 3), (3, 1.0), (4, 1.0)],
-)
+@pytest.mark.parametrize(("shared", "expected"), [(0, 0.0), (1, 1 / 3), (3, 1.0), (4, 1.0)])
 def test_shared_words_of_tldr(values: Values, shared: int, expected: float) -> None:
     found = values("tldr", *overlapping(shared, union=100, first=32))
     assert found["vocabulary"] == 1.0
@@ -118,8 +115,7 @@ def test_shared_words_of_tldr(values: Values, shared: int, expected: float) -> N
 
 
 @pytest.mark.parametrize(
-    ("shared", "expected"),
-    [(0, 0.0), (23, 0.5), (45, 45 / 46), (46, 1.0), (60, 1.0)],
+    ("shared", "expected"), [(0, 0.0), (23, 0.5), (45, 45 / 46), (46, 1.0), (60, 1.0)]
 )
 def test_shared_words_of_arxiv(values: Values, shared: int, expected: float) -> None:
     one, other = overlapping(shared, union=200, first=100)

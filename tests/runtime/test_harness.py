@@ -48,11 +48,7 @@ def test_each_response_is_a_decision_and_the_last_one_the_answer(project: Path) 
 
 def test_first_batch_includes_all_agents_of_the_round(project: Path) -> None:
     episode = play(project, "'think.py:think'", {"a": ["x", "y"], "b": ["z"]})
-    assert [(d.agent, d.step) for d in episode.turns[0].decisions] == [
-        ("a", 0),
-        ("a", 1),
-        ("b", 0),
-    ]
+    assert [(d.agent, d.step) for d in episode.turns[0].decisions] == [("a", 0), ("a", 1), ("b", 0)]
 
 
 def test_a_failed_response_ends_the_episode(project: Path) -> None:

@@ -135,12 +135,7 @@ def test_text_task_is_trained_and_solved(
         EXACT,
         model={"name": str(model), "dtype": "float32", "device": "cpu"},
         sampling={"max_new_tokens": 1},
-        trainer={
-            "steps": 25,
-            "group_size": 8,
-            "learning_rate": 0.01,
-            "checkpoint_every": 1000,
-        },
+        trainer={"steps": 25, "group_size": 8, "learning_rate": 0.01, "checkpoint_every": 1000},
     )
     asyncio.run(TrainingRun(task_recipe, folder / "run").run())
     last = list(read_episodes(folder / "run"))[-24:]

@@ -117,9 +117,7 @@ def test_async_function_is_refused_where_unsupported(open_one: Callable[[str], A
 
 
 @pytest.mark.parametrize("open_one", [open_join, open_parser, open_algorithm])
-def test_wrong_return_type_names_the_expected_one(
-    open_one: Callable[[str], Any],
-) -> None:
+def test_wrong_return_type_names_the_expected_one(open_one: Callable[[str], Any]) -> None:
     with pytest.raises(CollabError, match=r"number' returned int; an? \w+ returns "):
         open_one("number")
 

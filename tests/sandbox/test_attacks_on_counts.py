@@ -43,9 +43,7 @@ def test_the_corpus_is_large() -> None:
     assert len(MARKS) >= 20
 
 
-def test_correct_program_passes_and_honest_failure_earns_partial_credit(
-    outcomes: Outcomes,
-) -> None:
+def test_correct_program_passes_and_honest_failure_earns_partial_credit(outcomes: Outcomes) -> None:
     async def main() -> tuple[bool, int, int]:
         async with Sandbox(SandboxSpec(workers=1)) as sandbox:
             verdict = await sandbox.check(trial(HONEST, TEST))

@@ -88,9 +88,7 @@ def test_totals_do_not_depend_on_the_program(problems: list[Problem], step: int)
     assert all(v.tests.passed == 0 for v in broken)
 
 
-def test_failing_program_earns_nothing_from_vacuous_asserts(
-    problems: list[Problem],
-) -> None:
+def test_failing_program_earns_nothing_from_vacuous_asserts(problems: list[Problem]) -> None:
     chosen = [p for p in problems if "assert True" in p["test"]]
     assert len(chosen) > 30
     programs = [f"def {p['entry_point']}(*a, **k):\n    raise ValueError\n" for p in chosen]

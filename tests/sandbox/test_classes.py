@@ -69,9 +69,7 @@ def test_cheats_earn_nothing(verdicts: dict[str, Verdict]) -> None:
         assert verdict.seconds < 2.5, name
 
 
-def test_corpus_is_large_and_an_honest_program_passes(
-    verdicts: dict[str, Verdict],
-) -> None:
+def test_corpus_is_large_and_an_honest_program_passes(verdicts: dict[str, Verdict]) -> None:
     assert len(ATTACKS) >= 50
     assert verdicts["honest"].passed
 

@@ -56,9 +56,7 @@ def test_queued_trials_fail_when_the_sandbox_is_closed() -> None:
     assert closed == [False, True, True]
 
 
-def test_process_starting_during_close_is_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_process_starting_during_close_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     starting, closing = threading.Event(), threading.Event()
     started: list[JailClient] = []
 

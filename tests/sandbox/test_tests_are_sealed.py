@@ -66,9 +66,7 @@ def test_missing_module_names_where_to_look(sandbox: Sandbox) -> None:
         run(sandbox, "def check(candidate):\n    import numpy\n")
 
 
-def test_denied_call_by_the_test_is_a_sandbox_error(
-    sandbox: Sandbox,
-) -> None:
+def test_denied_call_by_the_test_is_a_sandbox_error(sandbox: Sandbox) -> None:
     with pytest.raises(SandboxError, match="the test was killed at a denied system call"):
         run(sandbox, f"import os\nos.fork()\n{CHECK}")
     later = (

@@ -52,11 +52,7 @@ def test_streamed_chunks_add_up_to_the_whole_answer(client: openai.OpenAI, model
     complete = client.chat.completions.create(model=model, messages=ASKED, seed=1)
     chunks = list(
         client.chat.completions.create(
-            model=model,
-            messages=ASKED,
-            seed=1,
-            stream=True,
-            stream_options={"include_usage": True},
+            model=model, messages=ASKED, seed=1, stream=True, stream_options={"include_usage": True}
         )
     )
     deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]

@@ -147,10 +147,7 @@ def test_health_needs_no_key_and_any_configured_key_works(server: Server) -> Non
     for key in (KEY, "another-key"):
         with server.client(key) as client:
             assert len(list(client.models.list())) == 2
-    with (
-        server.client("wrong") as client,
-        pytest.raises(openai.AuthenticationError),
-    ):
+    with server.client("wrong") as client, pytest.raises(openai.AuthenticationError):
         client.models.list()
 
 

@@ -135,10 +135,7 @@ def test_call_is_canceled_on_shutdown() -> None:
     service = Service({"solo": recipe(SOLO)}, Settings(), models={"solo": {"one": talker}})
 
     async def ask() -> Any:
-        async with (
-            service.open(),
-            Client(make_server(service)) as client,
-        ):
+        async with service.open(), Client(make_server(service)) as client:
             calling = asyncio.create_task(client.call_tool("solo", {"prompt": "x"}))
             while not talker.under_way:
                 await asyncio.sleep(0.005)

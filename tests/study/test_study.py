@@ -255,16 +255,9 @@ def test_suites_with_the_same_ending_are_named_by_full_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trainers", "tasks"),
-    [(["a b", "a-b"], ["game"]), (["magrpo"], ["a/b", "c/b", "a-b"])],
+    ("trainers", "tasks"), [(["a b", "a-b"], ["game"]), (["magrpo"], ["a/b", "c/b", "a-b"])]
 )
 def test_cells_sharing_a_folder_are_refused(trainers: list[str], tasks: list[str]) -> None:
-    spec = StudySpec(
-        recipe="pocket",
-        trainers=trainers,
-        tasks=tuple(tasks),
-        seeds=(0,),
-        tokens=10,
-    )
+    spec = StudySpec(recipe="pocket", trainers=trainers, tasks=tuple(tasks), seeds=(0,), tokens=10)
     with pytest.raises(RecipeError, match="would use the same folder"):
         cells_of(spec)

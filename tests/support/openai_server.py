@@ -57,11 +57,7 @@ def usage_of(prompt: int, new: int, cached: int = 0) -> dict[str, Any]:
 
 
 def answer(
-    text: str,
-    *,
-    reason: str = "stop",
-    usage: dict[str, Any] | None = None,
-    seconds: float = 0.0,
+    text: str, *, reason: str = "stop", usage: dict[str, Any] | None = None, seconds: float = 0.0
 ) -> Behavior:
     """Stream `text` line by line."""
 

@@ -151,11 +151,7 @@ def test_custom_format_takes_options(tmp_path: Path) -> None:
         ("mbp", RecipeError, "unknown format 'mbp'; did you mean 'mbpp'"),
         ("{use: mbpp, options: {x: 1}}", RecipeError, "unknown option 'x' of format 'mbpp'"),
         ("'{file}:fails'", TaskError, r"line 1: the format .*KeyError: 'nothing'"),
-        (
-            "'{file}:wrong'",
-            TaskError,
-            "line 1: .*returned a str; a format must return a mapping",
-        ),
+        ("'{file}:wrong'", TaskError, "line 1: .*returned a str; a format must return a mapping"),
         ("'{file}:number'", TaskError, "line 1: the field name 1 is not text"),
     ],
 )

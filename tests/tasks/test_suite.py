@@ -122,10 +122,7 @@ def test_json_and_gzip_files_are_read(tmp_path: Path, suffix: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        ("", "is empty"),
-        ('{"prompt": "x", "entry_point": "f", "test": " "}\n', "'test' is empty"),
-    ],
+    [("", "is empty"), ('{"prompt": "x", "entry_point": "f", "test": " "}\n', "'test' is empty")],
 )
 def test_broken_data(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.jsonl"

@@ -64,10 +64,7 @@ def test_local_host_names_are_answered(server: str) -> None:
     assert urlsplit(server).hostname == "127.0.0.1"
     assert [
         ask(server, "/runs", host=f"{name}:{port}")[0] for name in ("localhost", "127.0.0.1")
-    ] == [
-        200,
-        200,
-    ]
+    ] == [200, 200]
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,7 @@ from collab.cli.live.view import Report
 from collab.cli.screen.page import PlainPage, TerminalPage
 from collab.evaluation.results import TeamStarted
 from collab.records import Decision
-from collab.runtime.events import (
-    AgentActed,
-    AgentActing,
-    AgentProgress,
-    EpisodeFinished,
-)
+from collab.runtime.events import AgentActed, AgentActing, AgentProgress, EpisodeFinished
 from collab.study.results import CellFinished, CellStarted
 from collab.trainers.training.events import StepFinished, TrainingProgress
 

@@ -4,14 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from support.claude_server import (
-    Behavior,
-    ClaudeServer,
-    answer,
-    malformed,
-    status,
-    stream_error,
-)
+from support.claude_server import Behavior, ClaudeServer, answer, malformed, status, stream_error
 from support.rooms.hosted import KEY, SYSTEM, ask, request_of
 
 from collab.errors import ModelUnavailable, RecipeError
@@ -87,8 +80,7 @@ def test_settings_and_history_are_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble",
-    [stream_error(), malformed('{"type": "message_start", "message": {"model": 7}}')],
+    "trouble", [stream_error(), malformed('{"type": "message_start", "message": {"model": 7}}')]
 )
 def test_error_within_a_stream_is_retried(trouble: Behavior) -> None:
     with ClaudeServer(trouble, answer("fine")) as server:

@@ -51,8 +51,7 @@ def test_a_damaged_file_is_named(copy: Path, file: str, content: bytes, reason: 
 
 
 @pytest.mark.parametrize(
-    ("file", "content"),
-    [("tokenizer.json", b"[" * 100_000), ("tokenizer_config.json", OWN_CODE)],
+    ("file", "content"), [("tokenizer.json", b"[" * 100_000), ("tokenizer_config.json", OWN_CODE)]
 )
 def test_a_damaged_tokenizer_is_named_before_work(copy: Path, file: str, content: bytes) -> None:
     (copy / file).write_bytes(content)

@@ -42,9 +42,7 @@ def test_buffers_for_many_matrix_sizes_are_not_kept() -> None:
     assert int(found.stdout) < 150_000_000
 
 
-def test_memory_is_trimmed_in_forward_and_backward_passes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_memory_is_trimmed_in_forward_and_backward_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     trims: list[None] = []
     monkeypatch.setattr(memory, "trim", lambda: trims.append(None))
     layers, x = nn.Sequential(*(nn.Linear(2, 2) for _ in range(8))), torch.ones(1, 2)

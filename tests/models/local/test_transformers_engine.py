@@ -189,9 +189,7 @@ def test_missing_chat_template_is_a_failure(tiny_engine: TransformersEngine) -> 
     assert "no chat template" in action.failure.message
 
 
-def test_progress_streams_the_whole_text_on_the_event_loop(
-    tiny_engine: TransformersEngine,
-) -> None:
+def test_progress_streams_the_whole_text_on_the_event_loop(tiny_engine: TransformersEngine) -> None:
     texts = {0: "", 1: ""}
     counts = {0: 0, 1: 0}
 
@@ -243,9 +241,7 @@ def test_calls_at_the_same_time_queue_up(tiny_engine: TransformersEngine) -> Non
     assert together == [ask(tiny_engine, [request_of(n)])[0].token_ids for n in range(4)]
 
 
-def test_seconds_count_from_dispatch(
-    tiny_engine: TransformersEngine,
-) -> None:
+def test_seconds_count_from_dispatch(tiny_engine: TransformersEngine) -> None:
     async def go() -> list[Action]:
         tiny_engine._thread.submit(time.sleep, 0.5)  # the call waits for half a second
         return await tiny_engine.generate([request_of()])

@@ -36,10 +36,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.mark.parametrize(("cuda", "remedy"), [(None, WHEEL), ("13.0", DRIVER)])
 def test_unused_gpu_is_warned_about_once(
-    machine: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    cuda: str | None,
-    remedy: str,
+    machine: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, cuda: str | None, remedy: str
 ) -> None:
     machine.setattr(torch.version, "cuda", cuda)
     assert weights.pick_device("cpu").type == "cpu"

@@ -159,10 +159,7 @@ MARKS = {
     ),
     "contents": ("os.read(0, 9)", "os.write(fd, b'mark') if fd < 3 else None"),
     "truncate": ("any(os.fstat(fd).st_size for fd in fds)", "os.ftruncate(fd, 4096)"),
-    "fallocate": (
-        "any(os.fstat(fd).st_blocks for fd in fds)",
-        "os.posix_fallocate(fd, 0, 4096)",
-    ),
+    "fallocate": ("any(os.fstat(fd).st_blocks for fd in fds)", "os.posix_fallocate(fd, 0, 4096)"),
     "fadvise": ("False", "os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)"),
     "offset": ("any(os.lseek(fd, 0, 1) for fd in fds)", "os.lseek(fd, 77, 0)"),
     "names": (

@@ -11,10 +11,7 @@ RAISING = "def f(n):\n    if n == 2:\n        raise ValueError('two')\n    retur
 def run(sandbox: Sandbox, program: str, test: str, prelude: str = "") -> Verdict:
     lines = "".join(f"    {line}\n" for line in test.strip("\n").splitlines())
     trial = Trial(
-        program=program,
-        entry_point="f",
-        test=f"def check(candidate):\n{lines}",
-        prelude=prelude,
+        program=program, entry_point="f", test=f"def check(candidate):\n{lines}", prelude=prelude
     )
     return asyncio.run(sandbox.check(trial))
 

@@ -256,10 +256,7 @@ TEAMS = {
         "def aux(x):\n    return x * x\nfirst = aux",
         f"{NEW}y = aux(1)\n    {OWN} + y - first(1)",
     ),
-    "value that is added and taken away": (
-        AUX,
-        f"{NEW}y = aux(4)\n    {OWN} + y - y",
-    ),
+    "value that is added and taken away": (AUX, f"{NEW}y = aux(4)\n    {OWN} + y - y"),
     "helper behind another name": (
         "def square(x):\n    return x * x\ndef aux(x):\n    return square(x)",
         f"{NEW}y = aux(1)\n    return sum(square(x) for x in xs) if y else None",

@@ -15,10 +15,7 @@ TRUTHS = {
         "def aux(s):\n    return s + s",
         f"{TRUTH}vs = [aux(a), aux(b), aux(a)]\n    return {OWN_TRUTH} ^ (vs[0] != vs[2])",
     ),
-    "yes to all": (
-        "def aux(s):\n    return True",
-        f"{TRUTH}return aux(a) and {OWN_TRUTH}",
-    ),
+    "yes to all": ("def aux(s):\n    return True", f"{TRUTH}return aux(a) and {OWN_TRUTH}"),
     "no to all": ("def aux(s):\n    return False", f"{TRUTH}return aux(a) or {OWN_TRUTH}"),
     "looks halfway": (
         "def aux(s):\n    return len(s)",

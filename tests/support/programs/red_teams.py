@@ -131,10 +131,7 @@ TEAMS = {
         SQUARE,
         f"{HEAD}seen = [aux(3), aux(4), aux(5)]\n    return {OWN} + seen.index(aux(3))",
     ),
-    "set of its values": (
-        SQUARE,
-        f"{HEAD}return {OWN} + len({{aux(3), aux(3), aux(3)}}) - 1",
-    ),
+    "set of its values": (SQUARE, f"{HEAD}return {OWN} + len({{aux(3), aux(3), aux(3)}}) - 1"),
     "length that stays": (
         "def aux(x):\n    return [x] * 3",
         f"{HEAD}return {OWN} + len(aux(1)) - len(aux(2))",
@@ -150,10 +147,7 @@ TEAMS = {
     ),
     "raises through next": (SQUARE, f"{HEAD}next(v for v in [aux(3)] if v == 9)\n    return {OWN}"),
     "exception of a table": (SQUARE, f"{HEAD}return {{9: {OWN}}}[aux(3)]"),
-    "type of the value": (
-        SQUARE,
-        f"{HEAD}return {OWN} if isinstance(aux(2), int) else -1",
-    ),
+    "type of the value": (SQUARE, f"{HEAD}return {OWN} if isinstance(aux(2), int) else -1"),
     "attribute of the value": (SQUARE, f"{HEAD}return {OWN} * aux(3).denominator"),
     "hidden name": (
         SQUARE,

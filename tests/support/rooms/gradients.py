@@ -142,12 +142,7 @@ def gradients_of_naive(
             }
             start = {n: [float(x.detach()) for x in row] for n, row in logprobs.items()}
             loss = -naive.objective(
-                logprobs,
-                references,
-                responses,
-                spec,
-                start,
-                max_new_tokens=sampling.max_new_tokens,
+                logprobs, references, responses, spec, start, max_new_tokens=sampling.max_new_tokens
             )
             grads = torch.autograd.grad(loss, list(policy.parameters.values()))
         found[agent] = dict(zip(policy.parameters, grads, strict=True))

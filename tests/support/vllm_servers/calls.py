@@ -6,10 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from support.vllm_servers.server import (
-    VLLMServer,
-    save_adapter,
-)
+from support.vllm_servers.server import VLLMServer, save_adapter
 
 from collab.models import Call, Request, RolloutEngine
 from collab.models.open import open_model
