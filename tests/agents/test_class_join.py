@@ -44,9 +44,7 @@ def tabs(text: str) -> str:
         ("class Shelf:\n" + tabs(ADD + MOVE), bare(TOTAL) + tabs(bare(SORT))),
     ],
 )
-def test_methods_inside_and_outside_a_class_are_joined_into_one_class(
-    first: str, second: str
-) -> None:
+def test_methods_inside_and_outside_a_class_are_joined_in_one(first: str, second: str) -> None:
     shelf = run(joined(first, second))(9)
     names = ["bb", "a"]
     assert (shelf.add("nuts", 2), shelf.total(), shelf.sort(names)) == (2, 2, 2)

@@ -137,9 +137,7 @@ def test_foreign_output_to_stdout_goes_to_stderr_in_json_mode(project: Path) -> 
     assert {"a print", "a child", "a library"} <= set(result.stderr.splitlines())
 
 
-def test_no_secret_reaches_output_or_record(
-    collab: Collab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_and_record_hold_no_secret(collab: Collab, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "sk-ant-never-to-be-seen"
     monkeypatch.setenv("ANTHROPIC_API_KEY", secret)
     monkeypatch.setenv("HF_TOKEN", secret)

@@ -146,9 +146,7 @@ def test_workers_option_sets_the_sandbox_and_is_shown(collab: Collab) -> None:
     assert collab(*ECHO, "--task", "words/0", "--workers", "0", "--dry-run").status == 2
 
 
-def test_control_characters_of_a_model_do_not_reach_the_terminal(
-    collab: Collab, project: Path
-) -> None:
+def test_control_characters_of_models_never_reach_terminals(collab: Collab, project: Path) -> None:
     (project / "script.yaml").write_text('["\\e[31mred\\a", "b"]')
     result = collab("run", "pair", "--task", "words/0", "--model", "scripted:script.yaml")
     assert "\\x1b[31mred\\x07" in result.out

@@ -91,9 +91,7 @@ def test_local_card_reports_its_actual_memory(monkeypatch: pytest.MonkeyPatch) -
     assert cards.local_card(0) == Card("Tesla T4", 47_000_000_000, bfloat16=False)
 
 
-def test_gpu_without_bfloat16_holds_float32_weights(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpu_without_bfloat16_holds_float32(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Training uses float32 there if a model's dtype is `auto`."""
     monkeypatch.setattr(placement, "visible_gpus", lambda: 1)
 

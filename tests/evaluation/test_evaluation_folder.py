@@ -48,9 +48,7 @@ def test_failed_episodes_are_played_again(tmp_path: Path) -> None:
     assert [episode.sample for episode in read_episodes(path)] == [0]
 
 
-def test_a_full_disk_is_reported_with_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_is_reported_by_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -26,9 +26,7 @@ def test_pass_at_k_is_the_share_of_subsets_with_a_pass(nck: tuple[int, int, int]
 
 
 @given(st.lists(SHARES, min_size=1, max_size=8), st.data())
-def test_best_of_k_is_the_mean_of_the_subsets_best(
-    values: list[float], data: st.DataObject
-) -> None:
+def test_best_of_k_is_the_mean_of_subsets_best(values: list[float], data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(values)))
     expected = fmean(map(max, combinations(values, k)))
     assert best_of_k(values, k) == pytest.approx(expected, abs=1e-12)

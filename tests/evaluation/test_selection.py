@@ -73,9 +73,7 @@ TESTS = "assert area(4, 5) == 20\nassert area(1, 7) == 7"
 @pytest.mark.parametrize(
     ("tester", "value"), one_row_in(3, [("tester", 1.0), ("", 0.0), ("nobody", 0.0)])
 )
-def test_tests_of_a_tester_also_select(
-    tmp_path: Path, rows: str, tester: str, value: float
-) -> None:
+def test_tests_of_testers_select_too(tmp_path: Path, rows: str, tester: str, value: float) -> None:
     script = tmp_path / "answers.yaml"
     script.write_text(yaml.safe_dump({"coder": [SIX, SIX, RIGHT], "tester": [TESTS, "", ""]}))
     agents = {

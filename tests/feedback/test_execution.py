@@ -110,9 +110,7 @@ DOCSTRINGS: dict[str, list[tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize(("docstring", "expected"), DOCSTRINGS.items())
-def test_examples_are_extracted_from_the_docstring(
-    docstring: str, expected: list[tuple[str, str]]
-) -> None:
+def test_examples_come_from_the_docstring(docstring: str, expected: list[tuple[str, str]]) -> None:
     prompt = f'def f(x):\n    """Do it.\n\n    {docstring}\n    """\n'
     assert examples_of(prompt, "f") == [Example(call, value) for call, value in expected]
 

@@ -168,9 +168,7 @@ def test_mistakes_are_found_when_sources_open(spec: Any, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_missing_tool_names_the_install_command(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_missing_tool_names_its_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.prefix", str(tmp_path))
     specs = TypeAdapter(tuple[FeedbackSpec, ...]).validate_python(

@@ -50,9 +50,7 @@ def controls(tokenizer: Any, ids: list[int]) -> list[int]:
 
 
 @given(contents=CHAT)
-def test_ordinary_messages_give_the_tokens_of_the_template(
-    tokenizer: Any, contents: list[str]
-) -> None:
+def test_ordinary_messages_give_the_templates_tokens(tokenizer: Any, contents: list[str]) -> None:
     messages = chat(*contents)
     assert chat_ids(tokenizer, messages) == plain(tokenizer, messages)
 

@@ -44,9 +44,7 @@ HELLO = (Message(role="user", content="hello"),)
         {"messages": (Message(role="user", content=""),) * CONTEXT},
     ],
 )
-def test_a_request_that_is_too_long_is_refused(
-    spec: TransformersModel, fields: dict[str, Any]
-) -> None:
+def test_too_long_request_is_refused(spec: TransformersModel, fields: dict[str, Any]) -> None:
     with pytest.raises(ContextOverflow):
         check_fits(request(**fields), spec)
 

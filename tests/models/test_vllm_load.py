@@ -180,9 +180,7 @@ def test_adapter_load_is_retried_on_a_slow_shared_disk(
         ({"tensor_parallel": 2}, "--tensor-parallel-size"),
     ],
 )
-def test_server_side_options_name_the_flag_to_start_with(
-    option: dict[str, object], flag: str
-) -> None:
+def test_server_side_options_name_flag_to_start_with(option: dict[str, object], flag: str) -> None:
     with pytest.raises(ValueError, match=flag):
         VLLMModel.model_validate({"name": "m", "servers": ["http://h:1"], **option})
 

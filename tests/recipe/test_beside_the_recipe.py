@@ -58,9 +58,7 @@ def test_names_are_looked_up_next_to_the_recipe(parent_folder: Path, line: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["text", "environment"])
-def test_functions_are_looked_up_in_the_project_of_their_suite(
-    parent_folder: Path, kind: str
-) -> None:
+def test_functions_are_looked_up_in_their_suites_project(parent_folder: Path, kind: str) -> None:
     assert collab("init", "other", "--kind", kind).exit_code == 0
     result = collab("run", "other/recipe.yaml", "--model", "echo")
     assert result.exit_code == 0, result.stderr
@@ -94,9 +92,7 @@ def test_study_looks_names_up_next_to_its_file(parent_folder: Path) -> None:
     assert (recipe.team.name, recipe.task and recipe.task.name) == ("my-team", "my-task")
 
 
-def test_project_of_the_recipe_takes_precedence_over_the_current_folder(
-    parent_folder: Path,
-) -> None:
+def test_project_of_the_recipe_precedes_the_current_folder(parent_folder: Path) -> None:
     for folder, agent in ((parent_folder, "here"), (parent_folder / "mine", "beside")):
         (folder / "agents").mkdir(exist_ok=True)
         (folder / "agents" / "twice.yaml").write_text(TEAM.format(agent=agent))

@@ -107,9 +107,7 @@ def test_axe_finds_nothing(
 
 
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE])
-def test_the_result_is_above_the_fold(
-    open_page: Open, report: Path, viewport: dict[str, int]
-) -> None:
+def test_result_is_above_the_fold(open_page: Open, report: Path, viewport: dict[str, int]) -> None:
     page = open_page(report, viewport)
     for place in (".results .compared >> nth=0",):
         box = page.locator(place).bounding_box()

@@ -26,9 +26,7 @@ def test_episode_is_shown_turn_by_turn(open_page: Open, report: Path) -> None:
     expect(first.locator(".parts")).to_contain_text("syntax")
 
 
-def test_problem_is_shown_first_and_the_reward_next_to_the_work(
-    open_page: Open, report: Path
-) -> None:
+def test_problem_comes_first_and_the_reward_beside_the_work(open_page: Open, report: Path) -> None:
     page = open_page(report, at="#episode/0")
     expect(page.locator("#episode .problem")).to_contain_text("as aux was asked")
     expect(page.locator("#episode .problem pre")).to_have_text("Write aux, turn 0.")
@@ -41,9 +39,7 @@ def test_problem_is_shown_first_and_the_reward_next_to_the_work(
     )
 
 
-def test_agents_of_a_sequence_are_drawn_one_after_the_other(
-    open_page: Open, tmp_path: Path
-) -> None:
+def test_agents_of_a_sequence_are_drawn_one_by_one(open_page: Open, tmp_path: Path) -> None:
     episode = make_episode(1)
     first, *rest = episode.turns
     aux, main = first.decisions

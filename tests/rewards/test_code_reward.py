@@ -75,9 +75,7 @@ def test_closed_gate_withholds_points_but_not_solved(score: Score_, published: R
     assert result.solved is True
 
 
-def test_a_program_that_does_not_parse_stops_at_syntax(
-    score: Score_, published: RewardSpec
-) -> None:
+def test_program_that_does_not_parse_stops_at_syntax(score: Score_, published: RewardSpec) -> None:
     result = score(published, {"aux": "def aux(x:\n    return x", "main": ALONE})
     assert result.reward == pytest.approx(0.6)
     assert values(result)["helper_defined"] == 0.0
@@ -125,9 +123,7 @@ def test_parts_follow_roles_not_agent_names(score: Score_, published: RewardSpec
     assert result.parts[0].reason == "'square' is defined and returns a value"
 
 
-def test_a_part_about_several_helpers_is_worth_their_mean(
-    score: Score_, published: RewardSpec
-) -> None:
+def test_part_about_several_helpers_earns_their_mean(score: Score_, published: RewardSpec) -> None:
     named = {"one": AUX.replace("aux", "one"), "two": "x = 2", "main": MAIN.replace("aux", "one")}
     result = score(published, named)
     assert result.maximum == pytest.approx(4.0)

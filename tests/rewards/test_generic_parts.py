@@ -21,9 +21,7 @@ def value(score: Score_, part: dict[str, Any], **artifacts: str) -> float:
     ("text", "expected"),
     [("a b", 1.0), ("a b c d", 1.0), ("a", 0.75), ("", 0.5), ("a b c d e", 0.75), ("a " * 9, 0.0)],
 )
-def test_length_falls_linearly_outside_its_bounds(
-    score: Score_, text: str, expected: float
-) -> None:
+def test_length_falls_linearly_beyond_bounds(score: Score_, text: str, expected: float) -> None:
     part = {"use": "length", "options": {"minimum": 2, "maximum": 4, "margin": 3}}
     assert value(score, part, writer=text) == expected
 

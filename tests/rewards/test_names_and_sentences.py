@@ -65,9 +65,7 @@ def test_name_gate_opens_only_when_every_name_is_valid(score: Score_) -> None:
     ("texts", "value"),
     [(("x", " x\n"), 1.0), (("x", "X"), 0.0), (("x", "y"), 0.0), (("", ""), 0.0), (("x", ""), 0.0)],
 )
-def test_agree_requires_identical_texts(
-    score: Score_, texts: tuple[str, str], value: float
-) -> None:
+def test_agree_needs_identical_texts(score: Score_, texts: tuple[str, str], value: float) -> None:
     assert part(score, {"use": "agree"}, *texts)[0] == value
 
 
@@ -99,9 +97,7 @@ ONE, TWO = "The fox lit its lamp at night.", "And so the night was over for the 
         ("A" * 100_000, "not one sentence"),
     ],
 )
-def test_invalid_sentences_earn_nothing_and_state_the_reason(
-    score: Score_, text: str, fault: str
-) -> None:
+def test_invalid_sentences_earn_nothing_and_say_why(score: Score_, text: str, fault: str) -> None:
     value, reason = part(score, {"use": "sentences"}, ONE, text)
     assert (value, reason.partition(": ")[0]) == (0.5, "b")
     assert fault in reason

@@ -100,9 +100,7 @@ PLAIN = ["the", "keeper", "painted", "over", "a", "pool", "and", "moved", "every
 
 
 @pytest.mark.parametrize("disguise", DISGUISES.values(), ids=DISGUISES)
-def test_a_word_in_disguise_is_the_same_word(
-    values: Values, disguise: Callable[[str], str]
-) -> None:
+def test_word_in_disguise_is_the_same_word(values: Values, disguise: Callable[[str], str]) -> None:
     disguised = [disguise(word) for word in PLAIN]
     assert words(" ".join(disguised)) == PLAIN
     once, twice = " ".join(PLAIN), " ".join([*PLAIN, *disguised])

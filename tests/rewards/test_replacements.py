@@ -70,9 +70,7 @@ MATTER = {"zeros": "f", "ones": "o"}
     ],
     ids=["values of another type", "new values", "shifted boolean"],
 )
-def test_cooperating_program_takes_the_expected_runs(
-    answer: Callable[[Run], str], count: int
-) -> None:
+def test_cooperating_program_takes_expected_runs(answer: Callable[[Run], str], count: int) -> None:
     found, runs = tried(answer)
     assert found.shown, found.reason
     assert len(runs) == count, runs

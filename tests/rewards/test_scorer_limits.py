@@ -29,9 +29,7 @@ from collab.sandbox import Sandbox
         ("exits", " RuntimeError: SystemExit: 3"),
     ],
 )
-def test_invalid_part_results_name_the_part(
-    score: Score_, use: Use, function: str, message: str
-) -> None:
+def test_invalid_results_name_parts(score: Score_, use: Use, function: str, message: str) -> None:
     with pytest.raises(RewardError, match="reward part ") as caught:
         score({"parts": {"it": use(function)}}, {"main": GOOD})
     assert message in str(caught.value)
@@ -42,9 +40,7 @@ def test_numpys_bool_is_a_result_like_pythons(score: Score_, use: Use) -> None:
 
 
 @pytest.mark.parametrize("function", ["blocks", "sleeps", "blocks_async"])
-def test_the_time_limit_holds_even_when_a_part_blocks(
-    score: Score_, use: Use, function: str
-) -> None:
+def test_time_limit_holds_even_when_a_part_blocks(score: Score_, use: Use, function: str) -> None:
     started = time.perf_counter()
     with pytest.raises(RewardError, match=r"'it' did not finish within 0\.1 s"):
         score({"parts": {"it": use(function)}, "seconds": 0.1}, {"main": GOOD})

@@ -55,9 +55,7 @@ def test_a_tester_is_paid_for_right_tests_that_find_mistakes(
     assert written_tests_score(program, tests).value == pytest.approx(value)
 
 
-def test_sharpness_sets_the_weight_of_found_mistakes(
-    written_tests_score: Callable[..., PartScore],
-) -> None:
+def test_sharpness_weighs_found_mistakes(written_tests_score: Callable[..., PartScore]) -> None:
     assert written_tests_score(WRONG, BLIND, sharpness=1.0).value == 0.0
     assert written_tests_score(WRONG, f"{GOOD}\n{FALSE}", sharpness=0.0).value == pytest.approx(
         2 / 3

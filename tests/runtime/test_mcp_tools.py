@@ -102,9 +102,7 @@ def test_a_server_that_dies_or_sleeps_is_an_error_for_the_agent(folder: Path) ->
     assert episode.reward == 1.0
 
 
-def test_environment_variable_is_passed_by_name(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_variables_go_by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLACE", "here")
     answers = [call("environment", name="PLACE"), "Say w3."]
     [episode] = play(folder, answers, environment=["PLACE"], only=["environment"]).episodes
@@ -148,9 +146,7 @@ def test_tool_with_an_invalid_name_is_refused(folder: Path) -> None:
         play(folder, [], mcp=["python", "server.py", "misnamed"])
 
 
-def test_missing_extra_names_the_install_command(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_extra_names_its_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(ToolUnavailable, match=r"pip install 'collab-agents\[mcp\]'"):
         play(folder, [])

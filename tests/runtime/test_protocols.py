@@ -166,9 +166,7 @@ def test_custom_protocol_is_played(trio: Path) -> None:
         ({"use": "speaker.py:nobody", "options": {}}, "names no agent; name at least one of a, b"),
     ],
 )
-def test_invalid_protocols_are_refused_before_any_work(
-    trio: Path, protocol: Any, message: str
-) -> None:
+def test_invalid_protocols_are_refused_early(trio: Path, protocol: Any, message: str) -> None:
     (trio / "speaker.py").write_text(
         "async def endless(turn):\n    while True:\n        await turn.together()\n"
         "async def twice(turn):\n    await turn.together(['a', 'a'])\n"

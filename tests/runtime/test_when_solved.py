@@ -89,9 +89,7 @@ def test_an_unsolved_task_is_played_to_the_end(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("when_solved", ["absorb", "stop", "continue"])
-def test_task_solved_early_counts_as_solved_in_every_later_turn(
-    folder: Path, when_solved: str
-) -> None:
+def test_task_solved_early_counts_as_solved_in_later_turns(folder: Path, when_solved: str) -> None:
     more = 1 if when_solved == "continue" else 0
     solved_second = play(folder, WRONG, RIGHT, *[RIGHT] * more, turns=3, when_solved=when_solved)
     solved_first = play(folder, RIGHT, *[RIGHT] * 2 * more, turns=3, when_solved=when_solved)

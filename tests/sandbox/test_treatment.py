@@ -90,9 +90,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_control_changes_nothing_and_treatment_changes_the_value(
-    sandbox: Sandbox, name: str
-) -> None:
+def test_control_changes_nothing_and_treatment_the_value(sandbox: Sandbox, name: str) -> None:
     use = "list(aux(x))[0]" if name.startswith("yield") else "aux(x)"
     program = f"{PROGRAMS[name]}\ndef f(x):\n return {use}"
     assert judged(sandbox, program, "assert candidate(4) == 5", values="true").passed
@@ -117,9 +115,7 @@ def test_a_loop_that_waits_for_a_value_ends(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("values", ["true", "other", "first"])
-def test_program_that_inspects_the_function_gets_no_answers(
-    sandbox: Sandbox, values: Values
-) -> None:
+def test_program_that_inspects_a_function_gets_no_answer(sandbox: Sandbox, values: Values) -> None:
     program = "def aux(x):\n return x\naux.__code__\ndef f(x):\n return aux(x)"
     verdict = judged(sandbox, program, "assert candidate(4) == 4", values=values)
     assert verdict.loaded

@@ -72,9 +72,7 @@ def test_the_request_of_the_page_is_answered(started: Started) -> None:
     assert answer.json()["choices"][0]["message"]["content"].startswith("A long post.")
 
 
-def test_the_client_of_the_page_is_answered(
-    started: Started, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_client_of_the_page_works(started: Started, capsys: pytest.CaptureFixture[str]) -> None:
     code = blocks("serving.md", "python")[0].replace("http://127.0.0.1:8000/v1", started.url)
     given: dict[str, Any] = {}
     exec(code, given)

@@ -37,9 +37,7 @@ from collab.serving.teams import named, read_teams, served_recipe
         ("Say it.", "prompt", ()),
     ],
 )
-def test_fields_used_by_templates_are_found(
-    prompt: str, text: str, needed: tuple[str, ...]
-) -> None:
+def test_fields_of_templates_are_found(prompt: str, text: str, needed: tuple[str, ...]) -> None:
     fields = fields_of(recipe({"agents": {"one": {"prompt": prompt}}}))
     assert (fields.text, sorted(fields.needed)) == (text, sorted(needed))
 

@@ -274,9 +274,7 @@ def test_team_is_pushed_to_the_hub(run: Path) -> None:
         push(Path("staged"), "nobody", private=True, hub=hub)
 
 
-def test_a_full_disk_is_an_error_that_names_the_folder(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_is_an_error_with_the_folder(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fill(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -86,9 +86,7 @@ def test_custom_generator_is_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("returned", "kind"), [("{'prompt': 'x'}", "dict"), ("None", "NoneType")])
-def test_a_generator_that_returns_no_rows_is_refused(
-    tmp_path: Path, returned: str, kind: str
-) -> None:
+def test_generator_without_rows_is_refused(tmp_path: Path, returned: str, kind: str) -> None:
     (tmp_path / "one.py").write_text(f"def one(random):\n    return {returned}\n")
     source = {"generate": f"{tmp_path}/one.py:one", "rows": 5}
     spec = {"name": "one", "kind": "text", "source": source, "reward": EQUAL}

@@ -68,9 +68,7 @@ def test_suite_records_the_commit_it_was_read_at(hub: HubServer, revision: str |
     assert f"/datasets/me/words/resolve/{COMMIT}/train.jsonl" in hub.requests
 
 
-def test_a_branch_that_moved_is_followed_and_a_commit_is_kept(
-    hub: HubServer, tmp_path: Path
-) -> None:
+def test_moved_branch_is_followed_and_a_commit_is_kept(hub: HubServer, tmp_path: Path) -> None:
     first = suite()
     hub.publish(rows(tmp_path, "three"), LATER)
     now = suite()

@@ -70,9 +70,7 @@ def suite(tmp_path: Path, rows: list[dict[str, Any]], *settings: str, name: str 
 
 
 @pytest.mark.parametrize("name", ["mbpp", "mbpp-sanitized"])
-def test_canonical_solutions_pass_the_adapted_tests(
-    tmp_path: Path, solve: Solve, name: str
-) -> None:
+def test_canonical_solutions_pass_adapted_tests(tmp_path: Path, solve: Solve, name: str) -> None:
     problems = suite(tmp_path, ROWS, name=name).select("")
     assert [problem.public["entry_point"] for problem in problems] == ["twice", "area", "lines"]
     assert problems[0].address == f"{name}/601"
@@ -104,9 +102,7 @@ def test_rows_in_humaneval_format_are_unchanged(tmp_path: Path) -> None:
         ({**ROWS[0], "code": "("*9999}, "does not parse"),
     ],
 )  # fmt: skip
-def test_malformed_row_is_reported_with_its_line(
-    tmp_path: Path, row: dict[str, Any], message: str
-) -> None:
+def test_malformed_row_shows_its_line(tmp_path: Path, row: dict[str, Any], message: str) -> None:
     with pytest.raises(TaskError, match=f"rows.jsonl, line 1: the format 'mbpp': .*{message}"):
         suite(tmp_path, [row])
 

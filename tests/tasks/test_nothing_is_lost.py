@@ -90,9 +90,7 @@ def test_rows_of_a_json_list_are_checked_too(tmp_path: Path) -> None:
         ({"kind": "code", "hidden": ["answerr"]}, "`hidden` names 'answerr'"),
     ],
 )
-def test_suite_must_name_existing_fields(
-    tmp_path: Path, fields: dict[str, Any], message: str
-) -> None:
+def test_suite_names_existing_fields(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
     with pytest.raises(TaskError, match=message):
         read(tmp_path, [TEXT, TEXT], **fields)
 

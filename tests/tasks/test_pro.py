@@ -86,9 +86,7 @@ def test_unfit_rows_are_skipped_and_counted(tmp_path: Path) -> None:
         ("task.source.leave_out=['9', '10']", "rows.json has no row that leave_out keeps"),
     ],
 )
-def test_a_suite_that_leaves_out_every_row_says_why(
-    tmp_path: Path, setting: str, reason: str
-) -> None:
+def test_suite_that_skips_every_row_says_why(tmp_path: Path, setting: str, reason: str) -> None:
     with pytest.raises(TaskError, match=f"is empty: .*{reason}"):
         suite(tmp_path, [ONE_ASSERT, NO_FUNCTION], setting)
 

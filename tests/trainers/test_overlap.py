@@ -61,9 +61,7 @@ def check_every_step_once(run: Path, steps: int) -> None:
     assert all(0 <= row["staleness"] <= 1 for row in steps_of(run))
 
 
-def test_next_step_is_sampled_during_an_update(
-    tiny_words: Path, tmp_path: Path, server: VLLMTwin
-) -> None:
+def test_updates_sample_the_next_step(tiny_words: Path, tmp_path: Path, server: VLLMTwin) -> None:
     recipe = overlap_recipe(tiny_words, tmp_path, server, steps=4)
     events = train(recipe, tmp_path / "run")
     check_every_step_once(tmp_path / "run", 4)
@@ -125,9 +123,7 @@ def test_new_curriculum_phase_is_not_sampled_ahead(
 
 
 @pytest.mark.slow
-def test_evaluations_use_the_latest_weights(
-    tiny_words: Path, tmp_path: Path, server: VLLMTwin
-) -> None:
+def test_evaluations_use_new_weights(tiny_words: Path, tmp_path: Path, server: VLLMTwin) -> None:
     evaluation = {"samples": 1, "every": 1}
     recipe = overlap_recipe(tiny_words, tmp_path, server, steps=2, evaluation=evaluation)
     train(recipe, tmp_path / "run")

@@ -71,9 +71,7 @@ def test_task_that_is_too_long_is_skipped(tiny_words: Path, tmp_path: Path) -> N
     assert sum(e.failure is not None for e in read_episodes(tmp_path / "run")) == 4
 
 
-def test_group_that_is_too_long_is_skipped_within_its_step(
-    tiny_words: Path, tmp_path: Path
-) -> None:
+def test_group_that_is_too_long_is_skipped_in_its_step(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_long(tiny_words, tmp_path, {2}, tasks_per_step=2, steps=4)
     events = train(recipe, tmp_path / "run")
     rows = steps_of(tmp_path / "run")
@@ -104,9 +102,7 @@ def test_run_that_skipped_every_step_fails(tiny_words: Path, tmp_path: Path) -> 
         train(recipe, tmp_path / "run")
 
 
-def test_skips_are_counted_per_policy_and_reset_by_an_update(
-    tiny_words: Path, tmp_path: Path
-) -> None:
+def test_skips_are_counted_by_policy_until_an_update(tiny_words: Path, tmp_path: Path) -> None:
     history = History(make_game(tiny_words, tmp_path), total_steps=100)
     for skipped in ("a", "b", "a", "a", "a"):
         history.check_skipped({f"policy/{skipped}": "no number"})

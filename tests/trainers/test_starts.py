@@ -55,9 +55,7 @@ def test_kl_is_measured_from_the_start_of_training(
         assert second[key] > 1e-6
 
 
-def test_the_reference_stays_where_training_began(
-    trained: Path, tiny_words: Path, tmp_path: Path
-) -> None:
+def test_reference_stays_where_it_began(trained: Path, tiny_words: Path, tmp_path: Path) -> None:
     recipe = with_start_adapters(make_game(tiny_words, tmp_path), {"a": trained / "a"})
     policies = open_policies(recipe, check_recipe(recipe))
     ids = torch.tensor([[1, 2, 3]])

@@ -236,9 +236,7 @@ def test_the_plan_counts_trees_and_discussions(tiny_words: Path, tmp_path: Path)
     assert plan.responses_per_step == 2 * (3 + 9) * 2 * 2
 
 
-def test_plan_counts_no_more_tasks_per_step_than_there_are(
-    tiny_words: Path, tmp_path: Path
-) -> None:
+def test_plan_counts_no_more_tasks_per_step_than_exist(tiny_words: Path, tmp_path: Path) -> None:
     plan = make_plan(make_game(tiny_words, tmp_path, tasks_per_step=50))
     assert (plan.training_tasks, plan.episodes_per_step, plan.responses_per_step) == (8, 32, 64)
 

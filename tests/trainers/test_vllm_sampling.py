@@ -96,9 +96,7 @@ def test_same_seeds_train_like_transformers(game: Recipe, tmp_path: Path) -> Non
         assert all(found[key].allclose(tensor, atol=1e-5) for key, tensor in tensors.items())
 
 
-def test_one_server_two_and_a_dying_one_give_the_same_training(
-    game: Recipe, tmp_path: Path
-) -> None:
+def test_one_server_two_and_a_dying_one_train_the_same(game: Recipe, tmp_path: Path) -> None:
     model, all_warnings = Path(game.model.name), []
     rows: dict[str, list[dict[str, float]]] = {"dying": []}
     with VLLMTwin(model) as one, ExitStack() as life:

@@ -272,9 +272,7 @@ def test_links_are_resolved_once_per_folder(
     assert resolved == [tmp_path, tmp_path / "inner"]
 
 
-def test_folders_of_the_user_are_not_limited(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_of_the_user_have_no_limit(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "MOST_FILES", 0)
     (project / "server.py").write_text("")
     tool = "{mcp: [env, TMPDIR=/tmp, python, server.py]}"
@@ -309,9 +307,7 @@ def test_redirected_link_to_a_server_is_refused(attacker: Attacker, project: Pat
     assert not attacker.marker.exists()
 
 
-def test_foreign_folder_inside_the_current_one_is_checked(
-    attacker: Attacker, project: Path
-) -> None:
+def test_foreign_folder_in_the_current_one_is_checked(attacker: Attacker, project: Path) -> None:
     below = Attacker(project / "theirs", attacker.marker)
     below.write("words.jsonl", '{"word": "w0"}\n')
     below.write("server.py")

@@ -27,9 +27,7 @@ def evil_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_study_run_executes_nothing_from_the_current_folder(
-    evil_folder: Path, tmp_path: Path
-) -> None:
+def test_study_run_runs_nothing_from_the_current_folder(evil_folder: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     status, error = asyncio.run(train(["nothing.yaml"], log, threads=1))
     assert (status, "nothing.yaml" in error) == (2, True), error

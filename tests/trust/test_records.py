@@ -16,9 +16,7 @@ def test_reading_a_recipe_runs_nothing(project: Path, evil: Path, marker: Path) 
 
 
 @pytest.mark.parametrize("command", ["replay", "show", "report"])
-def test_record_is_read_without_approval(
-    project: Path, theirs: Path, marker: Path, command: str
-) -> None:
+def test_record_needs_no_approval(project: Path, theirs: Path, marker: Path, command: str) -> None:
     status, output = run(
         command, str(theirs), *(["--out", "r.html"] if command == "report" else [])
     )

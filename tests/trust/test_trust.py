@@ -292,9 +292,7 @@ def test_localhost_and_a_typed_model_need_no_approval(project: Path, evil: Path)
     load_recipe(str(evil), model="openai:http://models.example/v1#m")
 
 
-def test_files_outside_the_folder_are_named_if_they_could_be_sent(
-    project: Path, evil: Path
-) -> None:
+def test_files_outside_the_folder_are_named_if_they_can_be_sent(project: Path, evil: Path) -> None:
     secret = project / "secret.jsonl"
     secret.write_text('{"word": "key"}\n')
     text = recipe_with().replace("words.jsonl", str(secret))

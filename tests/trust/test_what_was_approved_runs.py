@@ -79,9 +79,7 @@ def test_a_module_runs_from_its_source(folder: Path, marker: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["rules.py:right", "rules:right"])
-def test_function_changed_since_approval_does_not_run(
-    folder: Path, marker: Path, name: str
-) -> None:
+def test_function_changed_after_approval_is_not_run(folder: Path, marker: Path, name: str) -> None:
     sys.path.insert(0, str(folder))
     (folder / "recipe.yaml").write_text(recipe_with(use=name))
     load_recipe(str(folder), trust=True)
@@ -104,9 +102,7 @@ def test_function_changed_since_approval_is_not_packed(
 
 
 @pytest.mark.parametrize("name", ["deep/fast.pyc", "deep/fast.so", "deep/fast.abi3.so"])
-def test_compiled_files_of_a_package_are_not_imported(
-    folder: Path, marker: Path, name: str
-) -> None:
+def test_compiled_files_in_packages_are_ignored(folder: Path, marker: Path, name: str) -> None:
     package = folder / "pieces"
     (package / "deep").mkdir(parents=True)
     (package / "__init__.py").write_text("")

@@ -48,9 +48,7 @@ def loaded_adapters(server: OwnServer | VLLMServerProcess, adapter: str) -> list
     return [card["id"] for card in cards if card["parent"] and card["id"].startswith(adapter)]
 
 
-def test_two_servers_share_the_load_and_every_version(
-    servers: Servers, adapters: dict[str, Path]
-) -> None:
+def test_two_servers_share_load_and_versions(servers: Servers, adapters: dict[str, Path]) -> None:
     engine = engine_at(servers)
     try:
         answers: list[str] = []
@@ -199,9 +197,7 @@ def test_server_may_restart_between_steps(servers: Servers, tmp_path: Path) -> N
     found.check_sampled_by_the_trainers_policies()
 
 
-def test_training_survives_a_server_killed_in_the_second_step(
-    servers: Servers, tmp_path: Path
-) -> None:
+def test_training_survives_server_killed_in_second_step(servers: Servers, tmp_path: Path) -> None:
     """Must be the last test, because it kills a server of all tests."""
     survivor, dying = servers
     assert isinstance(dying, VLLMServerProcess)

@@ -171,9 +171,7 @@ class Replayed:
         return self.logits
 
 
-def test_cuda_graph_is_recaptured_after_each_change_and_replayed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_cuda_graph_is_captured_after_changes_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs: list[Replayed] = []
 
     class Graphed(GraphedCache):

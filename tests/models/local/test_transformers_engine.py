@@ -94,9 +94,7 @@ def test_small_token_budget_does_not_change_the_answers(tiny: Path) -> None:
 
 
 @pytest.mark.skipif(not can_pack(torch.float32, torch.device("cpu")), reason="nothing packs here")
-def test_packed_weights_are_kept_only_if_requested(
-    tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packed_weights_are_kept_on_request(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepacked_weights, "LEAST_WEIGHTS", 1)
     answers, held = [], []
     for packs in (True, False):

@@ -166,9 +166,7 @@ def test_unknown_algorithm_names_the_nearest_one() -> None:
         ("def credit(self, groups): return []", "not async; use async def credit"),
     ],
 )
-def test_a_class_that_cannot_give_credit_is_refused(
-    tmp_path: Path, body: str, message: str
-) -> None:
+def test_class_that_cannot_give_credit_is_refused(tmp_path: Path, body: str, message: str) -> None:
     imports = "from collab.trainers.credit import Algorithm\n"
     (tmp_path / "mine.py").write_text(f"{imports}class Mine(Algorithm):\n    {body}\n")
     with pytest.raises(RecipeError, match=message):

@@ -105,9 +105,7 @@ def test_value_head_learns_and_resumes_from_its_state() -> None:
     assert learned(other, [0.0] * 3) == learned(critic, [0.0] * 3)
 
 
-def test_features_are_hidden_states_of_the_base_without_adapters(
-    tiny_words: Path, tmp_path: Path
-) -> None:
+def test_features_are_hidden_states_of_the_bare_base(tiny_words: Path, tmp_path: Path) -> None:
     recipe = make_game(tiny_words, tmp_path)
     trainer = recipe.trainer
     assert trainer is not None

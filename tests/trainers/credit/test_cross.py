@@ -95,9 +95,7 @@ SEES: list[dict[str, tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("name", "sees"), one_row_in(2, product(RULES, SEES)))
-def test_unbiased_where_agents_see_each_other(
-    name: str, sees: Mapping[str, tuple[str, ...]]
-) -> None:
+def test_unbiased_if_agents_see_each_other(name: str, sees: Mapping[str, tuple[str, ...]]) -> None:
     shape = (2,) * (3 if "c" in sees else 2)
     check_exact(seen_game(sees, *shape), rule(name), 2 if len(shape) == 3 else 3)
 

@@ -132,9 +132,7 @@ def test_state_of_related_types_survives_a_resume(tiny_words: Path, tmp_path: Pa
     check_resume(f"{tmp_path / 'own.py'}:RoleAverage", tiny_words, tmp_path)
 
 
-def test_state_of_another_type_is_refused_before_the_first_step(
-    tiny_words: Path, tmp_path: Path
-) -> None:
+def test_state_of_another_type_is_refused_before_a_step(tiny_words: Path, tmp_path: Path) -> None:
     own = OWN.replace("return {}", 'return {"mean": np.zeros(2)}')
     (tmp_path / "own.py").write_text(f"import numpy as np\n{own}")
     recipe = recipe_of(tiny_words, tmp_path, f"{tmp_path / 'own.py'}:Teammates")
@@ -157,9 +155,7 @@ def test_measures_may_be_numbers_of_numpy(tiny_words: Path, tmp_path: Path) -> N
     assert [row["mine"] for row in train("return {'mine': np.float32(0.5)}")] == [0.5, 0.5]
 
 
-def test_further_joint_actions_can_be_scored(
-    tiny_words: Path, tmp_path: Path, algorithm_file: str
-) -> None:
+def test_more_actions_can_be_scored(tiny_words: Path, tmp_path: Path, algorithm_file: str) -> None:
     rows = run(recipe_of(tiny_words, tmp_path, f"{algorithm_file}:Teammates"), tmp_path / "run")
     assert len(rows) == 2
     assert any(norm > 0 for norm in norms(rows))

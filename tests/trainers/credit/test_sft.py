@@ -72,9 +72,7 @@ def test_likelihood_may_take_several_steps_on_the_same_episodes() -> None:
 
 
 @pytest.mark.slow
-def test_warm_started_team_solves_more_and_can_be_trained_further(
-    tiny_words: Path, tmp_path: Path
-) -> None:
+def test_warm_started_team_solves_more_and_can_go_on(tiny_words: Path, tmp_path: Path) -> None:
     warm = make_solvable(
         tiny_words, tmp_path, algorithm="sft", group_size=16, learning_rate=0.02, steps=12
     )

@@ -113,9 +113,7 @@ def test_gradients_of_many_small_passes_add_up_in_float32() -> None:
     assert optimizer.step(1e-3, None) == 0.0
 
 
-def test_learner_accumulates_bfloat16_gradients_in_float32(
-    tiny_words: Path, tmp_path: Path
-) -> None:
+def test_learner_adds_up_bfloat16_gradients_in_float32(tiny_words: Path, tmp_path: Path) -> None:
     """Compare one response per micro-batch with all in one batch."""
 
     def gradients(budget: int) -> torch.Tensor:

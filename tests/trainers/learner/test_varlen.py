@@ -87,9 +87,7 @@ def test_varlen_matches_masks_in_outputs_and_gradients(
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
-def test_varlen_trains_a_model_like_masks(
-    checkpointing: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_varlen_trains_like_masks(checkpointing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny("qwen2").double()
     if checkpointing:
         enable_checkpointing(model)

@@ -86,9 +86,7 @@ def gradient(policies: Policies, samples: Sequence[Sample], spec: TrainerSpec, a
     return torch.cat(caught)
 
 
-def test_gradient_matches_the_likelihood(
-    recorded_run: Path, tiny_words: Path, tmp_path: Path
-) -> None:
+def test_gradient_matches_likelihood(recorded_run: Path, tiny_words: Path, tmp_path: Path) -> None:
     recipe = sft_recipe(tiny_words, tmp_path, recorded_run, group_size=2)
     assert recipe.trainer is not None
     with open_stepper(recipe) as (policies, stepper):

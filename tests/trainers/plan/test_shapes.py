@@ -52,9 +52,7 @@ def check_same_sizes(model: TransformersModel) -> None:
 
 
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
-def test_tiny_llama_has_the_same_counts_as_in_torch(
-    changes: dict[str, Any], tmp_path: Path
-) -> None:
+def test_tiny_llama_has_the_counts_of_torch(changes: dict[str, Any], tmp_path: Path) -> None:
     name = str(save(tmp_path, changes))
     for more in ({"dtype": "float32"}, {"load_in": "4bit"}):
         check_same_sizes(TransformersModel(name=name, **more))
