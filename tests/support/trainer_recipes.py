@@ -4,9 +4,30 @@ import json
 from pathlib import Path
 from typing import Any
 
+from support.recipes import recipe_from
+
 from collab.recipe import Recipe
 
 WORDS = ("left", "right", "go", "stay", "agree", "refuse", "say", "a", "word", "again", "you")
+
+GAME = """\
+name: game
+sampling: {max_new_tokens: 3}
+team:
+  name: pair
+  agents:
+    a: {prompt: "{{ task.text }}", revise: again}
+    b: {role: you, prompt: "{{ task.text }} again", revise: a word}
+task:
+  name: game
+  kind: text
+  splits: {train: 0-7, test: 8-11}
+  reward:
+    parts:
+      a_left: {use: contains, options: {phrases: [left, say], agent: a}}
+      b_left: {use: contains, weight: 2, options: {phrases: [left, a], agent: b}}
+trainer: {steps: 4, learning_rate: 0.01, tasks_per_step: 2}
+"""
 
 
 def make_game(model: Path, folder: Path, **trainer: Any) -> Recipe:
@@ -15,40 +36,9 @@ def make_game(model: Path, folder: Path, **trainer: Any) -> Recipe:
     ]
     path = folder / "game.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return Recipe.model_validate(
-        {
-            "name": "game",
-            "model": {"name": str(model), "dtype": "float32", "device": "cpu"},
-            "sampling": {"max_new_tokens": 3},
-            "team": {
-                "name": "pair",
-                "agents": {
-                    "a": {"prompt": "{{ task.text }}", "revise": "again"},
-                    "b": {"role": "you", "prompt": "{{ task.text }} again", "revise": "a word"},
-                },
-            },
-            "task": {
-                "name": "game",
-                "kind": "text",
-                "source": {"path": str(path)},
-                "splits": {"train": "0-7", "test": "8-11"},
-                "reward": {
-                    "parts": {
-                        "a_left": {
-                            "use": "contains",
-                            "options": {"phrases": ["left", "say"], "agent": "a"},
-                        },
-                        "b_left": {
-                            "use": "contains",
-                            "weight": 2.0,
-                            "options": {"phrases": ["left", "a"], "agent": "b"},
-                        },
-                    }
-                },
-            },
-            "trainer": {"steps": 4, "learning_rate": 1e-2, "tasks_per_step": 2, **trainer},
-        }
-    )
+    weights = {"name": str(model), "dtype": "float32", "device": "cpu"}
+    task = {"source": {"path": str(path)}}
+    return recipe_from(GAME, model=weights, task=task, trainer=trainer)
 
 
 def make_solvable(model: Path, folder: Path, **trainer: Any) -> Recipe:
