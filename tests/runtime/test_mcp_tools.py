@@ -152,17 +152,11 @@ def test_missing_extra_names_its_command(folder: Path, monkeypatch: pytest.Monke
         play(folder, [])
 
 
-def test_a_dry_run_starts_nothing(folder: Path) -> None:
+def test_a_dry_run_and_a_plan_start_nothing(folder: Path) -> None:
     settings = [f"agents.a.tools={json.dumps([SERVER])}"]
     recipe = load_recipe("pair", task="words", model="echo", settings=settings)
     found = dry_run(*find_problems(recipe, ["words/0"]))
     assert "the prompt tokens of mcp python server.py's tools are not counted" in found.warnings[0]
-    assert not (folder / "starts").exists()
-
-
-def test_a_plan_starts_nothing(folder: Path) -> None:
-    settings = [f"agents.a.tools={json.dumps([SERVER])}"]
-    recipe = load_recipe("pair", task="words", model="echo", settings=settings)
     asyncio.run(plan_of(*find_problems(recipe, ["words/0"])))
     assert not (folder / "starts").exists()
 
