@@ -55,6 +55,13 @@ def tmp_path(new_folder: Callable[[], Path]) -> Path:
     return new_folder()
 
 
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def tiny_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random Llama that knows a dozen words."""

@@ -98,9 +98,8 @@ def test_parser_bombs_do_not_raise(bomb: str) -> None:
     assert isinstance(parse_python(f"```python\n{bomb}\n```"), str)
 
 
-def test_custom_parser_comes_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mine.py").write_text("def shout(response):\n    return response.upper()\n")
-    monkeypatch.chdir(tmp_path)
+def test_custom_parser_comes_from_a_file(here: Path) -> None:
+    (here / "mine.py").write_text("def shout(response):\n    return response.upper()\n")
     assert parser_for("mine.py:shout")("a") == "A"
     with pytest.raises(UnknownName, match="did you mean 'shout'"):
         parser_for("mine.py:shuot")

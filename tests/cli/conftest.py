@@ -72,12 +72,11 @@ def stubborn(spec):
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    make_project(tmp_path, TEAM, n_words=8)
-    (tmp_path / "models.py").write_text(MODELS)
-    monkeypatch.chdir(tmp_path)
+def project(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_project(here, TEAM, n_words=8)
+    (here / "models.py").write_text(MODELS)
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    return tmp_path
+    return here
 
 
 @pytest.fixture

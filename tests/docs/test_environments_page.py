@@ -16,16 +16,15 @@ from collab.runtime.problems import find_problems
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(here: Path) -> Path:
     """The game of the page, with its suite and its team."""
     _, _, task, team = blocks("environments.md", "yaml")
     (game,) = blocks("environments.md", "python")
     files = {"meeting.py": game, "tasks/meeting.yaml": task, "agents/walkers.yaml": team}
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+        (here / name).parent.mkdir(exist_ok=True)
+        (here / name).write_text(text)
+    return here
 
 
 def test_the_table_names_all_games() -> None:

@@ -95,14 +95,13 @@ ALGORITHMS = {
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "agents").mkdir()
-    (tmp_path / "tasks").mkdir()
-    (tmp_path / "agents/team.yaml").write_text(TEAM)
-    (tmp_path / "tasks/task.yaml").write_text(TASK.replace("ROWS", "../rows.jsonl"))
-    (tmp_path / "rows.jsonl").write_text('{"prompt": "Say a word."}\n')
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def project(here: Path) -> Path:
+    (here / "agents").mkdir()
+    (here / "tasks").mkdir()
+    (here / "agents/team.yaml").write_text(TEAM)
+    (here / "tasks/task.yaml").write_text(TASK.replace("ROWS", "../rows.jsonl"))
+    (here / "rows.jsonl").write_text('{"prompt": "Say a word."}\n')
+    return here
 
 
 def table() -> dict[str, int]:

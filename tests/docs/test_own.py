@@ -24,18 +24,17 @@ TASK = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(here: Path) -> Path:
     protocol, harness = blocks("protocols.md", "python")
-    (tmp_path / "moderated.py").write_text(protocol)
-    (tmp_path / "harness.py").write_text(harness)
-    (tmp_path / "credit.py").write_text("\n".join(blocks("own_algorithm.md", "python")))
+    (here / "moderated.py").write_text(protocol)
+    (here / "harness.py").write_text(harness)
+    (here / "credit.py").write_text("\n".join(blocks("own_algorithm.md", "python")))
     for room in ("agents", "tasks"):
-        (tmp_path / room).mkdir()
-    (tmp_path / "agents/moderated.yaml").write_text(blocks("protocols.md", "yaml")[1])
-    (tmp_path / "tasks/mine.yaml").write_text(json.dumps(TASK))
-    (tmp_path / "tasks/mine.jsonl").write_text('{"prompt": "Say x or y."}\n')
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+        (here / room).mkdir()
+    (here / "agents/moderated.yaml").write_text(blocks("protocols.md", "yaml")[1])
+    (here / "tasks/mine.yaml").write_text(json.dumps(TASK))
+    (here / "tasks/mine.jsonl").write_text('{"prompt": "Say x or y."}\n')
+    return here
 
 
 def play(folder: Path, answers: dict[str, list[str]], *settings: str) -> Episode:
@@ -112,10 +111,7 @@ def test_doctest_of_the_page_passes() -> None:
     assert (failed, tried > 5) == (0, True)
 
 
-def test_format_and_generator_of_the_page_make_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_format_and_generator_of_the_page_make_rows(here: Path) -> None:
     Path("quiz.jsonl").write_text('{"q": "1 + 1 =", "a": "2"}\n')
     programs, suites = blocks("suites.md", "python")[-2:], blocks("suites.md", "yaml")[-2:]
     for file, program in zip(("formats.py", "sums.py"), programs, strict=True):

@@ -33,10 +33,7 @@ def run(code: str, tiny: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_first_example_trains(
-    page: str, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_first_example_trains(page: str, tiny: Path, here: Path) -> None:
     trained = run(blocks(page, "python")[0], tiny)["run"]
     assert isinstance(trained, collab.Training)
     assert trained.summary["steps"] == 2
@@ -44,10 +41,7 @@ def test_the_first_example_trains(
     assert not trained.metrics[-1].get("episodes/dropped")
 
 
-def test_the_other_examples_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tiny: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_other_examples_run(here: Path, capsys: pytest.CaptureFixture[str], tiny: Path) -> None:
     keeps, evaluates, objects, reads = blocks("python.md", "python")[1:]
     assert len(run(keeps, tiny)["others"].episodes) == 2
     teams = run(evaluates, tiny)["results"].teams

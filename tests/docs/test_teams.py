@@ -28,15 +28,14 @@ RIGHT = "```python\ndef longest(strings):\n    return max(strings, key=len, defa
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "agents").mkdir()
-    (tmp_path / "agents" / "trio.yaml").write_text(blocks("teams.md", "yaml")[0])
+def folder(here: Path) -> Path:
+    (here / "agents").mkdir()
+    (here / "agents" / "trio.yaml").write_text(blocks("teams.md", "yaml")[0])
     parser, *joins = blocks("teams.md", "python")
-    (tmp_path / "parsers.py").write_text(parser)
-    (tmp_path / "joins.py").write_text("\n".join(joins))
-    (tmp_path / "feedback.py").write_text("\n".join(blocks("feedback.md", "python")))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (here / "parsers.py").write_text(parser)
+    (here / "joins.py").write_text("\n".join(joins))
+    (here / "feedback.py").write_text("\n".join(blocks("feedback.md", "python")))
+    return here
 
 
 def play(folder: Path, team: str, coder: list[str], *settings: str) -> Episode:

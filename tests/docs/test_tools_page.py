@@ -4,8 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 import collab
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,45 +21,42 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 
-def test_the_tool_of_the_page_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "agents").mkdir()
+def test_the_tool_of_the_page_is_called(here: Path) -> None:
+    (here / "agents").mkdir()
     team, _, harness = blocks("yaml")
-    (tmp_path / "agents" / "rhymes.yaml").write_text(team + "    " + harness)
-    (tmp_path / "lookup.py").write_text(blocks("python")[0])
+    (here / "agents" / "rhymes.yaml").write_text(team + "    " + harness)
+    (here / "lookup.py").write_text(blocks("python")[0])
     [call] = re.findall(r"^    ```tool\n.*?^    ```", TEXT, re.MULTILINE | re.DOTALL)
-    (tmp_path / "tasks").mkdir()
-    (tmp_path / "tasks" / "words.yaml").write_text(TASK)
-    (tmp_path / "words.jsonl").write_text('{"task_id": "0", "word": "night"}\n')
-    (tmp_path / "script.yaml").write_text(json.dumps([call.replace("    ", ""), "light"]))
+    (here / "tasks").mkdir()
+    (here / "tasks" / "words.yaml").write_text(TASK)
+    (here / "words.jsonl").write_text('{"task_id": "0", "word": "night"}\n')
+    (here / "script.yaml").write_text(json.dumps([call.replace("    ", ""), "light"]))
     episode = collab.load("rhymes", model="scripted:script.yaml").run("words/0").episode
     assert episode.failure is None
     assert [m.content for m in episode.decisions("writer")[1].observation] == ['["light"]']
     assert episode.turns[0].joint.strip() == "light"
 
 
-def test_the_server_of_the_page_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "agents").mkdir()
+def test_the_server_of_the_page_is_called(here: Path) -> None:
+    (here / "agents").mkdir()
     team, tool, _ = blocks("yaml")
     named = team.replace('["lookup.py:look_up", python]', f"[{tool.removeprefix('- ').strip()}]")
     assert "server.py" in named
-    (tmp_path / "agents" / "rhymes.yaml").write_text(named)
-    (tmp_path / "agents" / "server.py").write_text(blocks("python")[1])
-    (tmp_path / "tasks").mkdir()
-    (tmp_path / "tasks" / "words.yaml").write_text(TASK)
-    (tmp_path / "words.jsonl").write_text('{"task_id": "0", "word": "night"}\n')
+    (here / "agents" / "rhymes.yaml").write_text(named)
+    (here / "agents" / "server.py").write_text(blocks("python")[1])
+    (here / "tasks").mkdir()
+    (here / "tasks" / "words.yaml").write_text(TASK)
+    (here / "words.jsonl").write_text('{"task_id": "0", "word": "night"}\n')
     call = '```tool\n{"name": "rhymes", "arguments": {"word": "night"}}\n```'
-    (tmp_path / "script.yaml").write_text(json.dumps([call, "light"]))
+    (here / "script.yaml").write_text(json.dumps([call, "light"]))
     episode = collab.load("rhymes", model="scripted:script.yaml").run("words/0").episode
     assert [m.content for m in episode.decisions("writer")[1].observation] == ["light"]
 
 
-def test_the_team_with_tools_runs_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_team_with_tools_runs_its_code(here: Path) -> None:
     tried = json.dumps({"name": "python", "arguments": {"code": f"{SOLUTION}\nstrlen('abc')"}})
     answers = [f"I try it.\n```tool\n{tried}\n```", f"```python\n{SOLUTION}\n```"]
-    (tmp_path / "script.yaml").write_text(json.dumps(answers))
+    (here / "script.yaml").write_text(json.dumps(answers))
     team = collab.load("coding-tools", model="scripted:script.yaml")
     episode = team.run("humaneval/23").episode
     assert episode.failure is None

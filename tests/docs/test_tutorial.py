@@ -36,22 +36,18 @@ def test_the_page_names_its_files() -> None:
         assert f"`{name}`" in page
 
 
-def test_the_team_solves_the_task_with_the_right_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_project(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "script.yaml").write_text('{"left": [" blue"], "right": [" red"]}')
+def test_the_team_solves_the_task_with_the_right_answers(here: Path) -> None:
+    write_project(here)
+    (here / "script.yaml").write_text('{"left": [" blue"], "right": [" red"]}')
     episode = collab.load("painters", model="scripted:script.yaml").run("colors/0").episode
     assert not episode.solved
     assert episode.joint_return == 0.5
-    (tmp_path / "script.yaml").write_text('{"left": [" blue"], "right": [" Blue"]}')
+    (here / "script.yaml").write_text('{"left": [" blue"], "right": [" Blue"]}')
     assert collab.load("painters", model="scripted:script.yaml").run("colors/0").episode.solved
 
 
-def test_recipe_of_the_tutorial_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_project(tmp_path)
-    monkeypatch.chdir(tmp_path)
+def test_recipe_of_the_tutorial_loads(here: Path) -> None:
+    write_project(here)
     trainer = load_recipe("recipe.yaml").trainer
     assert trainer is not None
     assert trainer.steps == 10

@@ -31,13 +31,12 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_untrained_and_trained_team_share_one_model(
-    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loads: list[str]
+    tiny_words: Path, here: Path, loads: list[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    game = make_game(tiny_words, tmp_path, steps=2, learning_rate=0.05)
-    asyncio.run(TrainingRun(game, tmp_path / "runs" / "trained", emit=lambda event: None).run())
+    game = make_game(tiny_words, here, steps=2, learning_rate=0.05)
+    asyncio.run(TrainingRun(game, here / "runs" / "trained", emit=lambda event: None).run())
     untrained = game.model_copy(update={"trainer": None})
-    (tmp_path / "untrained.yaml").write_text(dump_recipe(untrained))
+    (here / "untrained.yaml").write_text(dump_recipe(untrained))
     loads.clear()
 
     teams = ("untrained.yaml", "runs/trained")
@@ -64,14 +63,11 @@ def metrics(results: Results) -> list[Any]:
     return [team.metrics for team in results.teams]
 
 
-def test_evaluation_without_a_folder_writes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_evaluation_without_a_folder_writes_nothing(here: Path) -> None:
     result = collab.evaluate("coding-single", "coding", task="humaneval/0", model="echo")
     assert result.status == "done"
     assert [team.folder for team in result.teams] == [None, None]
-    assert list(tmp_path.iterdir()) == []
+    assert list(here.iterdir()) == []
 
 
 def test_k_larger_than_the_samples_is_refused() -> None:
@@ -79,10 +75,7 @@ def test_k_larger_than_the_samples_is_refused() -> None:
         collab.evaluate("coding", task="humaneval/0", samples=2, k=[1, 5], model="echo")
 
 
-def test_problems_with_fewer_than_k_finished_episodes_are_noted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_problems_with_fewer_than_k_finished_episodes_are_noted(here: Path) -> None:
     Path("script.yaml").write_text("[{failure: the line is dead}, x, x, x]")
     result = collab.evaluate(
         "coding-single", task="coopcode/0-1", samples=2, k=[1, 2], model="scripted:script.yaml"
@@ -96,10 +89,7 @@ def test_problems_with_fewer_than_k_finished_episodes_are_noted(
 
 
 @pytest.mark.parametrize("model", ["echo", pytest.param("smollm2-135m", marks=pytest.mark.slow)])
-def test_one_agent_and_two_on_humaneval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_one_agent_and_two_on_humaneval(here: Path, model: str) -> None:
     result = collab.evaluate(
         "coding-single",
         "coding",

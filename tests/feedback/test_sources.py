@@ -39,9 +39,8 @@ def spy(outcome): return {"main": repr(outcome)}
 
 
 @pytest.fixture(autouse=True)
-def _functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mine.py").write_text(FUNCTIONS)
-    monkeypatch.chdir(tmp_path)
+def _functions(here: Path) -> None:
+    (here / "mine.py").write_text(FUNCTIONS)
 
 
 def no_model(_: object) -> NoReturn:

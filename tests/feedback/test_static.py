@@ -106,10 +106,9 @@ PLAN = "- it's simple: square, then add"
     ],
 )
 def test_findings_that_cannot_be_attributed_go_to_every_agent(
-    outcome_of: OutcomeOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, join: str, expected: str
+    outcome_of: OutcomeOf, here: Path, join: str, expected: str
 ) -> None:
-    (tmp_path / "joins.py").write_text(JOINS)
-    monkeypatch.chdir(tmp_path)
+    (here / "joins.py").write_text(JOINS)
     feedback = give_feedback(
         outcome_of(planner=PLAN, coder=f"# it is mine\n{MAIN}", join=f"joins.py:{join}")
     )

@@ -71,17 +71,16 @@ def never(spec):
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(here: Path) -> Path:
     for room in ("agents", "tasks"):
-        (tmp_path / room).mkdir()
-    (tmp_path / "agents" / "pair.yaml").write_text(TEAM)
-    (tmp_path / "tasks" / "words.yaml").write_text(TASK)
+        (here / room).mkdir()
+    (here / "agents" / "pair.yaml").write_text(TEAM)
+    (here / "tasks" / "words.yaml").write_text(TASK)
     rows = [{"task_id": str(n), "word": f"w{n}"} for n in range(8)]
-    (tmp_path / "tasks" / "words.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    (tmp_path / "parts.py").write_text(PARTS)
-    (tmp_path / "models.py").write_text(MODELS)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (here / "tasks" / "words.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    (here / "parts.py").write_text(PARTS)
+    (here / "models.py").write_text(MODELS)
+    return here
 
 
 def collab(*arguments: str) -> Any:

@@ -52,10 +52,9 @@ def walk(spec):
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "players.py").write_text(PLAYERS)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(here: Path) -> Path:
+    (here / "players.py").write_text(PLAYERS)
+    return here
 
 
 def probed(team: str, player: str, *settings: str) -> tuple[TeamProbe, str]:

@@ -35,11 +35,10 @@ def new_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def parent_folder(new_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def parent_folder(new_project: Path, here: Path) -> Path:
     """A folder with a new project in `mine/`, as the current folder."""
-    shutil.copytree(new_project, tmp_path / "mine")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    shutil.copytree(new_project, here / "mine")
+    return here
 
 
 @pytest.mark.parametrize(

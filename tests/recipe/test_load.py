@@ -21,11 +21,10 @@ protocol: single
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "agents").mkdir()
-    (tmp_path / "agents" / "mine.yaml").write_text(TEAM)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def project(here: Path) -> Path:
+    (here / "agents").mkdir()
+    (here / "agents" / "mine.yaml").write_text(TEAM)
+    return here
 
 
 def test_every_shipped_team_loads() -> None:

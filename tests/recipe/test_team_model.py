@@ -14,9 +14,8 @@ agents: {main: {prompt: hi}}
 
 
 @pytest.fixture
-def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "mine.yaml"
+def team(here: Path) -> str:
+    path = here / "mine.yaml"
     path.write_text(TEAM)
     return str(path)
 

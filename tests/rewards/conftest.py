@@ -94,10 +94,9 @@ def calls(score: Score_, published: RewardSpec) -> Calls:
 
 
 @pytest.fixture
-def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+def use(here: Path) -> Callable[..., dict[str, Any]]:
     """Return a function that builds a part from `support.programs.reward_parts`."""
-    (tmp_path / "user_parts.py").write_text(PARTS)
-    monkeypatch.chdir(tmp_path)
+    (here / "user_parts.py").write_text(PARTS)
 
     def use(function: str, **settings: Any) -> dict[str, Any]:
         return {"use": f"user_parts.py:{function}", **settings}

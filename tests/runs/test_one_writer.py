@@ -37,18 +37,16 @@ REFUSED = "r is being written by another process; wait until it ends, or choose 
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    make_project(tmp_path, TEAM, n_words=4)
-    (tmp_path / "held.py").write_text(HELD)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def project(here: Path) -> Path:
+    make_project(here, TEAM, n_words=4)
+    (here / "held.py").write_text(HELD)
+    return here
 
 
 @pytest.fixture
-def game(tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
-    recipe = make_game(tiny_words, tmp_path, steps=2)
-    (tmp_path / "r.yaml").write_text(dump_recipe(recipe))
-    monkeypatch.chdir(tmp_path)
+def game(tiny_words: Path, here: Path) -> Recipe:
+    recipe = make_game(tiny_words, here, steps=2)
+    (here / "r.yaml").write_text(dump_recipe(recipe))
     return recipe
 
 

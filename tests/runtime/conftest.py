@@ -17,7 +17,6 @@ agents:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    make_project(tmp_path, TEAM, n_words=20)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def project(here: Path) -> Path:
+    make_project(here, TEAM, n_words=20)
+    return here

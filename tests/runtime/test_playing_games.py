@@ -18,10 +18,9 @@ from collab.runtime.problems import find_problems
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    make_match(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def project(here: Path) -> Path:
+    make_match(here)
+    return here
 
 
 def play(

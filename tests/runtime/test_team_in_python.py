@@ -219,10 +219,9 @@ def test_load_accepts_keys_of_a_section() -> None:
         collab.load(make().recipe, steps=2)
 
 
-def test_own_run_needs_no_approval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "judging.py").write_text("def judged(context):\n    return 0.25\n")
-    monkeypatch.syspath_prepend(tmp_path)
+def test_own_run_needs_no_approval(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "judging.py").write_text("def judged(context):\n    return 0.25\n")
+    monkeypatch.syspath_prepend(here)
     judged = importlib.import_module("judging").judged
     agents = {"a": collab.Agent(prompt="{{ task.prompt }}")}
     make(rewards=[judged], agents=agents).run(ROWS, out="run")

@@ -23,12 +23,11 @@ EXACT = {"right": {"use": "equals", "weight": 2, "options": {"field": "answer"},
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(here: Path) -> Path:
     row = {"task_id": "0", "prompt": "The capital of Italy?", "answer": "Rome"}
-    (tmp_path / "capitals.jsonl").write_text(json.dumps(row) + "\n")
-    (tmp_path / "parts.py").write_text(PARTS)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (here / "capitals.jsonl").write_text(json.dumps(row) + "\n")
+    (here / "parts.py").write_text(PARTS)
+    return here
 
 
 def recipe(parts: dict[str, Any], **top: Any) -> Recipe:

@@ -42,9 +42,8 @@ PROBLEM = Problem(address="mine/0", public={"prompt": "Write."})
 
 
 @pytest.fixture(autouse=True)
-def _mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mine.py").write_text(MINE)
-    monkeypatch.chdir(tmp_path)
+def _mine(here: Path) -> None:
+    (here / "mine.py").write_text(MINE)
 
 
 def open_join(name: str) -> Any:

@@ -175,15 +175,12 @@ def test_foreign_team_needs_approval(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (shown.exit_code, "--trust" in shown.stderr) == (2, True)
 
 
-def test_the_folder_of_a_run_is_served_under_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_of_a_run_is_served_under_its_name(here: Path) -> None:
     import asyncio
 
     import collab
     import collab.serving
 
-    monkeypatch.chdir(tmp_path)
     collab.load("tldr", model="echo").run("tldr/3", out="runs/first")
     team = collab.serving.app("runs/first")
 

@@ -54,12 +54,11 @@ def adapters(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(base: Path, adapters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def run(base: Path, adapters: Path, here: Path) -> Path:
     """A run folder of a team of two agents with one adapter each."""
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "run"
+    folder = here / "run"
     shutil.copytree(adapters, folder / "adapters")
-    recipe = make_game(base, tmp_path)
+    recipe = make_game(base, here)
     recipe = recipe.with_agents({a: {"adapter": f"adapters/{a}"} for a in "ab"})
     write_recipe(folder / "recipe.yaml", recipe, Packing(folder))
     (folder / "training.yaml").write_text("trainer: {name: magrpo, steps: 5}\n")

@@ -11,10 +11,9 @@ from collab.study import study as room
 
 
 @pytest.fixture
-def project(tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "game.yaml").write_text(dump_recipe(make_game(tiny_words, tmp_path)))
-    (tmp_path / "s.yaml").write_text(STUDY)
-    (tmp_path / "mine.py").write_text(RULE)
-    monkeypatch.chdir(tmp_path)
+def project(tiny_words: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (here / "game.yaml").write_text(dump_recipe(make_game(tiny_words, here)))
+    (here / "s.yaml").write_text(STUDY)
+    (here / "mine.py").write_text(RULE)
     monkeypatch.setattr(room, "train", train_here)
-    return tmp_path
+    return here

@@ -99,10 +99,7 @@ def fenced(*methods: str) -> str:
     return "\n".join(["```python", "class Shelf:", *methods, "```"])
 
 
-def test_two_agents_take_turns_in_writing_one_class(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_two_agents_take_turns_in_writing_one_class(here: Path) -> None:
     Path("rows.json").write_text(json.dumps([SHELF]))
     script = {"first": [fenced(ADD, MOVE)], "second": [fenced(TOTAL, SORT)]}
     Path("script.yaml").write_text(yaml.safe_dump(script))

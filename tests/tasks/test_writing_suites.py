@@ -33,8 +33,7 @@ def test_the_splits_cover_all_and_share_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("team", ["tldr", "arxiv-discussion"])
-def test_teams_run(team: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_teams_run(team: str, here: Path) -> None:
     name = team.partition("-")[0]
     episode = collab.load(team, model="echo").run(f"{name}/test").episodes[0]
     assert episode.failure is None
@@ -46,16 +45,13 @@ def test_teams_run(team: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("team", [team for team in TEAMS if team.endswith(("ial", "ion"))])
-def test_later_agents_see_earlier_answers(
-    team: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_later_agents_see_earlier_answers(team: str, here: Path) -> None:
     name = team.partition("-")[0]
     answers = {"concise": "Aye.", "detailed": "Nay.", "background": "Aye.", "method": "Nay."}
     agents = list(load_recipe(team).team.agents)
     rounds = 2 if team.endswith("discussion") else 1
     script = {agent: [answers[agent]] * rounds for agent in agents}
-    (tmp_path / "script.yaml").write_text(json.dumps(script))
+    (here / "script.yaml").write_text(json.dumps(script))
     episode = collab.load(team, model="scripted:script.yaml").run(f"{name}/0").episode
     observations = {d.agent: d.observation[-1].content for d in episode.turns[0].decisions}
     assert "Aye." in observations[agents[1]]
@@ -63,12 +59,9 @@ def test_later_agents_see_earlier_answers(
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_own_data_file_replaces_the_suite(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_own_data_file_replaces_the_suite(name: str, here: Path) -> None:
     row = {FIELDS[name]: "The keeper painted the bridge."}
-    (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n")
+    (here / "mine.jsonl").write_text(json.dumps(row) + "\n")
     episode = collab.load(name, model="echo").run("mine.jsonl/0").episode
     assert episode.task == "mine/0"
     assert episode.score is not None
@@ -77,14 +70,11 @@ def test_own_data_file_replaces_the_suite(
     spec = load_recipe(name, task="mine.jsonl").task
     assert spec is not None
     assert (spec.name, spec.kind, spec.splits) == ("mine", "text", {})
-    assert spec.source.path == str(tmp_path / "mine.jsonl")
+    assert spec.source.path == str(here / "mine.jsonl")
 
 
-def test_a_file_for_a_coding_team_has_problems_with_tests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.jsonl").write_text('{"prompt": "A post."}\n')
+def test_a_file_for_a_coding_team_has_problems_with_tests(here: Path) -> None:
+    (here / "mine.jsonl").write_text('{"prompt": "A post."}\n')
     with pytest.raises(TaskError, match=r"without 'entry_point' .* \(in Python: rows with rewards"):
         collab.load("coding", model="echo").run("mine.jsonl/0")
 

@@ -40,32 +40,28 @@ def blocks(context): time.sleep(1); return 1.0
     ],
 )
 def test_a_reward_that_fails_ends_training_with_its_reason(
-    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, message: str
+    tiny_words: Path, here: Path, part: str, message: str
 ) -> None:
-    (tmp_path / "rewards.py").write_text(REWARDS)
-    monkeypatch.chdir(tmp_path)
-    data = make_game(tiny_words, tmp_path).model_dump()
+    (here / "rewards.py").write_text(REWARDS)
+    data = make_game(tiny_words, here).model_dump()
     data["task"]["reward"] = {"parts": {part: {"use": f"rewards.py:{part}"}}, "seconds": 0.2}
     with pytest.raises(TrainingError, match=f"8 of 8 episodes failed.*{message}"):
-        asyncio.run(TrainingRun(Recipe.model_validate(data), tmp_path / "run").run())
-    about = json.loads((tmp_path / "run" / "run.json").read_text())
+        asyncio.run(TrainingRun(Recipe.model_validate(data), here / "run").run())
+    about = json.loads((here / "run" / "run.json").read_text())
     assert about["status"] == "failed"
     assert set(about["attention"]) == {"a", "b"}
-    failures = [episode.failure for episode in read_episodes(tmp_path / "run")]
+    failures = [episode.failure for episode in read_episodes(here / "run")]
     assert len(failures) % 8 == 0
     assert {failure and failure.type for failure in failures} == {"RewardError"}
     assert part != "raises" or 'ValueError("broken")' in str(failures[0] and failures[0].traceback)
 
 
-def test_exception_of_an_algorithm_is_recorded_in_the_run(
-    tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mine.py").write_text("def broken(group):\n    return group.nothing\n")
-    monkeypatch.chdir(tmp_path)
-    recipe = make_game(tiny_words, tmp_path, algorithm="mine.py:broken")
+def test_exception_of_an_algorithm_is_recorded_in_the_run(tiny_words: Path, here: Path) -> None:
+    (here / "mine.py").write_text("def broken(group):\n    return group.nothing\n")
+    recipe = make_game(tiny_words, here, algorithm="mine.py:broken")
     with pytest.raises(TrainingError, match=r"'mine.py:broken': mine\.py:2: AttributeError"):
-        asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
-    failure = json.loads((tmp_path / "run" / "run.json").read_text())["failure"]
+        asyncio.run(TrainingRun(recipe, here / "run").run())
+    failure = json.loads((here / "run" / "run.json").read_text())["failure"]
     assert "return group.nothing" in failure["traceback"]
 
 
@@ -80,12 +76,11 @@ def test_exception_of_an_algorithm_is_recorded_in_the_run(
     ],
 )
 def test_functions_with_a_wrong_signature_are_refused_before_any_work(
-    game: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, value: Any
+    game: Recipe, here: Path, path: str, value: Any
 ) -> None:
-    (tmp_path / "mine.py").write_text("def nothing(): ...\n")
-    monkeypatch.chdir(tmp_path)
+    (here / "mine.py").write_text("def nothing(): ...\n")
     with pytest.raises(RecipeError, match="is called with"):
-        TrainingRun(changed(game, path, value), tmp_path / "run")
+        TrainingRun(changed(game, path, value), here / "run")
 
 
 @pytest.mark.parametrize(
@@ -178,20 +173,17 @@ def full_disk(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_loses_nothing(
-    game: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_loses_nothing(game: Recipe, here: Path) -> None:
     data = game.model_dump()
     data["trainer"] |= {"steps": 200, "checkpoint_every": 1000, "lora": {"rank": 1}}
-    (tmp_path / "r.yaml").write_text(dump_recipe(Recipe.model_validate(data)))
-    monkeypatch.chdir(tmp_path)
+    (here / "r.yaml").write_text(dump_recipe(Recipe.model_validate(data)))
     with full_disk(150_000):
         found = CliRunner().invoke(app, ["train", "r.yaml", "--out", "run"])
     assert found.exit_code == 2
     assert "free some space, then continue with --resume" in found.stderr
-    assert len(list(read_episodes(tmp_path / "run"))) > 50
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "failed"
-    assert list((tmp_path / "run" / "checkpoints").glob("step-*"))
+    assert len(list(read_episodes(here / "run"))) > 50
+    assert json.loads((here / "run" / "run.json").read_text())["status"] == "failed"
+    assert list((here / "run" / "checkpoints").glob("step-*"))
 
 
 def test_a_full_disk_leaves_no_part_of_a_checkpoint(learner: TorchLearner, tmp_path: Path) -> None:

@@ -101,14 +101,13 @@ def test_the_list_holds_every_option() -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with a fake tracker."""
-    (tmp_path / "trackio.py").write_text(TRACKIO)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.chdir(tmp_path)
+    (here / "trackio.py").write_text(TRACKIO)
+    monkeypatch.syspath_prepend(here)
     for name in [name for name in sys.modules if name.split(".")[0] == "trackio"]:
         monkeypatch.delitem(sys.modules, name)
-    yield tmp_path
+    yield here
     sys.modules.pop("trackio", None)
 
 

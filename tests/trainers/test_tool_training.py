@@ -19,13 +19,10 @@ TOOL = "def say() -> str:\n    return 'left right'\n"
 
 
 @pytest.mark.parametrize("chat", [CHAT, TOOL_CHAT], ids=["text", "template"])
-def test_a_tool_round_is_one_more_decision(
-    chat: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tools.py").write_text(TOOL)
-    model = save_tiny(tmp_path / "model", WORDS, chat=chat)
-    game = make_game(model, tmp_path, steps=2)
+def test_a_tool_round_is_one_more_decision(chat: str, here: Path) -> None:
+    (here / "tools.py").write_text(TOOL)
+    model = save_tiny(here / "model", WORDS, chat=chat)
+    game = make_game(model, here, steps=2)
     data = game.model_dump(mode="python", exclude_none=True)
     data["team"]["agents"]["a"] |= {"tools": ["tools.py:say"], "harness": "tools"}
     asyncio.run(TrainingRun(Recipe.model_validate(data), Path("run")).run())

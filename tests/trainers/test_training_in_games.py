@@ -19,10 +19,9 @@ NIM = {"use": "nim", "options": {"heaps": [2, 1]}}
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    make_match(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def project(here: Path) -> Path:
+    make_match(here)
+    return here
 
 
 def recipe_of(

@@ -18,13 +18,12 @@ EVIL = "open('ran', 'w').close()\n"
 
 
 @pytest.fixture
-def evil_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def evil_folder(here: Path) -> Path:
     """A received folder in which the user starts the command `collab`."""
-    (tmp_path / "collab").mkdir()
+    (here / "collab").mkdir()
     for name in ("json.py", "collab/__init__.py", "collab/__main__.py"):
-        (tmp_path / name).write_text(EVIL)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+        (here / name).write_text(EVIL)
+    return here
 
 
 def test_study_run_runs_nothing_from_the_current_folder(evil_folder: Path, tmp_path: Path) -> None:
@@ -46,11 +45,10 @@ def test_rank_executes_nothing_from_the_current_folder(evil_folder: Path) -> Non
 
 
 def test_children_of_python_m_collab_may_import_the_current_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, here: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     assert own_python() == [sys.executable, "-P"]
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(sys, "path", [str(here), *sys.path])
     assert own_python() == [sys.executable]
 
 

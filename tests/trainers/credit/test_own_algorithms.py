@@ -190,11 +190,10 @@ def test_weights_by_token_cannot_be_normalized(
 
 
 def test_rescoring_a_game_of_several_turns_is_refused(
-    tiny_words: Path, tmp_path: Path, algorithm_file: str, monkeypatch: pytest.MonkeyPatch
+    tiny_words: Path, here: Path, algorithm_file: str
 ) -> None:
     """The rule is refused even if only `credit` asks for scores."""
-    make_match(tmp_path)
-    monkeypatch.chdir(tmp_path)
+    make_match(here)
     recipe = load_recipe(
         "pair",
         task="match",
@@ -203,4 +202,4 @@ def test_rescoring_a_game_of_several_turns_is_refused(
         trainer={"steps": 1, "group_size": 2, "algorithm": f"{algorithm_file}:Teammates"},
     )
     with pytest.raises(RecipeError, match="an environment of 2 turns depends on earlier turns"):
-        run(recipe, tmp_path / "run")
+        run(recipe, here / "run")

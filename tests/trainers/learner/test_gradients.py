@@ -96,14 +96,11 @@ CALL = '<tool_call>{"name":"say"}</tool_call>'
 
 
 @pytest.mark.parametrize("chat", [CHAT, TOOL_CHAT], ids=["text", "template"])
-def test_result_of_a_called_tool_carries_no_gradient(
-    chat: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_result_of_a_called_tool_carries_no_gradient(chat: str, here: Path) -> None:
     """The model samples its own tool calls, and the tool runs."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tools.py").write_text("def say() -> str:\n    return 'left again'\n")
-    model = save_tiny(tmp_path / "model", [*WORDS, CALL, "tool"], chat=chat)
-    data = make_game(model, tmp_path, group_size=12).model_dump(exclude_none=True)
+    (here / "tools.py").write_text("def say() -> str:\n    return 'left again'\n")
+    model = save_tiny(here / "model", [*WORDS, CALL, "tool"], chat=chat)
+    data = make_game(model, here, group_size=12).model_dump(exclude_none=True)
     data["team"]["agents"]["a"] |= {"tools": ["tools.py:say"], "harness": "tools"}
     recipe = Recipe.model_validate(data)
     opened = open_policies(recipe, spec := trainer_of(recipe))
