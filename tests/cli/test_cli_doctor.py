@@ -18,9 +18,7 @@ def test_every_engine_has_a_line() -> None:
     assert set(engines()) >= set(ENGINES)
 
 
-def test_keys_are_reported_as_set_or_missing_but_never_shown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_keys_are_called_set_or_missing_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     found = engines()

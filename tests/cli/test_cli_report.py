@@ -92,9 +92,7 @@ def test_an_evaluation_is_shown_with_its_teams(collab: Collab, evaluated: Path) 
     assert len(data["episodes"]) == 16
 
 
-def test_evaluation_report_shows_only_its_own_tasks_and_samples(
-    collab: Collab, evaluated: Path
-) -> None:
+def test_evaluation_report_shows_only_its_own_episodes(collab: Collab, evaluated: Path) -> None:
     file = evaluated / "eval.json"
     results = json.loads(file.read_text())
     file.write_text(json.dumps({**results, "samples": 1, "tasks": ["words/0", "words/1"]}))

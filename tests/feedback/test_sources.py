@@ -99,9 +99,7 @@ def test_an_outcome_holds_nothing_hidden(outcome_of: OutcomeOf) -> None:
         ("listing", "returned a list; a source returns text for all agents, or a dict"),
     ],
 )
-def test_failing_source_is_reported_as_a_failure(
-    outcome_of: OutcomeOf, function: str, message: str
-) -> None:
+def test_failing_source_is_a_failure(outcome_of: OutcomeOf, function: str, message: str) -> None:
     outcome = outcome_of(aux="", main="")
     with pytest.raises(FeedbackError, match="feedback") as caught:
         gather_feedback(outcome, f"mine.py:{function}")

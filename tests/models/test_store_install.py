@@ -209,9 +209,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
         yield server
 
 
-def test_file_is_downloaded_from_the_hub_if_available(
-    model: AliasedModel, content: bytes, hub: HubServer
-) -> None:
+def test_file_is_fetched_from_the_hub(model: AliasedModel, content: bytes, hub: HubServer) -> None:
     served = replace(model, hub_file=f"{hub.name}/tiny.gguf")
     stages: list[tuple[str, int, int]] = []
     with pytest.raises(Fetched):

@@ -113,9 +113,7 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     assert not [*tmp_path.glob(f"{version.folder.parent.name}*")]
 
 
-def test_folders_of_processes_on_other_hosts_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_of_other_hosts_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collab.models.vllm.adapter_store._alive", lambda _: False)
     of_another_container = AdapterStore(tmp_path)
     version = of_another_container.add("aux", lambda folder: save_adapter(folder, "a"))

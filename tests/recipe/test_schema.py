@@ -63,9 +63,7 @@ def test_shipped_components_name_their_schema(kind: library.Kind) -> None:
         assert yaml.safe_load(path.read_text())
 
 
-def test_recipe_too_long_to_be_read_back_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_long_recipe_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collab.recipe.schema.MOST_CHARACTERS", 100)
     with pytest.raises(RecipeError, match=r"has [\d,]+ characters of YAML, more than 100; shorten"):
         write_recipe(tmp_path / "recipe.yaml", load_recipe("coding"), Packing(tmp_path))

@@ -65,9 +65,7 @@ def test_a_move_outside_the_game_earns_nothing(score: Score_) -> None:
 @pytest.mark.parametrize(
     "artifacts", [{"row": "defect"}, {"row": "defect", "column": "defect", "third": "defect"}]
 )
-def test_payoff_table_that_does_not_fit_the_team_is_an_error(
-    score: Score_, artifacts: dict[str, str]
-) -> None:
+def test_payoff_table_must_fit_the_team(score: Score_, artifacts: dict[str, str]) -> None:
     with pytest.raises(RewardError, match="the table of 'utility'"):
         value(score, GAME, **artifacts)
 

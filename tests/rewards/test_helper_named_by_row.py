@@ -87,9 +87,7 @@ def played(folder: Path, hand: str, lead: str, *settings: str) -> Episode:
         (WRONG, "python", False),  # the helper's code is last
     ],
 )
-def test_owned_join_uses_only_the_code_of_the_helper(
-    tmp_path: Path, hand: str, join: str, solved: bool
-) -> None:
+def test_owned_join_uses_the_helper(tmp_path: Path, hand: str, join: str, solved: bool) -> None:
     episode = played(tmp_path, hand, LAZY, f"team.join={join}")
     assert episode.failure is None
     assert episode.score is not None
@@ -98,9 +96,7 @@ def test_owned_join_uses_only_the_code_of_the_helper(
 
 
 @pytest.mark.parametrize(("join", "calls"), [("python-owned", 1.0), ("python", 0.0)])
-def test_a_copy_that_the_join_renames_does_not_hide_the_call(
-    tmp_path: Path, join: str, calls: float
-) -> None:
+def test_a_renamed_copy_does_not_hide_the_call(tmp_path: Path, join: str, calls: float) -> None:
     episode = played(tmp_path, SQUARE, LAZY, f"team.join={join}", "task.reward=code-parts")
     assert episode.score is not None
     assert {p.name: p.value for p in episode.score.parts}["calls"] == calls

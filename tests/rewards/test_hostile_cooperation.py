@@ -104,9 +104,7 @@ VACUOUS = Problem(
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_wrong_program_earns_nothing_for_vacuous_asserts(
-    score: Score_, published: RewardSpec, wrong: str
-) -> None:
+def test_vacuous_asserts_earn_nothing(score: Score_, published: RewardSpec, wrong: str) -> None:
     result = score(published, {"aux": AUX, "main": WRONG[wrong]}, VACUOUS)
     assert part(result, "calls") == 0.0, reasons(result)
     assert result.solved is False

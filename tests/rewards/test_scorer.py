@@ -38,9 +38,7 @@ def test_open_gate_and_met_requirement_allow_scoring(score: Score_, use: Use) ->
 
 
 @pytest.mark.parametrize(("function", "reward"), [("barely", 1.0), ("stops", 0.5)])
-def test_part_may_decide_whether_its_gate_is_open(
-    score: Score_, use: Use, function: str, reward: float
-) -> None:
+def test_part_may_open_its_gate(score: Score_, use: Use, function: str, reward: float) -> None:
     parts = {"gate": use(function, gate=True), "b": use("one")}
     assert score({"parts": parts}, {"main": GOOD}).reward == reward
 

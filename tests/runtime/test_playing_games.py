@@ -180,9 +180,7 @@ def test_error_in_a_custom_game_is_reported(project: Path, fault: str) -> None:
         (["task.kind=text", "task.source={generate: seeds}"], "need kind 'environment'"),
     ],
 )
-def test_mismatched_settings_are_refused_before_any_work(
-    project: Path, settings: list[str], message: str
-) -> None:
+def test_mismatched_settings_are_refused(project: Path, settings: list[str], message: str) -> None:
     with pytest.raises(CollabError, match=message):
         dry_run(*find_problems(collab.load("pair", task="match", settings=settings).recipe, []))
 

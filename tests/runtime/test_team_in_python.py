@@ -174,9 +174,7 @@ def test_record_lists_the_functions_given_in_python(tmp_path: Path) -> None:
     assert all(name in recipe.partition("\nname:")[0] for name in about["given_in_python"])
 
 
-def test_record_is_readable_without_its_functions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_record_is_read_without_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = str(tmp_path / "run")
     make().run(ROWS, out=run)
     assert rewards(collab.load(run).run()) == [1.0, 0.0], "the functions are known in this process"

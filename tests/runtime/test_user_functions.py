@@ -102,9 +102,7 @@ def test_exit_and_empty_message_are_reported_too(
 
 @pytest.mark.parametrize("open_one", OPENED)
 @pytest.mark.parametrize("name", ["nothing", "keyword", "three"])
-def test_function_with_a_wrong_signature_is_refused_on_opening(
-    open_one: Callable[[str], Any], name: str
-) -> None:
+def test_wrong_signature_is_refused_on_opening(open_one: Callable[[str], Any], name: str) -> None:
     with pytest.raises(RecipeError, match=r"mine\.py:\w+[')].*(; define it|; set the option)"):
         open_one(name)
 

@@ -117,9 +117,7 @@ def test_dates_and_types_are_transferred(sandbox: Sandbox) -> None:
         ("boxes = candidate(1).boxes\nboxes[1] = len\nassert Shelf.sort([]) == 0", "of type"),
     ],
 )
-def test_value_that_cannot_be_transferred_is_a_test_error(
-    sandbox: Sandbox, test: str, message: str
-) -> None:
+def test_untransferable_value_is_a_test_error(sandbox: Sandbox, test: str, message: str) -> None:
     with pytest.raises(SandboxError, match=message):
         verdict_of(sandbox, test)
 

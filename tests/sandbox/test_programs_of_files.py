@@ -72,9 +72,7 @@ def test_invalid_file_program_is_an_ordinary_failure(
     ("line", "message"),
     [("import json; json.loads('{')", "JSONDecodeError"), ("x = 'LONE'", "UnicodeEncodeError")],
 )
-def test_load_error_names_no_local_file(
-    sandbox: Sandbox, head: str, line: str, message: str
-) -> None:
+def test_load_error_names_no_path(sandbox: Sandbox, head: str, line: str, message: str) -> None:
     program = f"{head}{line}\n".replace("LONE", "\ud800")
     error = verdict_of(sandbox, program).error or ""
     assert message in error

@@ -39,9 +39,7 @@ def test_every_cell_is_a_run_in_one_table(project: Path) -> None:
     assert "Against magrpo" in page
 
 
-def test_finished_cells_are_kept_and_unfinished_ones_resumed(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_unfinished_cells_are_resumed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After `kill -9`, the second cell is at its first checkpoint with status `running`."""
     calls: list[list[str]] = []
 
@@ -158,9 +156,7 @@ def test_a_folder_is_written_by_one_study_at_a_time(project: Path) -> None:
     first.close()
 
 
-def test_a_cell_that_another_process_trains_is_left_alone(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cell_of_another_process_is_left(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The processes of a killed study's cells may still be running."""
     monkeypatch.setattr(room, "ENDING_SECONDS", 0.1)
     study = room.Study(load_study(Path("s.yaml")), Path("studies/s"))

@@ -203,9 +203,7 @@ def test_signature_includes_the_typing_imports_it_needs() -> None:
 
 
 @pytest.mark.parametrize("name", ["apps-functions", "livecodebench-functions"])
-def test_stdin_problem_may_be_solved_as_helper_and_main(
-    tmp_path: Path, sandbox: Sandbox, name: str
-) -> None:
+def test_stdin_problem_is_solved_as_two_parts(tmp_path: Path, sandbox: Sandbox, name: str) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(SUMS if name.startswith("apps") else PRINTED))
     spec = load_task(name, settings=[f"task.source.path={path}"])

@@ -82,9 +82,7 @@ def test_an_answer_may_be_the_number_0(tmp_path: Path) -> None:
         ({"level": "Level ?"}, None), ({"level": None}, None), ({}, None),
     ],
 )  # fmt: skip
-def test_a_level_is_a_number_or_is_left_out(
-    tmp_path: Path, row: dict[str, Any], level: int | None
-) -> None:
+def test_level_is_a_number_or_none(tmp_path: Path, row: dict[str, Any], level: int | None) -> None:
     found = problems(tmp_path, "math-500", [{"problem": "?", "answer": "1", **row}])
     assert found[0].public.get("level") == level
     assert ("level" in found[0].public) == (level is not None)
@@ -99,9 +97,7 @@ def test_a_level_is_a_number_or_is_left_out(
         ("math-500", {"problem": "?", "solution": r"\boxed{{{"}, "no answer"),
     ],
 )
-def test_row_without_an_answer_is_refused(
-    tmp_path: Path, name: str, row: dict[str, Any], message: str
-) -> None:
+def test_row_needs_an_answer(tmp_path: Path, name: str, row: dict[str, Any], message: str) -> None:
     with pytest.raises(TaskError, match=message):
         problems(tmp_path, name, [row])
 

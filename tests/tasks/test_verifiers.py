@@ -173,9 +173,7 @@ RUNTIME = """
         ("    NEEDS_CONTAINER = True\n", "needs a container"),
     ],
 )
-def test_environment_that_needs_more_than_an_answer_is_refused(
-    environment: Any, more: str, message: str
-) -> None:
+def test_environment_that_needs_more_is_refused(environment: Any, more: str, message: str) -> None:
     with pytest.raises(TaskError, match=message):
         open_suite(load_task(environment(more)))
 

@@ -118,9 +118,7 @@ def test_untrainable_recipes_are_refused_with_the_reason(
 
 
 @pytest.mark.parametrize(("path", "value"), [("sampling.top_p", 0.9), ("sampling.top_k", 5)])
-def test_kl_with_truncated_sampling_is_refused(
-    tiny_words: Path, tmp_path: Path, path: str, value: Any
-) -> None:
+def test_kl_needs_whole_sampling(tiny_words: Path, tmp_path: Path, path: str, value: Any) -> None:
     recipe = changed(make_game(tiny_words, tmp_path, kl_coef=0.1), path, value)
     with pytest.raises(RecipeError, match=r"set kl_coef to 0, or top_p=1.0 and top_k=0"):
         TrainingRun(recipe, tmp_path / "run")
@@ -195,9 +193,7 @@ def test_a_full_disk_leaves_no_part_of_a_checkpoint(learner: TorchLearner, tmp_p
 
 
 @pytest.mark.parametrize("files", [{}, {"adapter_config.json": '{"peft_type": "LORA"}'}])
-def test_missing_start_adapter_is_refused(
-    game: Recipe, tmp_path: Path, files: dict[str, str]
-) -> None:
+def test_start_adapter_must_exist(game: Recipe, tmp_path: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     recipe = changed(game, "team.agents.a.adapter", str(tmp_path))

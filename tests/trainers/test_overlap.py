@@ -102,9 +102,7 @@ def test_interrupted_run_resumes_without_losing_episodes(
     check_every_step_once(run, 4)
 
 
-def test_token_limit_ends_the_run_without_a_wasted_step(
-    tiny_words: Path, tmp_path: Path, server: VLLMTwin
-) -> None:
+def test_token_limit_wastes_no_step(tiny_words: Path, tmp_path: Path, server: VLLMTwin) -> None:
     train(overlap_recipe(tiny_words, tmp_path, server, steps=None, tokens=60), tmp_path / "run")
     played = [d for e in read_episodes(tmp_path / "run") for t in e.turns for d in t.decisions]
     assert len(server.bodies) == len(played)

@@ -135,9 +135,7 @@ def run_killed_at_a_change(
     return recipe, copy
 
 
-def test_change_that_was_not_applied_is_no_longer_listed(
-    run_killed_at_a_change: tuple[Recipe, Path],
-) -> None:
+def test_unapplied_change_is_no_longer_listed(run_killed_at_a_change: tuple[Recipe, Path]) -> None:
     recipe, run = run_killed_at_a_change
     assert reopen(run, recipe) == []
 
@@ -182,9 +180,7 @@ def test_a_dry_run_refuses_a_folder_that_holds_a_run(short_run: tuple[Recipe, Pa
     assert "run already contains a run" in found.stderr
 
 
-def test_dry_run_refuses_an_unresumable_record(
-    short_run: tuple[Recipe, Path], tmp_path: Path
-) -> None:
+def test_dry_run_refuses_an_unfit_record(short_run: tuple[Recipe, Path], tmp_path: Path) -> None:
     shutil.copytree(short_run[1], tmp_path / "run")
     (tmp_path / "run" / "run.json").write_text('{"changes": "many"}')
     found = dry(tmp_path, "--resume", "run")

@@ -108,9 +108,7 @@ def test_second_run_does_not_overwrite_the_first(recipe: Recipe, run: Path) -> N
 
 @pytest.mark.parametrize("content", [b"", b"no tensors" * 100])
 @pytest.mark.parametrize("name", ["state.pt", "policies/a/adapter_model.safetensors"])
-def test_a_damaged_checkpoint_is_refused(
-    recipe: Recipe, run: Path, name: str, content: bytes
-) -> None:
+def test_damaged_state_is_refused(recipe: Recipe, run: Path, name: str, content: bytes) -> None:
     (run / "checkpoints" / "step-000001" / name).write_bytes(content)
     with pytest.raises(RecordError, match=r"step-000001 is damaged, or .*: \w+") as error:
         asyncio.run(TrainingRun(recipe, run, resume=True).run())

@@ -78,9 +78,7 @@ def answers(policies: Policies, ids: torch.Tensor) -> dict[str, torch.Tensor]:
     return found
 
 
-def test_full_models_merge_the_adapters_of_their_agents(
-    trained: Path, tiny_words: Path, tmp_path: Path
-) -> None:
+def test_full_models_merge_their_adapters(trained: Path, tiny_words: Path, tmp_path: Path) -> None:
     ids = torch.tensor([[1, 2, 3, 4]])
     found = {}
     for policies in ("adapters", "full"):

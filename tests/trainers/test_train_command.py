@@ -189,9 +189,7 @@ def test_a_team_without_a_trainer_is_trained_by_magrpo(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("policies", ["adapters", "full"])
-def test_files_of_a_run_have_default_permissions(
-    tiny_words: Path, tmp_path: Path, policies: str
-) -> None:
+def test_files_have_default_permissions(tiny_words: Path, tmp_path: Path, policies: str) -> None:
     recipe = make_game(tiny_words, tmp_path, steps=1, policies=policies)
     asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
     (tmp_path / "plain").touch()

@@ -227,9 +227,7 @@ def _kinds_that_ran(door: Callable[[Path], Any], above: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_function_needs_approval(
-    home: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_kind_needs_approval(home: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
     with pytest.raises(Untrusted, match=r"evil\.py"):
         load_recipe(f"runs/{kind}")

@@ -243,9 +243,7 @@ def test_installed_program_needs_no_approval(project: Path, program: str) -> Non
 
 
 @pytest.mark.parametrize("option", ["-u", "-E"])
-def test_server_imports_no_bytecode_from_before_approval(
-    attacker: Attacker, marker: Path, option: str
-) -> None:
+def test_server_imports_no_old_bytecode(attacker: Attacker, marker: Path, option: str) -> None:
     attacker.write("helper.py")
     attacker.write("server.py", "import helper\n")
     attacker.compiled("helper.py", "cache")

@@ -101,9 +101,7 @@ def test_error_within_a_stream_is_retried(trouble: Behavior) -> None:
         (answer("", stop_reason="sunset"), "ModelError", "sunset"),
     ],
 )
-def test_permanent_errors_of_claude_are_typed_failures(
-    trouble: Behavior, kind: str, words: str
-) -> None:
+def test_errors_of_claude_are_typed_failures(trouble: Behavior, kind: str, words: str) -> None:
     with ClaudeServer(trouble) as server:
         [action] = ask_claude(server)
     assert action.failure is not None

@@ -168,9 +168,7 @@ def test_long_retry_after_fails_at_once(protocol: Protocol) -> None:
     assert "3600 s" in message
 
 
-def test_whitespace_around_a_key_is_stripped(
-    protocol: Protocol, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blanks_around_a_key_are_cut(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(protocol.variable, f"{KEY}\n")
     with protocol.serve(protocol.answer("fine")) as server:
         [action] = ask(protocol.engine(server))

@@ -76,9 +76,7 @@ def held_bytes(cache: KVCache) -> int:
 @pytest.mark.parametrize("heads", [1, 2, 4], ids=["one", "grouped", "each"])
 @pytest.mark.parametrize(("prompt", "new"), [(200, 20), (100, 129)])
 @torch.no_grad()
-def test_cache_size_matches_the_estimate(
-    kind: type[KVCache], heads: int, prompt: int, new: int
-) -> None:
+def test_cache_size_is_as_planned(kind: type[KVCache], heads: int, prompt: int, new: int) -> None:
     """The prompts differ, so nothing is shared."""
     model = tiny("qwen2", num_hidden_layers=2, num_key_value_heads=heads, use_sliding_window=False)
     rows, most = 3, 0

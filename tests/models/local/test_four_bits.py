@@ -36,9 +36,7 @@ def in_four_bits(model: Path, folder: Path, **trainer: Any) -> Recipe:
     return recipe.model_copy(update={"model": spec})
 
 
-def test_missing_bitsandbytes_names_the_install_command(
-    wide_words: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_bitsandbytes_is_named(wide_words: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "find_spec", lambda name: None)
     with pytest.raises(ModelUnavailable, match=r"pip install 'collab-agents\[4bit\]'"):
         load_model(wide_words, TransformersModel(name="wide", device="cpu", load_in="4bit"))

@@ -98,9 +98,7 @@ SIZES = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 300)), max_size=4
 
 
 @given(sizes=SIZES, budget=st.integers(256, 4000))
-def test_batches_cover_all_requests_once_within_the_budget(
-    sizes: list[tuple[int, int]], budget: int
-) -> None:
+def test_batches_cover_all_requests_in_budget(sizes: list[tuple[int, int]], budget: int) -> None:
     batches = pack(sizes, budget)
     assert sorted(i for batch in batches for i in batch) == list(range(len(sizes)))
     for batch in batches:
@@ -111,9 +109,7 @@ def test_batches_cover_all_requests_once_within_the_budget(
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0), Sampling(top_p=0.5)])
 @pytest.mark.parametrize("width", [3, 2 * BLOCK, 2 * BLOCK + 7])
-def test_nan_and_infinite_logits_give_no_finite_logprob(
-    width: int, sampling: Sampling, value: float
-) -> None:
+def test_bad_logits_give_no_finite_logprob(width: int, sampling: Sampling, value: float) -> None:
     prepared = settings_of([sampling] * 2, [1, 2], width, CPU)
     logits = torch.zeros(2, width)
     finite_tokens, _ = draw(logits, prepared, step=0)

@@ -63,9 +63,7 @@ def test_adapters_work_on_a_bfloat16_base(engine: TransformersEngine) -> None:
 
 @pytest.mark.parametrize("names", [[BASE] * 2, ["adapter1"] * 2])
 @torch.no_grad()
-def test_rows_with_identical_adapters_match_peft(
-    engine: TransformersEngine, names: list[str]
-) -> None:
+def test_rows_with_equal_adapters_match_peft(engine: TransformersEngine, names: list[str]) -> None:
     base = engine.module.get_base_model()
     expected = peft_logits(engine, ROWS.index(names[0]))
     with RowAdapters(names).applied(base):

@@ -82,9 +82,7 @@ def test_an_earlier_solve_never_earns_less(
 
 
 @given(st.lists(points.filter(lambda r: r != SOLVED), max_size=4), st.integers(0, 4), discounts)
-def test_return_counts_the_last_reward_for_unplayed_turns(
-    before: list[float], more: int, discount: float
-) -> None:
+def test_return_repeats_the_last_reward(before: list[float], more: int, discount: float) -> None:
     row = [*before, SOLVED]
     played = [*row, *[SOLVED] * more]
     group = group_of(row, horizon=len(played), discount=discount)

@@ -92,9 +92,7 @@ def shape_of(base: Any) -> Dimensions:
 
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize(("prompt", "response"), [(0, 64), (128, 16)])
-def test_plan_counts_the_activations_that_layers_keep(
-    prompt: int, response: int, checkpointing: bool
-) -> None:
+def test_plan_counts_kept_activations(prompt: int, response: int, checkpointing: bool) -> None:
     base = adapted_model(512, checkpointing=checkpointing)
     with one_adapter(base, "own"), tree_attention(base), Counted(base.parameters()) as held:
         hidden = states(base, group_of(prompt, response), CPU)
