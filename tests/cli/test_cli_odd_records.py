@@ -12,13 +12,8 @@ from support.shares import one_in
 BUG = "bug in collab"
 ODD: list[Any] = [None, 7, -1, 10**4000, 1.5, "x", ["x"], {"x": [1]}, [[{}]], True]
 GAIN: dict[str, Any] = {
-    "before": 1.0,
-    "after": 2.0,
-    "gain": 1.0,
-    "error": 0.5,
-    "tasks": 3,
-    "maximum": 3.0,
-}
+    "before": 1.0, "after": 2.0, "gain": 1.0, "error": 0.5, "tasks": 3, "maximum": 3.0,
+}  # fmt: skip
 GAIN |= {"solved_before": None, "solved_after": 0.5}
 COMMANDS = [
     ["show", "run"],
@@ -29,17 +24,8 @@ COMMANDS = [
 
 
 PLACES = [
-    "",
-    "models",
-    "tasks",
-    "samples",
-    "status",
-    "summary",
-    "run",
-    "team",
-    "versions",
-    "command",
-]
+    "", "models", "tasks", "samples", "status", "summary", "run", "team", "versions", "command",
+]  # fmt: skip
 PLACES += ["turns", "seed", "steps", "agents", "isolation", "process", "ranks", "identity"]
 
 

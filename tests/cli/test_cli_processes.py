@@ -150,15 +150,11 @@ def test_output_and_record_hold_no_secret(collab: Collab, monkeypatch: pytest.Mo
 
 
 COMMANDS = [
-    "--help",
-    "run pair --task words/0-3 --model echo --out out",
+    "--help", "run pair --task words/0-3 --model echo --out out",
     "run pair --task words/0-3 --model echo --json --out out",
-    "eval pair --task words/0-1 --model echo --out evals",
-    "show done",
-    "report done --out page.html",
-    "tasks words",
-    "doctor --json",
-]
+    "eval pair --task words/0-1 --model echo --out evals", "show done",
+    "report done --out page.html", "tasks words", "doctor --json",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", COMMANDS)

@@ -146,15 +146,6 @@ def _fence(random_: random.Random, program: str) -> str:
 
 
 MUTATIONS: list[Mutation] = [
-    _edit_lines,
-    _edit_lines,
-    _edit_tokens,
-    _edit_tokens,
-    _edit_tokens,
-    _insert_bomb,
-    _insert_letters,
-    _cut,
-    _call_helper,
-    _call_helper,
-    _fence,
-]
+    _edit_lines, _edit_lines, _edit_tokens, _edit_tokens, _edit_tokens, _insert_bomb,
+    _insert_letters, _cut, _call_helper, _call_helper, _fence,
+]  # fmt: skip

@@ -70,17 +70,9 @@ def is_below(room: str, other: str) -> bool:
 
 
 LIGHT = (
-    "collab",
-    "collab.recipe",
-    "collab.records",
-    "collab.models",
-    "collab.sandbox",
-    "collab.rewards",
-    "collab.feedback",
-    "collab.runtime",
-    "collab.report",
-    "collab.cli",
-)
+    "collab", "collab.recipe", "collab.records", "collab.models", "collab.sandbox",
+    "collab.rewards", "collab.feedback", "collab.runtime", "collab.report", "collab.cli",
+)  # fmt: skip
 
 
 def test_light_modules_import_nothing_heavy() -> None:

@@ -15,13 +15,9 @@ Outcomes = dict[str, dict[str, Any]]
 
 EVERY = attacks()
 OVER_A_LIMIT = (
-    "way/tuples_of_one_hash",
-    "way/nested_tuples_of_one_hash",
-    "way/complex_of_one_hash",
-    "way/forged_set_of_one_hash",
-    "way/huge_integer",
-    "way/many_ranges",
-)
+    "way/tuples_of_one_hash", "way/nested_tuples_of_one_hash", "way/complex_of_one_hash",
+    "way/forged_set_of_one_hash", "way/huge_integer", "way/many_ranges",
+)  # fmt: skip
 SOME = [name for number, name in enumerate(EVERY) if number % 8 == 0 or name in OVER_A_LIMIT[::3]]
 """Programs that run by default; the slow tests run the others."""
 

@@ -56,14 +56,10 @@ for n in range(9):
 """
 SLOW = "import time\ndef slow(n):\n    time.sleep(0.01)\n    return n + 1\n"
 BREAKING_OFF = {
-    "hanging": "while True: pass",
-    "sleeping": "import time; time.sleep(99)",
-    "raising": "raise ValueError",
-    "exiting": "import os; os._exit(0)",
-    "unhashable": "return {}",
-    "huge": "return 1 << 2_000_000",
-    "wrong": "return -1",
-}
+    "hanging": "while True: pass", "sleeping": "import time; time.sleep(99)",
+    "raising": "raise ValueError", "exiting": "import os; os._exit(0)", "unhashable": "return {}",
+    "huge": "return 1 << 2_000_000", "wrong": "return -1",
+}  # fmt: skip
 
 
 TESTS = (

@@ -6,16 +6,9 @@ from support.local_server import Handler
 from support.service import Behavior, Service, count_aloud, cut, malformed, slow, status
 
 __all__ = [
-    "Behavior",
-    "ClaudeServer",
-    "answer",
-    "cut",
-    "malformed",
-    "slow",
-    "status",
-    "stream_error",
+    "Behavior", "ClaudeServer", "answer", "cut", "malformed", "slow", "status", "stream_error",
     "talk",
-]
+]  # fmt: skip
 
 CONTEXT = 10_000
 """Characters of a prompt that `talk` reads."""
@@ -32,15 +25,9 @@ class ClaudeServer(Service):
             "output_tokens": 1,
         }
         message: dict[str, Any] = {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "claude-test-1",
-            "content": [],
-            "stop_reason": None,
-            "stop_sequence": None,
-            "usage": usage,
-        }
+            "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-test-1",
+            "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage,
+        }  # fmt: skip
         handler.begin_stream()
         _send(handler, "message_start", message=message)
         block = {"type": "text", "text": ""}

@@ -138,19 +138,12 @@ def test_hostile_answers_are_rejected_quickly(name: str) -> None:
 @pytest.mark.parametrize(
     ("expected", "answer"),
     [
-        (r"\frac{1}{2}", r"\dfrac12"),
-        (r"\frac{1}{2}", "0.5"),
-        (r"\frac{1}{2}", "1/2"),
-        (r"3\sqrt{2}", r"3 \sqrt2"),
-        ("5", "x = 5"),
-        ("90", r"90^\circ"),
-        ("10", r"10\text{ cm}"),
-        (r"\text{odd}", "odd"),
-        ("1000", "1,000"),
-        (r"(1,2)", r"\left( 1, 2 \right)"),
+        (r"\frac{1}{2}", r"\dfrac12"), (r"\frac{1}{2}", "0.5"), (r"\frac{1}{2}", "1/2"),
+        (r"3\sqrt{2}", r"3 \sqrt2"), ("5", "x = 5"), ("90", r"90^\circ"), ("10", r"10\text{ cm}"),
+        (r"\text{odd}", "odd"), ("1000", "1,000"), (r"(1,2)", r"\left( 1, 2 \right)"),
         (r"-\frac{3}{4}", "-.75"),
     ],
-)
+)  # fmt: skip
 def test_equivalent_latex_is_accepted(expected: str, answer: str) -> None:
     assert right("math-500", expected, rf"So $\boxed{{{answer}}}$.")
     assert right("math-500", expected, f"The answer is: ${answer}$")

@@ -11,24 +11,11 @@ from collab.trainers.training.alarms import WINDOW, Alarms
 from collab.trainers.training.skipping import History
 
 GOOD = {
-    "return/mean": 1.0,
-    "return/std": 0.5,
-    "groups/dead": 0.2,
-    "tests": 0.3,
-    "solved": 0.2,
-    "reward/turn_1": 1.0,
-    "hack_suspects": 0.0,
-    "part/syntax": 0.5,
-    "part/calls": 0.5,
-    "agent/a/entropy": 1.0,
-    "agent/a/empty": 0.0,
-    "agent/a/truncated": 0.1,
-    "agent/a/length": 40.0,
-    "agent/b/entropy": 1.0,
-    "agent/b/empty": 0.0,
-    "agent/b/truncated": 0.1,
-    "agent/b/length": 40.0,
-}
+    "return/mean": 1.0, "return/std": 0.5, "groups/dead": 0.2, "tests": 0.3, "solved": 0.2,
+    "reward/turn_1": 1.0, "hack_suspects": 0.0, "part/syntax": 0.5, "part/calls": 0.5,
+    "agent/a/entropy": 1.0, "agent/a/empty": 0.0, "agent/a/truncated": 0.1, "agent/a/length": 40.0,
+    "agent/b/entropy": 1.0, "agent/b/empty": 0.0, "agent/b/truncated": 0.1, "agent/b/length": 40.0,
+}  # fmt: skip
 
 TROUBLE = [
     ({"credit/a/influence": 0.001, "credit/b/own": 0.99}, "`a` has no influence"),

@@ -92,12 +92,8 @@ def test_plan_covers_the_logits_of_a_chunk(way: dict[str, Any], learns: str) -> 
 def test_number_of_tokens_sorted_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny("llama")
     ways: list[dict[str, Any]] = [
-        {"top_p": 0.5},
-        {"top_k": 7},
-        {},
-        {"top_p": 0.9, "top_k": 12},
-        {"top_p": 0.7},
-    ]
+        {"top_p": 0.5}, {"top_k": 7}, {}, {"top_p": 0.9, "top_k": 12}, {"top_p": 0.7},
+    ]  # fmt: skip
     samples = [replace(SAMPLES[0], temperature=1.3, **way) for way in ways]
     found = []
     for looks, tokens in ((True, 1), (True, 3), (True, 100), (False, 3), (False, 100)):

@@ -44,15 +44,9 @@ def no_server_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_model_of_the_servers_keeps_the_other_options() -> None:
     """Each option either belongs to the servers or keeps its value."""
     changed: dict[str, Any] = {
-        "revision": "main",
-        "dtype": "float16",
-        "context": 64,
-        "seeds": True,
-        "trainer_device": "cpu",
-        "adapter_folder": "shared",
-        "seconds": 5.0,
-        "ready_seconds": 6.0,
-    }
+        "revision": "main", "dtype": "float16", "context": 64, "seeds": True,
+        "trainer_device": "cpu", "adapter_folder": "shared", "seconds": 5.0, "ready_seconds": 6.0,
+    }  # fmt: skip
     of_servers = {"memory_share": 0.3, "kv_cache_gb": 1.0, "server_command": ("vllm", "serve")}
     others = {"engine", "name", "servers", "sleep", "tensor_parallel", "deterministic"}
     assert set(VLLMModel.model_fields) == {*changed, *of_servers, *others}
