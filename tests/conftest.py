@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from collab.sandbox import Sandbox
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the models are too small for a second thread
 NUMBERS = count()
 gc.disable()  # imported modules and collected tests stay
 settings.register_profile(

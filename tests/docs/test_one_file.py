@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.blocks import DOCS, blocks
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_game
+from support.trainer_recipes import make_game
 
 import collab
 from collab.trainers import TrainingRun
@@ -138,12 +137,11 @@ def test_extension_takes_the_number_of_files_in_the_table(project: Path, extensi
 
 @pytest.mark.parametrize("extension", list(ALGORITHMS))
 def test_algorithm_takes_the_number_of_files_in_the_table(
-    project: Path, tmp_path_factory: pytest.TempPathFactory, extension: str
+    project: Path, tiny_words: Path, extension: str
 ) -> None:
-    tiny = save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
     before = set(project.rglob("*"))
     (project / "own.py").write_text(ALGORITHMS[extension])
     assert len(set(project.rglob("*")) - before) == table()[extension]
-    recipe = make_game(tiny, project, algorithm="own.py:own", steps=1, evaluation=None)
+    recipe = make_game(tiny_words, project, algorithm="own.py:own", steps=1, evaluation=None)
     asyncio.run(TrainingRun(recipe, project / "run").run())
     assert (project / "called").exists()

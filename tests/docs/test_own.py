@@ -8,8 +8,6 @@ import pytest
 import yaml
 from support.blocks import blocks
 from support.rule_runs import check_resume, saved_in
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS
 
 import collab
 from collab.recipe import load_task
@@ -71,16 +69,13 @@ def test_the_harness_asks_more_than_once(folder: Path) -> None:
     assert [(d.step, d.action.text) for d in decisions] == [(0, "hm"), (1, "x")]
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1])
-def test_algorithms_of_the_page_train_and_resume(folder: Path, tiny: Path, number: int) -> None:
+def test_algorithms_of_the_page_train_and_resume(
+    folder: Path, tiny_words: Path, number: int
+) -> None:
     algorithm = yaml.safe_load(blocks("own_algorithm.md", "yaml")[number])["trainer"]["algorithm"]
-    check_resume(algorithm, tiny, folder)
+    check_resume(algorithm, tiny_words, folder)
     averages = saved_in(folder / "whole")["algorithm"].get("averages", {})
     assert set(averages) == ({"a", "b"} if number else set())
 

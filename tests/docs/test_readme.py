@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 from support.blocks import run_here
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text()
@@ -46,14 +44,10 @@ def test_every_command_runs(tmp_path: Path) -> None:
 
 
 def test_rows_and_a_function_train_a_team(
-    tmp_path_factory: pytest.TempPathFactory,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    here: Path, tiny_words: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path_factory.mktemp("runs"))
     [code] = blocks("python")
-    tiny = save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
-    small = f"model={{'name': {str(tiny)!r}, 'device': 'cpu'}}, max_new_tokens=2"
+    small = f"model={{'name': {str(tiny_words)!r}, 'device': 'cpu'}}, max_new_tokens=2"
     exec(code.replace("max_new_tokens=8", small), {})
     assert "<Rollout: 1 episode" in capsys.readouterr().out
 

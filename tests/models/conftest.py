@@ -109,18 +109,7 @@ def _save_adapter(folder: Path, base: Path, seed: int, std: float = 0.3) -> None
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Use one thread: the model is too small for a second one to help."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
-def tiny_engine(tiny: Path, one_thread: None) -> Iterator[TransformersEngine]:
+def tiny_engine(tiny: Path) -> Iterator[TransformersEngine]:
     """A new engine with the tiny model, in float32."""
     engine = TransformersEngine(TransformersModel(name=str(tiny), dtype="float32", device="cpu"))
     yield engine

@@ -3,7 +3,6 @@
 import asyncio
 from pathlib import Path
 
-import pytest
 import torch
 from support.vllm_servers.twin import VLLMTwin
 from transformers import AutoModelForCausalLM
@@ -41,7 +40,6 @@ def request(sampling: Sampling, seed: int) -> Request:
     return Request(call=call, prompt_ids=(1, 2, 3), sampling=sampling, seed=seed)
 
 
-@pytest.mark.usefixtures("one_thread")
 def test_logprobs_match_the_truncated_distribution(tiny: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(tiny, dtype=torch.float32)
     for sampling, action in zip(SETTINGS, sampled(tiny), strict=True):

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_game
+from support.trainer_recipes import make_game
 
 from collab.recipe.schema import dump_recipe
 
@@ -34,9 +33,8 @@ main()
 """
 
 
-def test_training_runs_without_optional_packages(tmp_path: Path) -> None:
-    tiny = save_tiny(tmp_path / "tiny", WORDS)
-    recipe = make_game(tiny, tmp_path, steps=1, tasks_per_step=1, group_size=2)
+def test_training_runs_without_optional_packages(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_game(tiny_words, tmp_path, steps=1, tasks_per_step=1, group_size=2)
     (tmp_path / "recipe.yaml").write_text(dump_recipe(recipe))
     command = [sys.executable, "-c", PROGRAM, "train", "recipe.yaml", "--out", "run"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -55,7 +55,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     started: list[subprocess.Popen[str]] = []
 
     def begin(*arguments: str) -> subprocess.Popen[str]:
-        env = environment(OMP_NUM_THREADS="1")
+        env = environment()
         more = {"cwd": tmp_path, "stdout": subprocess.DEVNULL, "env": env}
         started.append(processes.start(*arguments, **more))
         return started[-1]

@@ -15,8 +15,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 from support.hub_server import HubServer, read_datasets_from
-from support.tiny_words import save_tiny
-from support.trainer_recipes import WORDS, make_game
+from support.trainer_recipes import make_game
 from typer.testing import CliRunner
 
 from collab.cli.app import app
@@ -34,12 +33,7 @@ IDS = torch.tensor([[1, 2, 3, 4, 5]])
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny(tmp_path_factory.mktemp("tiny"), WORDS)
-
-
-@pytest.fixture(scope="module")
-def adapters(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def adapters(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two adapters that change the base model's answers."""
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
@@ -47,18 +41,18 @@ def adapters(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("adapters")
     for seed, agent in enumerate("ab"):
         torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+        model = AutoModelForCausalLM.from_pretrained(tiny_words, dtype=torch.float32)
         config = LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False)
         get_peft_model(model, config).save_pretrained(folder / agent)
     return folder
 
 
 @pytest.fixture
-def run(base: Path, adapters: Path, here: Path) -> Path:
+def run(tiny_words: Path, adapters: Path, here: Path) -> Path:
     """A run folder of a team of two agents with one adapter each."""
     folder = here / "run"
     shutil.copytree(adapters, folder / "adapters")
-    recipe = make_game(base, here)
+    recipe = make_game(tiny_words, here)
     recipe = recipe.with_agents({a: {"adapter": f"adapters/{a}"} for a in "ab"})
     write_recipe(folder / "recipe.yaml", recipe, Packing(folder))
     (folder / "training.yaml").write_text("trainer: {name: magrpo, steps: 5}\n")
@@ -81,15 +75,15 @@ def logits(model: Any) -> torch.Tensor:
     return found
 
 
-def test_exported_adapters_name_their_base_and_load_in_peft(run: Path, base: Path) -> None:
+def test_exported_adapters_name_their_base_and_load_in_peft(run: Path, tiny_words: Path) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
     out = Path("adapters-out")
-    assert export_adapters(run, out) == {"a": str(base), "b": str(base)}
+    assert export_adapters(run, out) == {"a": str(tiny_words), "b": str(tiny_words)}
     for agent in "ab":
         config = json.loads((out / agent / "adapter_config.json").read_text())
-        assert config["base_model_name_or_path"] == str(base)
+        assert config["base_model_name_or_path"] == str(tiny_words)
         found = []
         for place in (out / agent, run / "adapters" / agent):
             model = AutoModelForCausalLM.from_pretrained(config["base_model_name_or_path"])
@@ -109,14 +103,14 @@ def test_half_export_rounds_to_bfloat16(run: Path) -> None:
     assert all(torch.equal(half[key], full[key].bfloat16()) for key in full)
 
 
-def test_merged_model_matches_the_base_with_its_adapter(run: Path, base: Path) -> None:
+def test_merged_model_matches_the_base_with_its_adapter(run: Path, tiny_words: Path) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
     export_merged(run, Path("merged"))
-    plain = logits(AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32))
+    plain = logits(AutoModelForCausalLM.from_pretrained(tiny_words, dtype=torch.float32))
     for agent in "ab":
-        model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+        model = AutoModelForCausalLM.from_pretrained(tiny_words, dtype=torch.float32)
         adapted = logits(PeftModel.from_pretrained(model, str(run / "adapters" / agent)))
         merged = AutoModelForCausalLM.from_pretrained(f"merged/{agent}")
         assert merged.dtype == torch.float32

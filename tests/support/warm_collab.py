@@ -62,7 +62,6 @@ class WarmCollab:
     def __enter__(self) -> WarmCollab:
         self._server = subprocess.Popen(
             [sys.executable, __file__],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

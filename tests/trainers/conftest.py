@@ -21,15 +21,6 @@ def game(tiny_words: Path, tmp_path: Path) -> Recipe:
     return make_game(tiny_words, tmp_path)
 
 
-@pytest.fixture(autouse=True, scope="package")
-def one_thread() -> Iterator[None]:
-    """Use one thread: the model is too small for a second one to help."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture
 def learner(game: Recipe) -> Iterator[TorchLearner]:
     spec = check_recipe(game)

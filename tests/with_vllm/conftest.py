@@ -24,12 +24,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("vllm")
 
 
-@pytest.fixture(autouse=True, scope="session")
-def one_thread() -> None:
-    """Use one thread: short prompts gain little from a second one."""
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="session")
 def smollm2_folder() -> Path:
     return store.resolve(MODEL)

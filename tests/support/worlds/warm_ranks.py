@@ -45,7 +45,7 @@ class WarmRanks:
     def __enter__(self) -> WarmRanks:
         self._server = subprocess.Popen(
             [sys.executable, __file__],
-            env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -1,7 +1,6 @@
 """Ranks started by `collab train --ranks`: a killed rank, and an interrupt."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -29,7 +28,6 @@ def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         [*command, "--ranks", "2"],
         cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
