@@ -65,7 +65,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The user's own project, and next to it, by kind, foreign folders."""
     home = tmp_path_factory.mktemp("home")
     make_project(home, TEAM, n_words=3)
@@ -76,6 +76,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             _write(home / "runs" / kind, kind)
             _write(home.parent / f"{home.name}-elsewhere" / kind, kind)
     return home
+
+
+@pytest.fixture
+def home(folders: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's own project as the current folder."""
+    monkeypatch.chdir(folders)
+    return folders
 
 
 def _write(folder: Path, kind: str) -> None:
@@ -194,10 +201,7 @@ DOORS_AND_PLACES = [(door, PLACES[(n + m) % 2]) for n, door in enumerate(DOORS) 
 
 
 @pytest.mark.parametrize(("door", "where"), one_row_in(4, DOORS_AND_PLACES))
-def test_nothing_runs_before_approval(
-    home: Path, door: str, where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(home)
+def test_nothing_runs_before_approval(home: Path, door: str, where: str) -> None:
     above = home / "runs" if where == "runs" else home.parent / f"{home.name}-elsewhere"
     assert _kinds_that_ran(DOORS[door], above) == []
 
@@ -207,7 +211,6 @@ def test_nothing_runs_when_an_entry_point_does_not_ask(
     home: Path, door: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Functions and tool servers are checked again when they are loaded or started."""
-    monkeypatch.chdir(home)
     monkeypatch.setattr(question.Question, "open", ())
     monkeypatch.setattr(question, "remember", lambda _: None)
     monkeypatch.setattr(blocking, "_unblocked", set())
@@ -227,14 +230,12 @@ def _kinds_that_ran(door: Callable[[Path], Any], above: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_needs_approval(home: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(home)
+def test_every_kind_needs_approval(home: Path, kind: str) -> None:
     with pytest.raises(Untrusted, match=r"evil\.py"):
         load_recipe(f"runs/{kind}")
 
 
-def test_unapproved_function_is_not_loaded(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(home)
+def test_unapproved_function_is_not_loaded(home: Path) -> None:
     folder = home.parent / f"{home.name}-elsewhere" / "parser"
     for load in (load_recipe, read_recipe):
         with suppress(Untrusted):
@@ -247,8 +248,7 @@ def test_unapproved_function_is_not_loaded(home: Path, monkeypatch: pytest.Monke
     (folder / "functions" / "ran").unlink()
 
 
-def test_server_is_not_started_before_approval(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(home)
+def test_server_is_not_started_before_approval(home: Path) -> None:
     folder = home.parent / f"{home.name}-elsewhere" / "server"
     for load in (load_recipe, read_recipe):
         with suppress(Untrusted):
@@ -265,10 +265,7 @@ def test_server_is_not_started_before_approval(home: Path, monkeypatch: pytest.M
     (folder / "functions" / "ran").unlink()
 
 
-def test_generator_in_a_module_needs_approval(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(home)
+def test_generator_in_a_module_needs_approval(home: Path, tmp_path: Path) -> None:
     source = {"generate": "some_module:rows", "rows": 1}
     task = {"name": "x", "kind": "text", "source": source, "reward": {"parts": {"p": PART}}}
     (tmp_path / "suite.yaml").write_text(yaml.safe_dump(task))
@@ -276,8 +273,7 @@ def test_generator_in_a_module_needs_approval(
         load_task(str(tmp_path / "suite.yaml"))
 
 
-def test_tasks_command_asks_about_generators(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(home)
+def test_tasks_command_asks_about_generators(home: Path) -> None:
     refused = CliRunner().invoke(app, ["tasks", "runs/generator/suite.yaml"])
     assert (refused.exit_code, "--trust" in refused.output) == (2, True)
     assert CliRunner().invoke(app, ["tasks", "runs/part/suite.yaml"]).exit_code == 0
@@ -289,7 +285,6 @@ def test_tasks_command_asks_about_generators(home: Path, monkeypatch: pytest.Mon
 def test_recorded_evaluation_needs_no_approval(
     home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(home)
     arguments = ["eval", "runs/parser", "--out", str(tmp_path / "e")]
     assert CliRunner().invoke(app, arguments).exit_code == 2
     assert not (tmp_path / "e").exists()
