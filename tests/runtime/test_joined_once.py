@@ -4,11 +4,20 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from support.recipes import recipe_from
 
-from collab.recipe import Recipe
 from collab.records import Problem
 from collab.runtime.session import Session
 
+RECIPE = """\
+model: echo
+team:
+  {name: pair, turns: 2, join: "mine.py:counting", feedback: ["mine.py:told"],
+   agents: {a: {prompt: a}, b: {prompt: b}}}
+task:
+  {name: rows, kind: text, source: {path: rows.jsonl},
+   reward: {parts: {quotes: {use: "mine.py:quotes"}}}}
+"""
 MINE = """\
 calls = iter(range(100))
 def counting(artifacts, problem):
@@ -24,20 +33,7 @@ def open_session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     (folder / "mine.py").write_text(MINE)
     (folder / "rows.jsonl").write_text('{"task_id": "0", "prompt": "Write."}\n')
     monkeypatch.chdir(folder)
-    team = {
-        "name": "pair",
-        "turns": 2,
-        "join": "mine.py:counting",
-        "feedback": ["mine.py:told"],
-        "agents": {"a": {"prompt": "a"}, "b": {"prompt": "b"}},
-    }
-    task = {
-        "name": "rows",
-        "kind": "text",
-        "source": {"path": "rows.jsonl"},
-        "reward": {"parts": {"quotes": {"use": "mine.py:quotes"}}},
-    }
-    return Session(Recipe.model_validate({"model": "echo", "team": team, "task": task}))
+    return Session(recipe_from(RECIPE))
 
 
 PROBLEM = Problem(address="rows/0", public={"prompt": "Write."})

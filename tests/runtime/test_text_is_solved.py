@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.recipes import recipe_from
 from support.tiny_words import save_tiny
 
 from collab.evaluation.values import task_values
@@ -14,6 +15,10 @@ from collab.records import Episode, Score, read_episodes
 from collab.runtime import Team
 from collab.trainers import TrainingRun
 
+CAPITALS = """\
+team: {name: one, protocol: single, turns: 2, agents: {a: {prompt: you, revise: end}}}
+task: {name: capitals, kind: text, source: {path: capitals.jsonl}, hidden: [answer]}
+"""
 PARTS = """\
 from collab.rewards import Part
 def close(context):
@@ -31,20 +36,7 @@ def folder(here: Path) -> Path:
 
 
 def recipe(parts: dict[str, Any], **top: Any) -> Recipe:
-    team = {
-        "name": "one",
-        "protocol": "single",
-        "turns": 2,
-        "agents": {"a": {"prompt": "you", "revise": "end"}},
-    }
-    task = {
-        "name": "capitals",
-        "kind": "text",
-        "source": {"path": "capitals.jsonl"},
-        "hidden": ["answer"],
-        "reward": {"parts": parts},
-    }
-    return Recipe.model_validate({"team": {**team, **top.pop("team", {})}, "task": task, **top})
+    return recipe_from(CAPITALS, task={"reward": {"parts": parts}}, **top)
 
 
 def play(parts: dict[str, Any], *answers: str, **team: Any) -> Episode:

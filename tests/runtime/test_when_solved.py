@@ -5,13 +5,20 @@ from pathlib import Path
 
 import pytest
 from support.episodes import make_episode, make_score
+from support.recipes import recipe_from
 
 from collab.evaluation.values import task_values
-from collab.recipe import Recipe
 from collab.records import Episode
 from collab.records.episode import solved_by_turn
 from collab.runtime import Team
 
+ONE = """\
+team: {name: one, protocol: single, join: python, agents: {main: {prompt: write, parser: text}}}
+task:
+  name: programs
+  kind: code
+  reward: {parts: {syntax: {use: parses, weight: 1.5}, tests: {use: tests, weight: 1.0}}}
+"""
 RIGHT, WRONG = "def f():\n    return 1\n", "def f():\n    return 0\n"
 
 
@@ -29,30 +36,9 @@ def folder(tmp_path: Path) -> Path:
 
 def play(folder: Path, *answers: str, turns: int, **team: str) -> Episode:
     (folder / "script.yaml").write_text(json.dumps({"main": answers}))
-    recipe = Recipe.model_validate(
-        {
-            "model": f"scripted:{folder / 'script.yaml'}",
-            "team": {
-                "name": "one",
-                "protocol": "single",
-                "join": "python",
-                "turns": turns,
-                "agents": {"main": {"prompt": "write", "parser": "text"}},
-                **team,
-            },
-            "task": {
-                "name": "programs",
-                "kind": "code",
-                "source": {"path": str(folder / "programs.jsonl")},
-                "reward": {
-                    "parts": {
-                        "syntax": {"use": "parses", "weight": 1.5},
-                        "tests": {"use": "tests", "weight": 1.0},
-                    }
-                },
-            },
-        }
-    )
+    source = {"path": str(folder / "programs.jsonl")}
+    model = f"scripted:{folder / 'script.yaml'}"
+    recipe = recipe_from(ONE, model=model, team={"turns": turns, **team}, task={"source": source})
     episode = Team(recipe).run("programs/0").episode
     assert episode.failure is None
     return Episode.model_validate_json(episode.model_dump_json())

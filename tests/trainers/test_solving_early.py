@@ -12,15 +12,26 @@ from statistics import fmean
 from typing import Any
 
 import pytest
+from support.recipes import recipe_from
 from support.tiny_words import save_tiny
 
-from collab.recipe import Recipe
 from collab.records import Episode, read_episodes
 from collab.trainers import TrainingRun
 
+ONE = """\
+team:
+  {name: one, protocol: single, join: python,
+   agents: {main: {prompt: you, revise: end, parser: text}}}
+task:
+  name: programs
+  kind: code
+  reward: {parts: {syntax: {use: parses, weight: 1.5}, tests: {use: tests, weight: 1.0}}}
+sampling: {max_new_tokens: 1}
+trainer: {steps: 40, group_size: 12, learning_rate: 0.01, checkpoint_every: 1000}
+"""
 RIGHT, WRONG = "f=lambda:1", "f=lambda:0"
 TEST = "def check(candidate):\n    assert candidate() == 1\n"
-STEPS, GROUP = 40, 12
+GROUP = 12
 
 
 @pytest.fixture(scope="session")
@@ -32,37 +43,9 @@ def train(model: Path, folder: Path, team: dict[str, Any], **trainer: Any) -> li
     """Train and return the episodes in the order of play."""
     row = {"task_id": "0", "prompt": "# f", "test": TEST, "entry_point": "f"}
     (folder / "programs.jsonl").write_text(json.dumps(row) + "\n")
-    recipe = Recipe.model_validate(
-        {
-            "model": {"name": str(model), "dtype": "float32", "device": "cpu"},
-            "sampling": {"max_new_tokens": 1},
-            "team": {
-                "name": "one",
-                "protocol": "single",
-                "join": "python",
-                "agents": {"main": {"prompt": "you", "revise": "end", "parser": "text"}},
-                **team,
-            },
-            "task": {
-                "name": "programs",
-                "kind": "code",
-                "source": {"path": str(folder / "programs.jsonl")},
-                "reward": {
-                    "parts": {
-                        "syntax": {"use": "parses", "weight": 1.5},
-                        "tests": {"use": "tests", "weight": 1.0},
-                    }
-                },
-            },
-            "trainer": {
-                "steps": STEPS,
-                "group_size": GROUP,
-                "learning_rate": 0.01,
-                "checkpoint_every": 1000,
-                **trainer,
-            },
-        }
-    )
+    weights = {"name": str(model), "dtype": "float32", "device": "cpu"}
+    task = {"source": {"path": str(folder / "programs.jsonl")}}
+    recipe = recipe_from(ONE, model=weights, team=team, task=task, trainer=trainer)
     asyncio.run(TrainingRun(recipe, folder / "run").run())
     return list(read_episodes(folder / "run"))
 
