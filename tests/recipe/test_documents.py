@@ -58,7 +58,7 @@ def test_invalid_yaml_is_refused_quickly(text: str, words: str) -> None:
     assert str(error.value).startswith("file.yaml")
     assert words in str(error.value)
     assert len(str(error.value)) < 500
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 30
 
 
 def test_thousands_of_unknown_keys_are_refused_at_once() -> None:
