@@ -130,8 +130,8 @@ class Recipe(Spec):
     @property
     def vllm_engines(self) -> list[VLLMModel]:
         """The distinct vLLM models whose engines collab starts, because they name no `servers`."""
-        models = dict.fromkeys(self.model_of(name) for name in self.team.agents)
-        return [model for model in models if isinstance(model, VLLMModel) and not model.servers]
+        models = map(self.model_of, self.team.agents)
+        return list(dict.fromkeys(m for m in models if isinstance(m, VLLMModel) and not m.servers))
 
     def sampling_of(self, agent: str) -> Sampling:
         """Return the agent's sampling settings, merged from the recipe, the team and the agent."""

@@ -49,3 +49,12 @@ def test_settings_choose_the_team_or_its_model(
     used = load_recipe(start, settings=settings).model
     assert isinstance(used, TransformersModel)
     assert (used.name, used.dtype) == model
+
+
+def test_engines_of_vllm_are_found_beside_an_engine_with_options(here: Path) -> None:
+    (here / "own.py").write_text("def open_it(spec):\n    raise NotImplementedError\n")
+    own = {"engine": "own.py:open_it", "options": {"sizes": [1]}}
+    vllm = "vllm:smollm2-135m"
+    agents = {"a": {"model": own}, "b": {"model": vllm}, "c": {"model": vllm}}
+    recipe = load_recipe({"team": {"agents": agents}})
+    assert recipe.vllm_engines == [recipe.model_of("b")]

@@ -24,7 +24,7 @@ from collab.models.vllm.adapter_files import check_servable, is_adapter
 from collab.models.vllm.backend import Capacity
 from collab.models.vllm.own_server import OwnServer
 from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.model import ModelSpec, VLLMModel
+from collab.recipe.model import VLLMModel
 from collab.runs.layout import LOGS, SERVER_LOG
 from collab.signals import ending_signals
 from collab.trainers.learner.learner import TorchLearner
@@ -228,7 +228,7 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRa
         return recipe
     hosts = ranks.together(lambda: [socket.gethostname()])
     ranks.each(partial(_check, models, hosts))
-    changed: dict[ModelSpec, VLLMModel] = {}
+    changed: dict[VLLMModel, VLLMModel] = {}
     for place, model in enumerate(models):
         log = folder / LOGS / SERVER_LOG.format(place=place, rank=ranks.rank)
         capacity = _capacity(model, recipe, spec)
@@ -239,7 +239,7 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRa
         {
             name: {"model": changed[before]}
             for name in recipe.team.agents
-            if (before := recipe.model_of(name)) in changed
+            if isinstance(before := recipe.model_of(name), VLLMModel) and before in changed
         }
     )
 
