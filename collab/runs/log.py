@@ -204,3 +204,10 @@ def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T
             reason = faults(error)[0] if isinstance(error, ValidationError) else str(error)
             broken.append(f"{path}, line {number}: {refused}: {reason}")
     return Lines(items, broken, torn)
+
+
+def last_error(log: Path) -> str:
+    """Return the last error that a command printed to its log, or "" if there is none."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return errors[-1] if errors else ""

@@ -31,6 +31,7 @@ from collab.recipe.schema import changes_since
 from collab.runs.about import end_of, mark_interrupted, read_about
 from collab.runs.atomic import Lock, check_no_other_files, explain_disk_errors, write_atomically
 from collab.runs.layout import RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
+from collab.runs.log import last_error
 from collab.runs.reading import read_bytes
 from collab.stats import mean
 from collab.study.results import (
@@ -48,7 +49,6 @@ from collab.study.results import (
 from collab.study.spec import Cell, StudySpec, cells_of, marks_of
 from collab.tasks import pin_revision
 from collab.trainers import Plan
-from collab.trainers.ranks.launching import last_error
 from collab.trainers.training.events import TaskResult, largest_return, read_evaluations
 
 Emit = Callable[[StudyEvent], None]

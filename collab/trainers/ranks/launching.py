@@ -14,6 +14,7 @@ from collab.distribution import own_python
 from collab.errors import TrainingError
 from collab.runs.about import how_to_resume, mark_interrupted
 from collab.runs.layout import LOGS
+from collab.runs.log import last_error
 from collab.trainers.learner.ranks import ALONE, Ranks
 
 INTERRUPTED = 130
@@ -69,13 +70,6 @@ def _tell(ended: dict[int, int], folder: Path) -> int:
         error = last_error(log)
         why += f"{': ' * bool(error)}{error}; its log is {log}"
     raise TrainingError(f"rank {rank} ended: {why}{how_to_resume(folder)}")
-
-
-def last_error(log: Path) -> str:
-    """Return the last error that a command printed to its log, or "" if there is none."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return errors[-1] if errors else ""
 
 
 @contextmanager
