@@ -149,7 +149,7 @@ def labels_of(names: Sequence[Named]) -> list[str]:
     labels: list[str] = []
     for name in names:
         path = Path(name if isinstance(name, str | PathLike) else _name_of(name))
-        label = short = as_name(library.called(path)) or "team"
+        label = short = as_name(library.name_of(path)) or "team"
         number = 1
         while label in labels:
             number += 1

@@ -36,7 +36,7 @@ def is_yaml(name: str | Path) -> bool:
     return Path(name).suffix in YAML_ENDINGS
 
 
-def called(path: Path) -> str:
+def name_of(path: Path) -> str:
     """Return the name of a component's file or of a run's folder."""
     return path.stem if is_yaml(path) else path.resolve().name
 

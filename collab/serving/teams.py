@@ -156,7 +156,7 @@ def tool_names(names: Iterable[str]) -> dict[str, str]:
 
 def _plain(name: str) -> str:
     """Return a name for clients: a file's or folder's, with `-` for other characters."""
-    return re.sub(r"[^A-Za-z0-9._:-]", "-", library.called(Path(name)))
+    return re.sub(r"[^A-Za-z0-9._:-]", "-", library.name_of(Path(name)))
 
 
 def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:
