@@ -26,7 +26,7 @@ from collab.records import Sampling
 
 DEFAULT_MODEL = "smollm2-135m"
 LANES, WIDE_LANES = 32, 256
-"""Defaults of `concurrency`: the least, and that of each engine for many episodes."""
+"""Default numbers of parallel episodes: in general, and per vLLM server or model on a GPU."""
 
 
 class BudgetSpec(Spec):

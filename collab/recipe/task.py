@@ -117,7 +117,8 @@ class TaskSpec(Spec):
     seats: dict[str, str] = Field(default={}, examples=[{"first": "alice", "second": "bob"}])
     """Maps each seat of the game to its agent. By default, agents take the seats in order."""
     source: SourceSpec = SourceSpec(generate=Component(use=SEEDS))
-    """Source of the rows. Default for an environment: seeds. `rows` and `seed` change these."""
+    """Source of the rows. By default, each row of an environment is a seed for a game; `rows` and
+    `seed` choose them."""
     id_field: str = "task_id"
     """The field that identifies a problem, different in every row. Rows are numbered if none has
     it, or if `id_field` is empty."""
