@@ -29,7 +29,7 @@ from collab.recipe.trainer import TrainerSpec
 from collab.records.run import episodes_file
 from collab.trust import Consent, Item, Question, joined, settle
 from collab.trust.blocking import block, forget, function_key, is_own, is_unblocked, unblock
-from collab.trust.commands import compiled_in, content_of, files_of, folders_of
+from collab.trust.commands import content_of, files_of
 from collab.trust.sources import digest_of, sources_of, sources_of_module, sources_of_script
 
 
@@ -153,7 +153,7 @@ def _functions(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Can
 
 
 def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candidate]:
-    """List the commands that start servers, with the files and folders that they name, and the
+    """List the commands that start servers, with the foreign files that they name, and the
     addresses of MCP servers."""
     for part in specs_in(spec):
         if not (isinstance(part, MCPServer | VLLMModel) and part.command_words):
@@ -165,8 +165,9 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candi
             text = f"send {sent} to the MCP server at {part.mcp}"
             item = Item("server", text, f"mcp {sent} {part.mcp}", approval_key=part.approval_key)
         else:
-            is_foreign = everything or not all(map(_is_own_source, files_of(part.command_words)))
-            item = _command_item(part, is_asked=is_foreign and not is_typed)
+            files = [f for f in files_of(part.command_words) if not _is_own_source(f)]
+            is_foreign = everything or bool(files)
+            item = _command_item(part, files, is_asked=is_foreign and not is_typed)
         yield item, is_foreign, is_typed
 
 
@@ -183,20 +184,17 @@ def _is_own_source(file: Path) -> bool:
     return is_own(file) and all(is_own(source.path) for source in sources)
 
 
-def _command_item(part: MCPServer | VLLMModel, *, is_asked: bool) -> Item:
-    """Return the item for a server's command. Its files are read only if the user is asked."""
+def _command_item(part: MCPServer | VLLMModel, files: list[Path], *, is_asked: bool) -> Item:
+    """Return the item for a server's command, which names foreign `files`. All files that it names
+    are read only if the user is asked."""
     environment = part.environment if isinstance(part, MCPServer) else ()
     given = " ".join(environment)
     text = f"run the command {shlex.join(part.command_words)}" + (f" with {given}" if given else "")
-    content = ""
-    if is_asked:
-        content = content_of(part.command_words, environment)
-        folders = folders_of(part.command_words)
-        compiled = compiled_in(folders)
-        text += f" and any file in {', '.join(map(str, folders))}" if folders else ""
-        text += f", {len(compiled)} of them compiled, e.g. {compiled[0]}" if compiled else ""
+    if files:
+        text += f", which names {', '.join(str(file.resolve()) for file in files)}"
     key = "mcp" if isinstance(part, MCPServer) else "server_command"
     text += f" ({key}; asked every time, since it may run other files as well)"
+    content = content_of(part.command_words, environment) if is_asked else ""
     return Item("command", text, content, approval_key=part.approval_key, digest=content)
 
 

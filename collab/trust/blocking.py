@@ -47,7 +47,7 @@ def forget(name: str) -> None:
 
 def _shown(name: str) -> str:
     command = name.removeprefix("mcp\0").partition("\0with")[0].replace("\0", " ")
-    return command if command == name else f"{command}, or a file in its folder,"
+    return command if command == name else f"{command}, or a file that it names,"
 
 
 def approved_digest(name: str) -> str | None:

@@ -1,8 +1,10 @@
 """Tool servers named by a foreign recipe need approval."""
 
+import json
 from pathlib import Path
 
 import pytest
+from support.rooms.trust import own_server
 from support.tiny_words import save_tiny
 
 from collab.errors import Untrusted
@@ -39,29 +41,12 @@ def test_tool_server_needs_approval(project: Path, evil: Path, tool: str, messag
     load_recipe(str(evil / "recipe.yaml"))
 
 
-def test_approval_of_a_server_covers_only_its_exact_file(project: Path, evil: Path) -> None:
-    (evil / "recipe.yaml").write_text(SERVER.format(tool="{mcp: [python, evil.py]}"))
-    load_recipe(str(evil / "recipe.yaml"), trust=True)
-    load_recipe(str(evil / "recipe.yaml"))
-    with (evil / "evil.py").open("a") as file:
-        file.write("# changed")
+def test_typed_command_needs_no_approval(project: Path, evil: Path) -> None:
+    command = ("python", str(evil / "evil.py"))
     with pytest.raises(Untrusted, match=r"evil\.py"):
-        load_recipe(str(evil / "recipe.yaml"))
-
-
-def test_own_server_with_a_foreign_file_needs_approval(project: Path, evil: Path) -> None:
-    (project / "server.py").write_text("")
-    (project / "own.yaml").write_text(
-        "agents:\n  a: {prompt: p, tools: [{mcp: [python, server.py]}]}\n"
-    )
-    load_recipe("own.yaml")
-    tool = f"{{mcp: [python, {evil / 'evil.py'}]}}"
-    (project / "own.yaml").write_text(f"agents:\n  a: {{prompt: p, tools: [{tool}]}}\n")
-    with pytest.raises(Untrusted, match=r"evil\.py"):
-        load_recipe("own.yaml")
-    typed = f'agents.a.tools=[{{"mcp": ["python", "{evil / "evil.py"}"]}}]'
+        own_server(*command)
     (project / "own.yaml").write_text("agents:\n  a: {prompt: p}\n")
-    load_recipe("own.yaml", settings=[typed])
+    load_recipe("own.yaml", settings=[f"agents.a.tools={json.dumps([{'mcp': command}])}"])
 
 
 def test_command_of_a_vllm_server_needs_approval(project: Path, evil: Path, tmp_path: Path) -> None:

@@ -1,20 +1,17 @@
 """Only approved code runs, whatever files are next to it or added later."""
 
-import asyncio
 import py_compile
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from support.rooms.trust import Attacker, recipe_with
+from support.rooms.trust import Attacker, own_server, recipe_with
 
 import collab
 from collab import plugins
-from collab.errors import RecipeError, ToolUnavailable, Untrusted
+from collab.errors import RecipeError, Untrusted
 from collab.recipe import load_recipe
-from collab.recipe.hosted import MCPServer
-from collab.tools import ToolServers
 from collab.trust.sources import SourceFile, digest_of
 
 RULES = "def right(context):\n    return 1.0\n"
@@ -180,43 +177,11 @@ def test_link_made_after_approval_is_not_imported(
     assert not marker.exists()
 
 
-def start(server: MCPServer) -> None:
-    asyncio.run(ToolServers().tools(server))
-
-
-def test_changed_script_of_a_command_is_refused(attacker: Attacker, marker: Path) -> None:
-    folder, script = attacker.folder, attacker.write("server.sh", "true\n")
-    server = attacker.served("sh", "F/server.sh")
-    load_recipe(str(folder))
-    script.write_text(f"touch {marker}\n")
-    with pytest.raises(Untrusted, match=r"server\.sh"):
-        load_recipe(str(folder))
-    with pytest.raises(Untrusted, match="has changed"):
-        start(server)
-    assert not marker.exists()
-
-
-@pytest.mark.parametrize("command", ["sh F/server.sh", "F/server.sh", "sh -c '. F/server.sh'"])
-def test_own_command_with_a_foreign_script_needs_approval(
-    folder: Path, project: Path, command: str
-) -> None:
-    (folder / "server.sh").write_text("true\n")
-    (folder / "server.sh").chmod(0o755)
-    words = [word.replace("F", str(folder)) for word in command.split(" ", 2)]
-    tool = f"{{mcp: {words!r}}}".replace("\"'", '"').replace("'\"", '"')
-    (project / "own.yaml").write_text(f"agents:\n  a: {{prompt: p, tools: [{tool}]}}\n")
-    with pytest.raises(Untrusted, match=r"server\.sh"):
-        load_recipe("own.yaml")
-
-
 def test_a_script_without_suffix_is_read_with_its_imports(folder: Path, project: Path) -> None:
     (project / "helper.py").symlink_to(folder / "rules.py")
     (project / "server").write_text("import helper\n")
-    (project / "own.yaml").write_text(
-        "agents:\n  a: {prompt: p, tools: [{mcp: [python, server]}]}\n"
-    )
     with pytest.raises(Untrusted, match="python server"):
-        load_recipe("own.yaml")
+        own_server("python", "server")
 
 
 def test_typed_paths_do_not_approve_a_command(folder: Path) -> None:
@@ -237,20 +202,7 @@ def test_installed_program_needs_no_approval(project: Path, program: str) -> Non
     (project / "bin").mkdir()
     (project / "bin" / "python").symlink_to(sys.executable)
     (project / "server.py").write_text("")
-    tool = f"{{mcp: [{program}, server.py]}}"
-    (project / "own.yaml").write_text(f"agents:\n  a: {{prompt: p, tools: [{tool}]}}\n")
-    load_recipe("own.yaml")
-
-
-@pytest.mark.parametrize("option", ["-u", "-E"])
-def test_server_imports_no_old_bytecode(attacker: Attacker, marker: Path, option: str) -> None:
-    attacker.write("helper.py")
-    attacker.write("server.py", "import helper\n")
-    attacker.compiled("helper.py", "cache")
-    server = attacker.served("python", option, "F/server.py")
-    with pytest.raises(ToolUnavailable):  # it ends at once
-        start(server)
-    assert not marker.exists()
+    own_server(program, "server.py")
 
 
 def test_file_name_cannot_pass_as_content() -> None:

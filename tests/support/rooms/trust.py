@@ -88,6 +88,19 @@ def view(folder: Path) -> None:
         assert run("view", str(folder.parent)) == (0, "")
 
 
+def own_server(*command: str, environment: Sequence[str] = (), trust: bool = False) -> MCPServer:
+    """The tool server of the user's own recipe in the current folder."""
+    agent = {"prompt": "p", "tools": [{"mcp": [*command], "environment": [*environment]}]}
+    Path("own.yaml").write_text(yaml.safe_dump({"agents": {"a": agent}}))
+    return _server_of("own.yaml", trust=trust)
+
+
+def _server_of(recipe: str, *, trust: bool) -> MCPServer:
+    server = load_recipe(recipe, trust=trust).team.agents["a"].tools[0]
+    assert isinstance(server, MCPServer)
+    return server
+
+
 class Attacker:
     """A foreign folder; `mark` is Python code that leaves a mark when it runs."""
 
@@ -120,9 +133,7 @@ class Attacker:
         command = [word.replace("F", str(self.folder)) for word in words]
         agents = {"a": {"prompt": "p", "tools": [{"mcp": command}]}}
         self.write("recipe.yaml", recipe_with(use="length", agents=agents))
-        server = load_recipe(str(self.folder), trust=trust).team.agents["a"].tools[0]
-        assert isinstance(server, MCPServer)
-        return server
+        return _server_of(str(self.folder), trust=trust)
 
     def run(self, use: str = "rules.py:right") -> None:
         """Load and call the function, ignoring errors."""
