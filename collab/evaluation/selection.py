@@ -187,7 +187,7 @@ class Chooser:
         )
 
     def _played(self, block: Sequence[Episode]) -> list[str]:
-        return [episode.turns[-1].joint for episode in block]
+        return [episode.answer for episode in block]
 
     def _recombined(self, problem: Problem, block: Sequence[Episode]) -> list[str]:
         """Return the programs of all combinations of parts, including those that were played."""

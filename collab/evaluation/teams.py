@@ -201,6 +201,7 @@ def _team_of(
 ) -> EvaluatedTeam:
     suite, problems = open_problems(recipe, _addresses(recipe, tasks, split), trust)
     recipe = recipe.model_copy(update={"task": suite.spec})
+    recipe.check_scored()
     places = {f"{suite.spec.name}/{name}": row for row, name in enumerate(suite.ids)}
     return EvaluatedTeam(
         label=label,

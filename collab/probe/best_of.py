@@ -30,10 +30,7 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
     """
     turn = rehearsed(recipe)
     remedy = "; leave --best-of out, or give the samples with --samples"
-    if recipe.task is None:
-        raise RecipeError(
-            f"--best-of needs a suite, because its reward decides which answer is best{remedy}"
-        )
+    recipe.check_scored()
     if recipe.team.turns > 1:
         raise RecipeError(
             f"--best-of combines answers to the same prompt, but the team has {recipe.team.turns}"

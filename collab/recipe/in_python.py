@@ -134,8 +134,8 @@ Reward = Function | str | tuple[Function | str, float] | Mapping[str, Any]
 """One part of a reward: a function, a part's name, either with a weight, or a mapping as in
 YAML."""
 Rewards = str | Reward | Sequence[Reward] | Mapping[str, Reward]
-"""A joint reward: the name of a reward, one part, several parts, or a mapping from names to
-parts."""
+"""A joint reward: the name of a reward, one part, several parts, or a mapping from names to parts.
+With an empty list, answers are not scored."""
 
 Task = str | Mapping[str, Any] | Rows
 """A task: the name or file of a suite, a suite as in YAML, or problems."""
@@ -207,9 +207,12 @@ class GivenObjects:
         return name
 
 
-def given_task(task: Task, current: Any, objects: GivenObjects, *, rewarded: bool) -> Any:
+def given_task(
+    task: Task, current: Any, objects: GivenObjects, *, like: str, rewarded: bool
+) -> Any:
     """Return the data of `task`, which replaces the recipe's task `current`. Rows without rewards
-    keep the other keys of `current`.
+    keep the other keys of `current`. Without it, they are scored `like` a suite, or not at all if
+    this suite is for code and they are text.
 
     Raises:
         RecipeError: the rows cannot be problems.
@@ -219,6 +222,8 @@ def given_task(task: Task, current: Any, objects: GivenObjects, *, rewarded: boo
     suite = suite_of(task)
     objects.words.add(suite["source"]["path"])
     if rewarded:
+        return suite
+    if current is None and like == "code" and suite["kind"] == "text":
         return suite
     if current is None:
         return suite["source"]["path"]
@@ -231,6 +236,7 @@ def with_rewards(
     task: Any, objects: GivenObjects, rewards: Rewards | None, hidden: Sequence[str] | None
 ) -> dict[str, Any]:
     """Return the task with `rewards` and `hidden` in place of its own; None keeps the task's.
+    Without any reward, its problems are text.
 
     Raises:
         RecipeError: there is no task, or the rewards are invalid.
@@ -240,6 +246,8 @@ def with_rewards(
     changed = dict(task)
     if rewards is not None:
         changed["reward"] = objects.data(reward_of(rewards))
+        if changed["reward"] is None and changed.get("kind", "code") == "code":
+            changed["kind"] = "text"
     if hidden is not None:
         changed["hidden"] = [hidden] if isinstance(hidden, str) else list(hidden)
     return changed
@@ -263,11 +271,12 @@ def rows_in(problems: Any) -> Rows | None:
     return listed if any(isinstance(item, Mapping) for item in listed) else None
 
 
-def reward_of(rewards: Rewards) -> str | dict[str, Any]:
-    """Return a joint reward in its YAML form, in which functions are still Python objects.
+def reward_of(rewards: Rewards) -> str | dict[str, Any] | None:
+    """Return a joint reward in its YAML form, in which functions are still Python objects; None for
+    an empty list.
 
     Raises:
-        RecipeError: there is no part, or something is not a part.
+        RecipeError: something is not a part of a reward.
     """
     if isinstance(rewards, str):
         return rewards
@@ -279,14 +288,12 @@ def reward_of(rewards: Rewards) -> str | dict[str, Any]:
     single = callable(rewards) or isinstance(rewards, Mapping) or _is_weighted(rewards)
     listed: Any = [rewards] if single else rewards
     parts = [_part(part) for part in listed]
-    if not parts:
-        raise RecipeError("rewards is empty; pass at least one function, e.g. rewards=[right]")
     named: dict[str, Any] = {}
     for part in parts:
         use = part["use"]
         name = use.rpartition(":")[2] if isinstance(use, str) else plain_name(use)
         named[_free(named, name)] = part
-    return {"parts": named}
+    return {"parts": named} if named else None
 
 
 def _part(part: Any) -> dict[str, Any]:

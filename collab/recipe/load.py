@@ -122,7 +122,13 @@ def read_recipe(
     data = {**(defaults or {}), **written}
     data.update({key: objects.data(item, key) for key, item in keys.items() if item is not None})
     if task is not None and not (isinstance(task, str) and _is_suite(data.get("task"), task)):
-        data["task"] = given_task(task, data.get("task"), objects, rewarded=rewards is not None)
+        data["task"] = given_task(
+            task,
+            data.get("task"),
+            objects,
+            like=_suite_for_files(_expand("team", data.get("team"), files)),
+            rewarded=rewards is not None,
+        )
         if isinstance(task, str):
             suite = Files()
             suite.project = files.project
@@ -252,9 +258,7 @@ def _expand_recipe(data: dict[str, Any], files: Files) -> dict[str, Any]:
     for kind in ("team", "task", "trainer"):
         value = expanded.get(kind)
         if kind == "task":
-            team = expanded.get("team")
-            like = str(team.get("suite", "code")) if isinstance(team, dict) else "code"
-            value = _as_suite(value, like)
+            value = _as_suite(value, _suite_for_files(expanded.get("team")))
             if _is_address(value, files):
                 continue  # the recipe refuses it, along with all other errors
         if value is not None:
@@ -262,6 +266,11 @@ def _expand_recipe(data: dict[str, Any], files: Files) -> dict[str, Any]:
     if isinstance(expanded.get("model"), str):
         expanded["model"] = parse_model(expanded["model"])
     return expanded
+
+
+def _suite_for_files(team: Any) -> str:
+    """Return the suite that provides kind and reward for a file of rows."""
+    return str(team.get("suite", "code")) if isinstance(team, dict) else "code"
 
 
 def _with_model(data: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
+from collab.errors import RecipeError
 from collab.naming import LONGEST, Name, is_name
 from collab.recipe.base import Component, Spec
 from collab.recipe.feedback import ExecutionFeedback
@@ -23,6 +24,7 @@ from collab.recipe.task import TaskSpec
 from collab.recipe.team import TeamSpec
 from collab.recipe.trainer import TrainerSpec
 from collab.records import Sampling
+from collab.wording import option
 
 DEFAULT_MODEL = "smollm2-135m"
 LANES, WIDE_LANES = 32, 256
@@ -109,6 +111,23 @@ class Recipe(Spec):
     def reward(self) -> RewardSpec | None:
         """The reward of the task, if there is one."""
         return self.task.reward if self.task else None
+
+    def check_scored(self) -> None:
+        """Check that the task pays a reward.
+
+        Raises:
+            RecipeError: there is no task, or its problems are not scored.
+        """
+        if self.task is None:
+            raise RecipeError(
+                "the recipe has no task, so there is no reward; add one with"
+                f" {option('task', 'SUITE')}"
+            )
+        if self.task.reward is None and self.task.environment is None:
+            raise RecipeError(
+                f"the problems of '{self.task.name}' are not scored; add a reward to the suite, or"
+                " in Python pass rewards=[...]"
+            )
 
     @property
     def uses_sandbox(self) -> bool:

@@ -128,7 +128,8 @@ class TaskSpec(Spec):
     splits: dict[str, str] = Field(default={}, examples=[{"train": "33-132", "test": "133-163"}])
     """Named ranges of rows, `first-last`, counted from 0, both ends included."""
     reward: RewardSpec | None = None
-    """The joint reward, inline or by name. An environment pays its own."""
+    """The joint reward, inline or by name. An environment pays its own. Without it, `text` problems
+    are not scored: a team can run on them, but not be trained or evaluated."""
 
     @model_validator(mode="before")
     @classmethod
@@ -159,7 +160,9 @@ class TaskSpec(Spec):
             raise ValueError(
                 f"environment and seats need kind 'environment', but kind is '{self.kind}'"
             )
-        missing = [key for key in ("source", "reward") if key not in self.model_fields_set]
+        missing = [] if "source" in self.model_fields_set else ["source"]
+        if self.kind == "code" and self.reward is None:
+            missing.append("reward")
         if missing:
             raise ValueError(f"kind '{self.kind}' needs {' and '.join(missing)}")
         return self

@@ -401,6 +401,11 @@ class Episode(Record):
     seconds: float = 0.0
 
     @property
+    def answer(self) -> str:
+        """The last turn's joint answer, or "" if there was no turn."""
+        return self.turns[-1].joint if self.turns else ""
+
+    @property
     def score(self) -> Score | None:
         """The last turn's score, or None if the episode failed."""
         return self.turns[-1].score if self.turns and not self.failure else None

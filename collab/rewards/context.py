@@ -84,6 +84,11 @@ class RewardContext(FormerArtifacts):
         self._verdicts: dict[Hashable, asyncio.Task[Verdict]] = {}
 
     @property
+    def answer(self) -> str:
+        """The joint answer as text, e.g. the joined program."""
+        return self.joint.text
+
+    @property
     def agents(self) -> tuple[str, ...]:
         """The agents that write the answer, in the team's order."""
         return self.roles.contributors
@@ -168,4 +173,4 @@ class RewardContext(FormerArtifacts):
 
 def artifact_of(context: RewardContext, agent: str) -> str:
     """Return the artifact of `agent`, or the joint artifact for ""."""
-    return context.artifacts[agent] if agent else context.joint.text
+    return context.artifacts[agent] if agent else context.answer

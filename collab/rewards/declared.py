@@ -133,7 +133,7 @@ def from_trl(
 
     async def part(context: RewardContext) -> Part:
         prompt, fields = _question(context)
-        answer = context.joint.text if agent is None else _answer_of(context, agent)
+        answer = context.answer if agent is None else _answer_of(context, agent)
         given = {"prompts": prompt, "completions": answer, **fields}
         call = {name: [value] for name, value in given.items() if takes_all or name in takes}
         return scaled(await _one(function, function(**call)))

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from collab.agents import join_for, make_joint
 from collab.agents.joins import Join
-from collab.errors import ModelUnavailable, RecipeError
+from collab.errors import ModelUnavailable
 from collab.feedback import Source, open_sources
 from collab.models import Model, Progress, Request, capabilities_of
 from collab.models.base import OpensEarly
@@ -33,7 +33,6 @@ from collab.runtime.scheduler import Scheduler
 from collab.sandbox import Sandbox
 from collab.telemetry import Attributes, Operation, traced_episode
 from collab.tools import ToolServers, open_tools
-from collab.wording import option
 
 
 def lanes_of(recipe: Recipe) -> int:
@@ -222,17 +221,14 @@ class Session:
         """Return the joint reward of a joint action, described by the artifact of each agent.
 
         Raises:
-            RecipeError: the recipe has no suite, or it is an environment of several turns.
+            RecipeError: the recipe has no reward, or it is an environment of several turns.
             AgentError: the join failed.
             RewardError, SandboxError: see `Scorer.score`.
         """
         if self._games is not None:
             return await score_unplayed(self._games(problem), artifacts, self.recipe.team.turns)
-        if self._scorer is None:
-            raise RecipeError(
-                "the recipe has no task, so there is no reward; add one with"
-                f" {option('task', 'SUITE')}"
-            )
+        self.recipe.check_scored()
+        assert self._scorer is not None, "open comes first"
         agents = self.recipe.team.roles.among(artifacts).contributors
         assert self._join is not None, "open comes first"
         joint = make_joint(self._join, {name: artifacts[name] for name in agents}, problem)

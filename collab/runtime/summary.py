@@ -138,17 +138,30 @@ class Rollout:
             groups[episode.task] = (*groups.get(episode.task, ()), episode)
         return groups
 
+    @property
+    def answer(self) -> str:
+        """The joint answer of the only episode.
+
+        Raises:
+            ValueError: the number of episodes is not 1.
+        """
+        return self.episode.answer
+
     def __repr__(self) -> str:
-        solved = sum(episode.solved for episode in self.episodes)
         failures = [episode.failure for episode in self.episodes if episode.failure]
         failed = f"{len(failures)} failed"
         if failures:
             failed += f" (first: {failures[0].type}: {clean(failures[0].message):.300})"
-        parts = [counted(len(self.episodes), "episode"), f"{solved} solved", failed]
+        parts = [counted(len(self.episodes), "episode"), *self._solved(), failed]
         mean, largest = self.summary.get("mean_return"), self.summary.get("largest_return")
         if mean is not None and largest is not None:
             parts.append(f"mean return {mean:.2f} of {largest:.2f}")
         return f"<Rollout: {', '.join(parts)}>"
+
+    def _solved(self) -> list[str]:
+        if not any(episode.score for episode in self.episodes):
+            return ["not scored"]
+        return [f"{sum(episode.solved for episode in self.episodes)} solved"]
 
     def _repr_html_(self) -> str:
         """Return a table of the first episodes, for notebooks."""
@@ -158,7 +171,6 @@ class Rollout:
 
 def _row(episode: Episode) -> str:
     worth = "-" if episode.joint_return is None else f"{episode.joint_return:.2f}"
-    answer = episode.turns[-1].joint if episode.turns else ""
-    cells = (episode.id, worth, episode.failure.type if episode.failure else answer or "")
+    cells = (episode.id, worth, episode.failure.type if episode.failure else episode.answer)
     shown = (f"<td><pre>{escape(str(cell)[:500])}</pre></td>" for cell in cells)
     return f"<tr>{''.join(shown)}</tr>"

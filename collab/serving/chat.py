@@ -94,7 +94,7 @@ class ChatReply(TeamReply):
         reasoning = _reasoning(episode) if self._shows_agents else None
         message = {
             "role": "assistant",
-            "content": episode.turns[-1].joint,
+            "content": episode.answer,
             "refusal": None,
             **_reasoned(reasoning),
         }

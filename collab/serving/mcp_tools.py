@@ -160,4 +160,4 @@ def _output(episode: Episode, *, all_of_it: bool) -> dict[str, Any]:
         for decision in turn.decisions
         if all_of_it
     ]
-    return {"answer": episode.turns[-1].joint, "agents": agents}
+    return {"answer": episode.answer, "agents": agents}

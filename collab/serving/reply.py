@@ -178,7 +178,7 @@ class TeamReply:
 
     def _rest(self, episode: Episode) -> str:
         """Return the unsent part of the joint answer, and warn once if the sent text differs."""
-        joint = episode.turns[-1].joint
+        joint = episode.answer
         if self._answer.differs(joint) and not self._warnings:
             self._warnings.append(_warned("the answer"))
         return self._answer.rest(joint)

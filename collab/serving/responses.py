@@ -135,7 +135,7 @@ class ResponseReply(TeamReply):
             for number, decision in enumerate(decisions)
         ]
         status = _status(episode)
-        answer = message(self._question.id, status, episode.turns[-1].joint)
+        answer = message(self._question.id, status, episode.answer)
         return self._response(status, [*items, answer], episode)
 
     def begin(self) -> Iterator[str]:
@@ -169,7 +169,7 @@ class ResponseReply(TeamReply):
             self._done.append(item)
 
     def end(self, episode: Episode) -> Iterator[str]:
-        joint, status = episode.turns[-1].joint, _status(episode)
+        joint, status = episode.answer, _status(episode)
         yield from self._say(self._rest(episode))
         at = self._at()
         yield self._event("response.output_text.done", **at, text=joint, logprobs=[])

@@ -109,7 +109,7 @@ def test_settings_reach_their_section_of_the_recipe(pair: collab.Team, tmp_path:
     [
         ({"learning_rat": 1}, "did you mean 'learning_rate'"),
         ({"trainer": "magrp"}, "did you mean 'magrpo'"),
-        ({"rewards": []}, "rewards is empty"),
+        ({"rewards": []}, "are not scored"),
         ({"task": None, "rewards": None}, "the recipe has no task"),
     ],
 )

@@ -204,6 +204,18 @@ def test_a_run_without_an_episode_does_not_block_its_folder(collab: Collab, proj
     assert collab(*arguments, "-m", "echo").status == 0
 
 
+def test_prompt_fills_the_field_that_the_team_reads(collab: Collab) -> None:
+    """The template of the team `pair` reads `word`."""
+    asked = collab("run", "pair", "--prompt", "hello", "-m", "echo", "--out", "out")
+    assert (asked.status, "1 episode, not scored" in asked.out) == (0, True), asked.err
+    (episode,) = read_episodes(Path("out"))
+    assert "Say hello." in episode.answer
+    again = collab("run", "out", "--prompt", "again", "-m", "echo")
+    assert (again.status, "Say again." in again.out) == (0, True), again.err
+    both = collab(*ECHO, "--prompt", "hello", "--task", "words/0")
+    assert (both.status, "leave out --task or --prompt" in both.err) == (2, True)
+
+
 LOST = """
 
 class Lost(Slow):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import collab
-from collab.errors import CollabError, RecipeError, TaskError
+from collab.errors import CollabError, RecipeError
 
 ROWS = [{"prompt": "red", "answer": "red"}, {"prompt": "blue", "answer": "red"}]
 
@@ -149,13 +149,10 @@ def test_callbacks_receive_episodes_and_events() -> None:
     assert (types[0], types[-1]) == ("eval.started", "eval.finished")
 
 
-def test_text_rows_without_a_reward_are_refused() -> None:
+def test_rows_without_a_reward_are_refused() -> None:
     custom_team = collab.Team(agents={"a": collab.Agent()}, model="echo")
-    message = r"^the task passed in Python: without.*rewards=\[\.\.\.\]"
-    with pytest.raises(TaskError, match=message):
+    with pytest.raises(RecipeError, match=r"'rows' are not scored.*rewards=\[\.\.\.\]"):
         collab.evaluate(custom_team, task=ROWS)
-    with pytest.raises(TaskError, match=message):
-        custom_team.run(ROWS)
 
 
 def test_selection_must_be_a_selection_object() -> None:

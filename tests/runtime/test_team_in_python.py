@@ -52,6 +52,23 @@ def rewards(rollout: collab.Rollout) -> list[float | None]:
     return [episode.reward for episode in rollout.episodes]
 
 
+def test_without_a_reward_a_team_answers_unscored() -> None:
+    team = collab.Team(agents={"a": collab.Agent(prompt="Q: {{ task.prompt }}")}, model="echo")
+    rollout = team.run({"prompt": "why?"})
+    assert rollout.answer.strip() == "Q: why?"
+    assert (rollout.episode.score, repr(rollout)) == (
+        None,
+        "<Rollout: 1 episode, not scored, 0 failed>",
+    )
+
+
+def test_an_empty_list_of_rewards_replaces_the_reward(tmp_path: Path) -> None:
+    make().run(ROWS, out=tmp_path / "run")
+    rollout = collab.load(str(tmp_path / "run"), rewards=[]).run({"prompt": "green"})
+    assert rollout.episode.failure is None
+    assert rollout.episode.reward is None
+
+
 def test_a_team_of_objects_runs_rows() -> None:
     assert rewards(make().run(ROWS)) == [1.0, 0.0]
     assert rewards(make().run(ROWS[0])) == [1.0]

@@ -45,6 +45,9 @@ def command(
     team: str = TEAM,
     *,
     task: list[str] | None = PROBLEMS,
+    prompt: str | None = option(
+        "--prompt", "TEXT", "Run on this text instead of a task. The answer is not scored."
+    ),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
     samples: int | None = SAMPLES,
@@ -73,6 +76,7 @@ def command(
       collab run coding -t humaneval/12 --set 'team.feedback=[static, execution]'
       collab run coding -t mine.jsonl/3 --set agents.main.sampling.top_p=0.9
       collab run coding -t humaneval/12 --best-of 4
+      collab run tldr --prompt 'Explain recursion in two sentences.'
       collab run recipe.yaml --model echo --dry-run
 
     Exit status:
@@ -90,6 +94,8 @@ def command(
         raise RecipeError(
             f"--best-of {best_of} already runs {best_of} episodes per task; leave out --samples"
         )
+    if prompt is not None and task:
+        raise RecipeError("--prompt replaces the task; leave out --task or --prompt")
     recipe = load_recipe(
         team,
         task=suite_of(task),
@@ -99,6 +105,10 @@ def command(
         samples=best_of or samples,
         seed=seed,
     )
+    if prompt is not None:
+        from collab.serving.team import fields_of
+
+        recipe = load_recipe(recipe, task=[{fields_of(recipe).text: prompt}], rewards=[])
     remark(unused(recipe, model), "note")
     if best_of is not None:
         from collab.probe.best_of import check_best_of

@@ -74,7 +74,9 @@ def counts_text(summary: Mapping[str, Any]) -> str:
     if summary["failed"]:
         types = ", ".join(f"{name} {count}" for name, count in summary["failures"].items())
         text += f", {summary['failed']} failed ({types})"
-    if summary["mean_return"] is not None:
+    if summary["mean_return"] is None and summary["failed"] < summary["episodes"]:
+        text += ", not scored"
+    elif summary["mean_return"] is not None:
         text += f"; mean return {out_of(summary['mean_return'], summary['largest_return'])}"
     if summary["flagged"]:
         text += f"; {summary['flagged']} flagged"

@@ -238,7 +238,7 @@ def _joined_part(context: RewardContext, agent: str) -> str:
     if agent not in context.joint.spans:
         return context.artifacts[agent]
     first, last = context.joint.spans[agent]
-    return "\n".join(context.joint.text.split("\n")[first - 1 : last])
+    return "\n".join(context.answer.split("\n")[first - 1 : last])
 
 
 def _use(context: RewardContext, agent: str, function: str, helper: str) -> HelperUse:

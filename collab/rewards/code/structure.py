@@ -37,7 +37,7 @@ def defines(context: RewardContext, agent: str, function: str = "") -> tuple[flo
 def parses(context: RewardContext) -> tuple[float, str]:
     """The joint program parses."""
     try:
-        parse_program(context.joint.text)
+        parse_program(context.answer)
     except SyntaxError as error:
         place = context.joint.locate(error.lineno or 0)
         written = f" (line {place[1]} of {place[0]})" if place else ""
@@ -65,7 +65,7 @@ def methods(context: RewardContext) -> tuple[float, str]:
     """
     wanted = _wanted(context)
     try:
-        parse_program(context.joint.text)
+        parse_program(context.answer)
     except SyntaxError as error:
         return 0.0, f"the joint class does not parse: {explain(error)}"
     missing = sorted(wanted - set(_written(context, wanted)))

@@ -19,7 +19,6 @@ from collab.runtime.dry_run import DryRun, dry_run
 from collab.trainers.credit import Algorithm, algorithm_for
 from collab.trainers.training.data import TaskOrder, most_turns, phases
 from collab.trainers.training.trackers import check_trackers
-from collab.wording import option
 
 
 def check_recipe(recipe: Recipe) -> TrainerSpec:
@@ -30,10 +29,7 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
     """
     if recipe.trainer is None:
         raise RecipeError("the recipe has no trainer; add one, e.g. --set trainer=magrpo")
-    if recipe.task is None:
-        raise RecipeError(
-            f"the recipe has no task, so there is no reward; add one with {option('task', 'SUITE')}"
-        )
+    recipe.check_scored()
     spec = recipe.trainer
     trained = recipe.team.trained
     if not trained:

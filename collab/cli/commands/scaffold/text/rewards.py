@@ -3,9 +3,9 @@
 
 def right(context):
     """1 if the team's answer contains the expected answer, otherwise 0."""
-    return float(context.field("answer").lower() in context.joint.text.lower())
+    return float(context.field("answer").lower() in context.answer.lower())
 
 
 def short(context):
     """1 for one word, and less for every further word."""
-    return 1 / max(1, len(context.joint.text.split()))
+    return 1 / max(1, len(context.answer.split()))
