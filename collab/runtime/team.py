@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Any, Self
 
+from collab.errors import RecipeError
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, allow, load_recipe, read_recipe
 from collab.recipe.in_python import (
     PLAYED,
+    Agent,
     Named,
     Problems,
     Rewards,
@@ -33,6 +35,9 @@ from collab.tasks import split_address
 from collab.telemetry import operation
 from collab.trust import Consent
 
+Given = str | Mapping[str, Any] | Callable[..., Any]
+"""A part of a team: its name, its data as in YAML, or a function."""
+
 
 class Team:
     """A team ready to work on problems.
@@ -44,36 +49,57 @@ class Team:
 
     def __init__(
         self,
-        recipe: Recipe | None = None,
+        agents: Mapping[str, Agent | Mapping[str, Any]] | Recipe,
         *,
-        trust: Consent = False,
+        name: str | None = None,
+        protocol: Given | None = None,
+        join: Given | None = None,
+        turns: int | None = None,
+        feedback: Given | Sequence[Given] | None = None,
+        model: Given | None = None,
+        sampling: Mapping[str, Any] | None = None,
+        task: str | Mapping[str, Any] | None = None,
         rewards: Rewards | None = None,
         hidden: Sequence[str] | None = None,
-        **parts: Any,
+        trust: Consent = False,
+        **more: Any,
     ) -> None:
-        """Make a team from its recipe, or from `parts`: `agents` and any other key of a team or
-        recipe.
+        """Make a team of agents. Wherever YAML takes a function, you can pass the function itself.
 
         Args:
-            trust: whether third-party suites may run code, or a function that asks; used when an
-                address names one.
+            agents: agents by name, e.g. `{"solver": Agent(prompt="{{ task.prompt }}")}`, or a whole
+                recipe.
+            name: the team's name.
+            protocol: who acts when and sees whose answers, by default `parallel`.
+            join: makes the joint answer, by default `text`.
+            turns: number of turns, with `feedback` in between.
+            model: the model of agents without their own, e.g. `"echo"`.
+            sampling: sampling settings of all agents, e.g. `{"max_new_tokens": 64}`.
+            task: the suite that `run` uses without an address.
             rewards: replace the reward of the problems passed to `run`.
             hidden: the fields of these problems that no agent sees; they replace the suite's hidden
                 fields.
-            parts: e.g. `agents={"solver": Agent(prompt="{{ task.prompt }}")}, protocol=debate,
-                model="echo"`; wherever YAML takes a function, you can pass the function itself.
+            trust: whether third-party suites may run code, or a function that asks; used when an
+                address names one.
+            more: other top-level keys of a team or a recipe, e.g. `seed=1`.
 
         Raises:
             RecipeError: an unknown key or a wrong value.
         """
-        if recipe is None:
-            recipe = load_recipe(recipe_of_parts(parts), trust=trust)
-        elif parts:
-            raise TypeError(
-                f"a team given as a recipe takes no {', '.join(parts)}; change the recipe"
-            )
-        self.recipe, self._trust = recipe, trust
-        self.rewards, self.hidden = rewards, hidden
+        keys = {
+            "name": name,
+            "protocol": protocol,
+            "join": join,
+            "turns": turns,
+            "feedback": feedback,
+            "model": model,
+            "sampling": sampling,
+            "task": task,
+            **more,
+        }
+        given = {key: value for key, value in keys.items() if value is not None}
+        self.recipe = _recipe_of(agents, given, trust)
+        self.rewards, self.hidden, self._trust = rewards, hidden, trust
         self._kept = OpenModels()
 
     def __repr__(self) -> str:
@@ -166,6 +192,25 @@ class Team:
     def _has_own_reward(self) -> bool:
         """True if `rewards` or `hidden` replace the settings of the problems' suite."""
         return self.rewards is not None or self.hidden is not None
+
+
+def _recipe_of(
+    agents: Mapping[str, Agent | Mapping[str, Any]] | Recipe,
+    keys: Mapping[str, Any],
+    trust: Consent,
+) -> Recipe:
+    if isinstance(agents, Recipe):
+        if keys:
+            raise RecipeError(
+                f"a team given as a recipe takes no {', '.join(keys)}; change the recipe"
+            )
+        return agents
+    if not isinstance(agents, Mapping):
+        raise RecipeError(
+            f"agents is a mapping from names to agents, got {agents!r:.60}; to load a team by its"
+            " name or file, use collab.load"
+        )
+    return load_recipe(recipe_of_parts({"agents": agents, **keys}), trust=trust)
 
 
 def load(

@@ -211,8 +211,13 @@ def test_record_is_read_without_functions(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_team_from_a_recipe_accepts_no_parts() -> None:
     recipe = make().recipe
-    with pytest.raises(TypeError, match="takes no turns"):
+    with pytest.raises(RecipeError, match="takes no turns"):
         collab.Team(recipe, turns=2)
+
+
+def test_team_by_name_is_refused() -> None:
+    with pytest.raises(RecipeError, match=r"got 'coding'; .*use collab\.load"):
+        collab.Team("coding")  # type: ignore[arg-type]
 
 
 def test_a_rollout_names_its_first_failure() -> None:
