@@ -37,8 +37,9 @@ def train(
     on_event: OnEvent | None = None,
     out: str | Path | None = None,
     resume: str | Path | None = None,
+    settings: Sequence[str] = (),
     trust: Consent = False,
-    **settings: Any,
+    **more: Any,
 ) -> Training:
     """Train a team with a joint reward and one adapter per agent. This also works in a notebook.
 
@@ -54,8 +55,9 @@ def train(
         out: the run's folder, by default one in `runs/`.
         resume: the folder of a run to continue, instead of `team`, `task`, `trainer`, `hidden` and
             `out`; pass `rewards` again if they are in no file.
+        settings: overrides as on the command line, e.g. `["trainer.steps=20"]`.
         trust: True approves the functions of a third-party recipe or folder.
-        settings: keys of the trainer, the recipe or a section of it, e.g. `steps=20`,
+        more: keys of the trainer, the recipe or a section of it, e.g. `steps=20`,
             `learning_rate=1e-4`, `model="smollm2-135m"`, `max_new_tokens=64`, `seed=1`.
 
     Returns:
@@ -77,8 +79,9 @@ def train(
         on_event=on_event,
         out=out,
         resume=resume,
+        settings=settings,
         trust=trust,
-        **settings,
+        **more,
     )
     return wait_for(work)
 
@@ -94,18 +97,23 @@ async def atrain(
     on_event: OnEvent | None = None,
     out: str | Path | None = None,
     resume: str | Path | None = None,
+    settings: Sequence[str] = (),
     trust: Consent = False,
-    **settings: Any,
+    **more: Any,
 ) -> Training:
     """Train as `train` does, but within a running event loop, and return the run. A canceled run
     can be resumed."""
     if resume is None:
-        recipe = _recipe(team, task, rewards, hidden, settings, trainer=trainer, trust=trust)
+        recipe = _recipe(
+            team, task, rewards, hidden, more, settings=settings, trainer=trainer, trust=trust
+        )
         folder = Path(out) if out else new_folder(recipe.name or recipe.team.name)
     else:
         _check_resumed(team, task, trainer, hidden, out)
         folder = Path(resume)
-        recipe = _recipe(folder / TRAINING, None, rewards, None, settings, trust=trust)
+        recipe = _recipe(
+            folder / TRAINING, None, rewards, None, more, settings=settings, trust=trust
+        )
 
     def emit(event: TrainingEvent) -> None:
         if on_event is not None:
@@ -126,8 +134,9 @@ def _recipe(
     task: Task | None,
     rewards: Rewards | None,
     hidden: Sequence[str] | None,
-    settings: Mapping[str, Any],
+    more: Mapping[str, Any],
     *,
+    settings: Sequence[str],
     trainer: str | Mapping[str, Any] | None = None,
     trust: Consent = False,
 ) -> Recipe:
@@ -139,7 +148,7 @@ def _recipe(
         team = team.recipe
     sections: dict[str, type[Spec]] = {"trainer": TrainerSpec, **SECTIONS}
     top = {*Recipe.model_fields} - {"team", "task", "trainer"}
-    keys, within = settings_of(settings, sections, top=top)
+    keys, within = settings_of(more, sections, top=top)
     return load_recipe(
         team,
         task=task,
@@ -148,7 +157,7 @@ def _recipe(
         defaults={"trainer": "magrpo"},
         trust=trust,
         trainer=trainer,
-        settings=within,
+        settings=[*settings, *within],
         **keys,
     )
 

@@ -54,7 +54,7 @@ def load_recipe(
     settings: Sequence[str] = (),
     defaults: Mapping[str, Any] | None = None,
     trust: Consent = False,
-    **top: Any,
+    **more: Any,
 ) -> Recipe:
     """Return a recipe, loaded by team name, file or run folder, or from a mapping with a file's
     content.
@@ -70,7 +70,7 @@ def load_recipe(
         defaults: top-level keys for a recipe that does not set them itself.
         trust: approval of the code that a third-party recipe would run, or a function that asks for
             it.
-        top: keys that replace the recipe's own, at its top level or in a section of it, e.g.
+        more: keys that replace the recipe's own, at its top level or in a section of it, e.g.
             `model="echo"`, `turns=2`. A top-level key that is None is ignored.
 
     Raises:
@@ -84,7 +84,7 @@ def load_recipe(
         hidden=hidden,
         settings=settings,
         defaults=defaults,
-        **top,
+        **more,
     )
     allow(recipe, question, trust)
     return recipe
@@ -100,20 +100,20 @@ def read_recipe(
     defaults: Mapping[str, Any] | None = None,
     is_run: bool = False,
     written_in: Path | None = None,
-    **top: Any,
+    **more: Any,
 ) -> tuple[Recipe, Question]:
     """Return the recipe, not yet approved, and the question that the user must answer before it
     runs.
 
     Args:
         is_run: True if the file `name` is in a run's folder, before the file has said so itself.
-        written_in: the file with `task`, `settings` and `top`. Default: $COLLAB_WRITTEN_IN; if that
-            is unset, the user typed them, and the names in them need no approval.
+        written_in: the file with `task`, `settings` and `more`. Default: $COLLAB_WRITTEN_IN; if
+            that is unset, the user typed them, and the names in them need no approval.
 
     Raises:
         RecipeError: see `load_recipe`.
     """
-    keys, within = settings_of(top, SECTIONS, top={*Recipe.model_fields})
+    keys, within = settings_of(more, SECTIONS, top={*Recipe.model_fields})
     settings = [*settings, *within]
     files, objects = Files(), GivenObjects()
     if written_in := written_in or _path_in(WRITTEN_IN):

@@ -21,7 +21,6 @@ from collab.records.episode import (
     Score,
     Style,
     Tests,
-    Text,
     ToolCall,
     ToolSpec,
     Turn,
@@ -30,6 +29,7 @@ from collab.records.episode import (
     failure_of,
 )
 from collab.records.run import read_episodes
+from collab.records.texts import Text
 
 __all__ = [
     "Action",

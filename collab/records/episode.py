@@ -6,45 +6,17 @@ import json
 from collections.abc import Iterator, Sequence
 from math import fsum
 from operator import attrgetter
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from collab.errors import CollabError, RecordError
+from collab.errors import CollabError
+from collab.records.texts import MOST_CHARACTERS, Reason, Text
 from collab.stats import mean
 
 
 class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-MOST_CHARACTERS = 10_000
-"""Longest reason or error in a record. The rest is cut off."""
-
-
-def _whole(text: str) -> str:
-    """Return a text that UTF-8 can encode.
-
-    Raises:
-        RecordError: it contains half of a surrogate pair.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        near = text[max(error.start - 20, 0) : error.start + 20]
-        raise RecordError(
-            f"a text contains half of a surrogate pair, which no file can hold: {near!a}"
-        ) from None
-    return text
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
-
-
-Text = Annotated[str, AfterValidator(_whole)]
-Reason = Annotated[str, AfterValidator(_short), AfterValidator(_whole)]
-"""A text for people, cut after `MOST_CHARACTERS`."""
 
 
 class Problem(Record):

@@ -120,29 +120,49 @@ class Team:
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self._kept.close_here(clean=kind is None)
 
-    def run(self, *problems: Problems, out: str | Path | None = None) -> Rollout:
-        """Run `recipe.samples` episodes of each problem, and return the rollout. This also works in
-        a notebook.
+    def run(
+        self,
+        *problems: Problems,
+        samples: int | None = None,
+        seed: int | None = None,
+        out: str | Path | None = None,
+    ) -> Rollout:
+        """Run episodes of each problem, and return the rollout. This also works in a notebook.
 
         Args:
             problems: addresses, e.g. `humaneval/12`, `humaneval/0-19`, `mine.jsonl/3`, or lists of
                 these; or one list of rows, mappings of a problem's fields. Without any, the
                 recipe's whole suite.
+            samples: episodes per problem, by default those of the recipe.
+            seed: seed of the run, by default that of the recipe.
             out: a folder for the record; None writes none.
 
         Raises:
             RecipeError, TaskError, ModelUnavailable, SandboxUnavailable: before any work is done. A
                 failure within an episode is in its `failure`.
         """
-        return self._kept.wait_for(self._play(problems, out))
+        return self._kept.wait_for(self._play(problems, samples, seed, out))
 
-    async def arun(self, *problems: Problems, out: str | Path | None = None) -> Rollout:
+    async def arun(
+        self,
+        *problems: Problems,
+        samples: int | None = None,
+        seed: int | None = None,
+        out: str | Path | None = None,
+    ) -> Rollout:
         """Run as `run` does, but within a running event loop, and return the rollout."""
-        return await self._kept.follow(self._play(problems, out))
+        return await self._kept.follow(self._play(problems, samples, seed, out))
 
-    async def _play(self, problems: Sequence[Problems], out: str | Path | None) -> Rollout:
+    async def _play(
+        self,
+        problems: Sequence[Problems],
+        samples: int | None,
+        seed: int | None,
+        out: str | Path | None,
+    ) -> Rollout:
         episodes, summary = [], {}
-        async with aclosing(self.stream(*problems, out=out)) as events:
+        run = self.stream(*problems, samples=samples, seed=seed, out=out)
+        async with aclosing(run) as events:
             async for event in events:
                 if isinstance(event, EpisodeFinished):
                     episodes.append(event.episode)
@@ -154,6 +174,8 @@ class Team:
     async def stream(
         self,
         *problems: Problems,
+        samples: int | None = None,
+        seed: int | None = None,
         out: str | Path | None = None,
         progress: bool = False,
         loading: StoreProgress | None = None,
@@ -166,6 +188,8 @@ class Team:
         stream.
         """
         recipe, addresses = self._recipe_for(problems)
+        if samples is not None or seed is not None:
+            recipe = load_recipe(recipe, samples=samples, seed=seed, trust=self._trust)
         recipe, chosen = find_problems(recipe, addresses, trust=self._trust)
         run = play(
             recipe, chosen, out=out, progress=progress, loading=loading, pool=self._kept.pool_here()
@@ -221,7 +245,7 @@ def load(
     hidden: Sequence[str] | None = None,
     settings: Sequence[str] = (),
     trust: Consent = False,
-    **top: Any,
+    **more: Any,
 ) -> Team:
     """Return a team, loaded by name, or from a team file, a recipe file or a run folder.
 
@@ -233,14 +257,14 @@ def load(
         hidden: names of hidden fields, instead of the task's own.
         settings: overrides as on the command line, e.g. `["team.turns=2"]`.
         trust: True approves the functions of a third-party recipe or folder.
-        top: keys of the recipe or a section of it, e.g. `model="echo"`, `samples=4`, `seed=1`,
+        more: keys of the recipe or a section of it, e.g. `model="echo"`, `samples=4`, `seed=1`,
             `max_new_tokens=64`.
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
         Untrusted: the recipe is third-party, would run code, and is not approved.
     """
-    keys, within = settings_of(top, PLAYED, top={*Recipe.model_fields} - {"team", "task"})
+    keys, within = settings_of(more, PLAYED, top={*Recipe.model_fields} - {"team", "task"})
     settings = [*settings, *within]
     scoring: dict[str, Any] = {"rewards": rewards, "hidden": hidden}
     if task is not None:

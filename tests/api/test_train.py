@@ -134,11 +134,13 @@ def test_settings_accept_numpy_scalars_and_refuse_arrays(pair: collab.Team, tmp_
     settings = {**QUICK, "steps": np.int64(1), "learning_rate": np.float64(1e-4)}
     run = collab.train(pair, ROWS, [wanted], out=tmp_path / "run", **settings)
     assert run.summary["steps"] == 1
+    resumed = collab.train(resume=run.folder, rewards=[wanted], settings=["trainer.steps=2"])
+    assert resumed.summary["steps"] == 2
     with pytest.raises(RecipeError, match=r"learning_rate: YAML cannot hold .* of type ndarray"):
         collab.train(pair, ROWS, [wanted], learning_rate=np.array([1e-4]))
 
 
-@pytest.mark.parametrize("name", ["settings", "defaults", "is_run"])
+@pytest.mark.parametrize("name", ["defaults", "is_run"])
 def test_unknown_setting_is_refused(pair: collab.Team, name: str) -> None:
     setting: dict[str, Any] = {name: {}}
     with pytest.raises(RecipeError, match=f"unknown setting '{name}'"):

@@ -283,3 +283,10 @@ def test_lambda_reward_is_named_lambda() -> None:
     [turn] = rollout.episode.turns
     assert turn.score is not None
     assert [part.name for part in turn.score.parts] == ["lambda", "lambda_2"]
+
+
+def test_run_takes_samples_and_seed() -> None:
+    rollout = make(samples=3).run(ROWS[0], samples=2, seed=5)
+    assert [(episode.sample, episode.seed) for episode in rollout.episodes] == [(0, 5), (1, 5)]
+    with pytest.raises(RecipeError, match="samples"):
+        make().run(ROWS[0], samples=0)
