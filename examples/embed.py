@@ -8,14 +8,12 @@ import sys
 import collab
 
 
-def main(address: str, model: str = "smollm2-135m") -> None:
-    team = collab.load("coding", model=model, samples=2, seed=1)
-    rollout = team.run(address)
-    for episode in rollout.episodes:
-        if episode.score is not None:  # a failed episode may have none
+def main(address: str, model: str | None = None) -> None:
+    team = collab.load("coding", model=model)
+    for episode in team.run(address, samples=2, seed=1).episodes:
+        if episode.score is not None:  # a failed episode has none
             print(f"{episode.id}: reward {episode.reward} of {episode.score.maximum}")
-        for agent, code in (episode.turns[-1].artifacts if episode.turns else {}).items():
-            print(f"--- {agent}\n{code}")
+        print(episode.answer)
 
 
 if __name__ == "__main__":
