@@ -1,4 +1,4 @@
-"""Makes docs/figure.svg from the table of every run in docs/results.md: solved problems by tokens.
+"""Makes docs/figure.svg, solved problems by tokens, from the first table in docs/results_runs.md.
 
 make picture
 """
@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 
 FIGURE = Path(__file__).with_name("figure.svg")
-RESULTS = Path(__file__).with_name("results.md")
+RESULTS = Path(__file__).with_name("results_runs.md")
 POINT = re.compile(r"([\d,]+), ([\d.]+) \[([\d.]+), ([\d.]+)\]")
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 820, 400, 50, 20, 350
@@ -40,7 +40,7 @@ def lines(text: str) -> dict[str, Line]:
 
 
 def draw(text: str) -> str:
-    """Draw the table's lines as SVG. `text` is that of docs/results.md."""
+    """Draw the table's lines as SVG. `text` is that of docs/results_runs.md."""
     drawn = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}"'
         ' role="img" font-family="system-ui, sans-serif" font-size="13">',
