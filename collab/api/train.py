@@ -10,7 +10,7 @@ from collab.api.training import Training
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec, load_recipe
 from collab.recipe.base import Spec
-from collab.recipe.in_python import Named, Rewards, Task, settings_of
+from collab.recipe.in_python import Rewards, Task, TeamLike, settings_of
 from collab.recipe.recipe import SECTIONS
 from collab.runs.about import mark_interrupted, new_folder
 from collab.runs.layout import TRAINING
@@ -27,7 +27,7 @@ OnEvent = Callable[[TrainingEvent], object]
 
 
 def train(
-    team: Named | Team | None = None,
+    team: TeamLike | Team | None = None,
     task: Task | None = None,
     rewards: Rewards | None = None,
     *,
@@ -87,7 +87,7 @@ def train(
 
 
 async def atrain(
-    team: Named | Team | None = None,
+    team: TeamLike | Team | None = None,
     task: Task | None = None,
     rewards: Rewards | None = None,
     *,
@@ -130,7 +130,7 @@ async def atrain(
 
 
 def _recipe(
-    team: Named | Team | None,
+    team: TeamLike | Team | None,
     task: Task | None,
     rewards: Rewards | None,
     hidden: Sequence[str] | None,

@@ -16,9 +16,9 @@ from collab.evaluation.teams import choose_k, find_teams, labels_of
 from collab.recipe.in_python import (
     PLAYED,
     GivenObjects,
-    Named,
     Rewards,
     Rows,
+    TeamLike,
     reward_of,
     rows_in,
     settings_of,
@@ -35,7 +35,7 @@ OnEvent = Callable[[EvaluationEvent], object]
 
 
 def evaluate(
-    *teams: Named | Team,
+    *teams: TeamLike | Team,
     task: str | Sequence[str] | Rows | None = None,
     rewards: Rewards | None = None,
     hidden: Sequence[str] | None = None,

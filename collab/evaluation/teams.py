@@ -16,7 +16,7 @@ from collab.evaluation import USUAL_K
 from collab.naming import as_name
 from collab.recipe import Recipe, RewardSpec, TaskSpec, about_rows, library, read_recipe
 from collab.recipe.base import Spec
-from collab.recipe.in_python import Named, Rewards, Rows
+from collab.recipe.in_python import Rewards, Rows, TeamLike
 from collab.recipe.model import local_weights
 from collab.recipe.packing import named_in
 from collab.records import Problem
@@ -57,7 +57,7 @@ class EvaluatedTeam:
 
 
 def find_teams(
-    names: Sequence[Named],
+    names: Sequence[TeamLike],
     *,
     tasks: Sequence[str] = (),
     rows: Rows | None = None,
@@ -140,7 +140,7 @@ def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
     return tuple(sorted(set(wanted)))
 
 
-def labels_of(names: Sequence[Named]) -> list[str]:
+def labels_of(names: Sequence[TeamLike]) -> list[str]:
     """Return a short name for each team, from its name, file or folder."""
     texts = [str(name) for name in names if isinstance(name, str | PathLike)]
     if len(set(texts)) < len(texts):
@@ -166,7 +166,7 @@ def _name_of(given: Spec | Mapping[str, Any]) -> str:
     return str(called or "team")
 
 
-def _checked(name: Named) -> Named:
+def _checked(name: TeamLike) -> TeamLike:
     if not isinstance(name, str | PathLike):
         return name
     if Path(name).is_dir() and not (Path(name) / RECIPE).is_file():

@@ -121,7 +121,7 @@ def settings_of(
 
 Function = Callable[..., Any]
 
-Named = str | PathLike[str] | Mapping[str, Any] | Spec
+TeamLike = str | PathLike[str] | Mapping[str, Any] | Spec
 """A recipe as a name or file, or as data: the mapping of a team or of a recipe, as in YAML."""
 
 Row = Mapping[str, Any]

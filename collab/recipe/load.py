@@ -16,9 +16,9 @@ from collab.recipe.base import Spec
 from collab.recipe.feedback import SOURCES
 from collab.recipe.in_python import (
     GivenObjects,
-    Named,
     Rewards,
     Task,
+    TeamLike,
     given_task,
     settings_of,
     with_rewards,
@@ -46,7 +46,7 @@ _NAMED = ("team", "task", "trainer", "model", "reward")
 
 
 def load_recipe(
-    name: Named,
+    name: TeamLike,
     *,
     task: Task | None = None,
     rewards: Rewards | None = None,
@@ -91,7 +91,7 @@ def load_recipe(
 
 
 def read_recipe(
-    name: Named,
+    name: TeamLike,
     *,
     task: Task | None = None,
     rewards: Rewards | None = None,
@@ -238,7 +238,9 @@ def _explain(place: str, error: ValidationError) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _written(name: Named, files: Files, objects: GivenObjects, *, is_run: bool) -> dict[str, Any]:
+def _written(
+    name: TeamLike, files: Files, objects: GivenObjects, *, is_run: bool
+) -> dict[str, Any]:
     if isinstance(name, Mapping | Spec):
         data: dict[str, Any] = objects.data(name)
         return {"team": data} if "agents" in data else data

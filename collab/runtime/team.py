@@ -15,10 +15,10 @@ from collab.recipe import Recipe, allow, load_recipe, read_recipe
 from collab.recipe.in_python import (
     PLAYED,
     Agent,
-    Named,
     Problems,
     Rewards,
     Task,
+    TeamLike,
     recipe_of_parts,
     rows_in,
     settings_of,
@@ -238,7 +238,7 @@ def _recipe_of(
 
 
 def load(
-    name: Named,
+    name: TeamLike,
     *,
     task: Task | None = None,
     rewards: Rewards | None = None,
