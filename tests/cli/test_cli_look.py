@@ -63,6 +63,21 @@ def test_teams_lists_the_first_sentence_and_shows_one(collab: Collab) -> None:
     assert "-- a.prompt\nSay {{ task.word }}." in result.out
 
 
+def test_teams_shows_every_setting_of_a_team_and_its_agents(collab: Collab, project: Path) -> None:
+    output = collab("teams", "pocket").out
+    assert '\nsuite pocket-code, sampling {"temperature": 0.8, ' in output
+    assert '"stop": ["\\n"]}' in output
+    assert "\naux, parser python, style completion\n" in output
+    assert "\n-- aux.prefix\ndef aux(x):\n    return\n" in output
+    own = "{tools: [python], contributes: true, model: echo, sampling: {stop: [x]}}"
+    (project / "own.yaml").write_text(f"agents: {{solo: {own}}}\n")
+    line = next(line for line in collab("teams", "own.yaml").out.splitlines() if "solo," in line)
+    assert line == (
+        'solo, parser text, harness tools, tools ["python"], contributes true, '
+        'model {"engine": "echo"}, sampling {"stop": ["x"]}'
+    )
+
+
 def test_trainers_lists_trainers_and_shows_what_one_sets(collab: Collab, project: Path) -> None:
     (project / "trainers").mkdir()
     (project / "trainers" / "mine.yaml").write_text("extends: cross\ngroup_size: 5\n")

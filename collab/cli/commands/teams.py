@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from collab.cli.options import argument
 from collab.cli.screen.page import Block, Piece, open_page, show_components
 from collab.wording import counted
+
+if TYPE_CHECKING:
+    from collab.recipe.base import Spec
+
+_ON_THE_PAGE = {"name", "description", "protocol", "turns", "feedback", "join", "agents"}
+_TEMPLATES = {"role", "prompt", "prefix", "revise", "discuss", "templates"}
 
 
 def command(
@@ -46,13 +54,26 @@ def _team(name: str) -> None:
     turns = counted(spec.turns, "turn")
     sources = ", ".join(source.source for source in spec.feedback) or "none"
     page.line((f"protocol {spec.protocol}, {turns}, feedback {sources}, join {spec.join}", "dim"))
+    if settings := _settings(spec, _ON_THE_PAGE):
+        page.line((settings, "dim"))
     for agent, role in spec.agents.items():
-        fields = {"role": role.role, "prompt": role.prompt or "", "revise": role.revise}
+        fields = {"role": role.role, "prompt": role.prompt or "", "prefix": role.prefix}
+        fields["revise"] = role.revise
         if spec.protocol.use == "discussion":
             fields["discuss"] = role.discuss
         fields |= role.templates
         page.line()
-        page.line((agent, "bold"), (f", parser {role.parser}", "dim"))
+        page.line((agent, "bold"), (f", {_settings(role, _TEMPLATES, parser=role.parser)}", "dim"))
         for field, template in fields.items():
             if template:
                 page.blocks([Block(f"{agent}.{field}", template, "jinja")])
+
+
+def _settings(spec: Spec, left_out: set[str], **always: str) -> str:
+    """Return on one line what the file sets, other than the keys `left_out`."""
+    settings = always | spec.model_dump(mode="json", exclude=left_out, exclude_unset=True)
+    return ", ".join(f"{key} {_text(value)}" for key, value in settings.items())
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
