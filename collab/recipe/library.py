@@ -68,6 +68,8 @@ def is_shipped(path: Path) -> bool:
 
 
 _NOUNS = {"task": "suite"}
+_FORMER: dict[tuple[Kind, str], list[str]] = {("trainer", "magrpo-tree"): ["cross-tree"]}
+"""The current names of renamed components."""
 
 
 def find(kind: Kind, name: str, project: Path | None = None) -> Path:
@@ -75,7 +77,8 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
     first.
 
     Raises:
-        UnknownName: there is no such name. The message suggests the nearest name.
+        UnknownName: there is no such name. The message suggests the new name of a renamed
+            component, otherwise the nearest name.
         RecipeError: there is no such file, or a function is named instead of a reward.
     """
     if kind == "reward" and re.fullmatch(r".+:[^\W\d]\w*", name):
@@ -96,7 +99,8 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
             remedy = f"(the folder {name} contains no {RECIPE})"
         elif kind == "task" and " " in name:
             remedy = "(to ask your own question, put it into a file, as a row {'prompt': '...'})"
-        raise UnknownName(_NOUNS.get(kind, kind), name, known, remedy=remedy)
+        suggested = _FORMER.get((kind, name), known)
+        raise UnknownName(_NOUNS.get(kind, kind), name, suggested, remedy=remedy)
     return known[name]
 
 

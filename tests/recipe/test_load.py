@@ -270,6 +270,12 @@ def test_an_unknown_extends_names_its_file(project: Path) -> None:
         load_recipe("recipe.yaml")
 
 
+def test_the_old_name_of_a_trainer_suggests_the_new_one() -> None:
+    for trainer in ("magrpo-tree", "{extends: magrpo-tree}"):
+        with pytest.raises(UnknownName, match="'magrpo-tree'; did you mean 'cross-tree'"):
+            load_recipe("coding", settings=[f"trainer={trainer}"])
+
+
 def test_circular_extends_is_refused(project: Path) -> None:
     (project / "agents" / "a.yaml").write_text("extends: b\n")
     (project / "agents" / "b.yaml").write_text("extends: a\n")

@@ -36,14 +36,14 @@ SMALL = {
 }
 
 IN_TURNS = {"turns": 2}
-TEAMS: dict[str, dict[str, Any]] = {"at-grpo": IN_TURNS, "magrpo-tree": IN_TURNS}
+TEAMS: dict[str, dict[str, Any]] = {"at-grpo": IN_TURNS, "cross-tree": IN_TURNS}
 """Team settings of trainers that need more than one parallel turn."""
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "alternating": {"alternate_every": 1},
     "iac": {"group_size": 1, "tasks_per_step": 2},
     "maac": {"group_size": 1, "tasks_per_step": 2},
-    "magrpo-tree": {"group_size": 2},
+    "cross-tree": {"group_size": 2},
     "rae": {"group_size": 1, "tasks_per_step": 2, "policies": "shared_adapter"},
 }
 """Settings that keep training to two steps and few episodes."""
