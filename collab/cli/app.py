@@ -19,6 +19,10 @@ from collab.errors import CollabError, nearest
 from collab.wording import for_command_line, plain_reason
 
 PANELS = {
+    "Start and check": {
+        "init": "Start a project: a team, a suite and a recipe.",
+        "doctor": "Check this machine: packages, devices, engines, sandbox, data.",
+    },
     "Run and score": {
         "run": "Run a team on tasks and score its answers.",
         "eval": "Compare teams on the same tasks, with intervals.",
@@ -31,14 +35,14 @@ PANELS = {
         "view": "Show runs in the browser: list, filter, compare and follow them.",
         "serve": "Serve teams through an OpenAI-compatible API.",
     },
-    "Share": {
-        "export": "Write a trained team's weights for other programs.",
-        "push": "Upload a team to the Hugging Face hub, with a model card.",
-    },
     "Train": {
         "probe": "Check, before training, whether a team has anything to learn from.",
         "train": "Train a team on the joint reward, with one adapter per agent.",
         "study": "Compare trainers at equal numbers of generated tokens.",
+    },
+    "Share": {
+        "export": "Write a trained team's weights for other programs.",
+        "push": "Upload a team to the Hugging Face hub, with a model card.",
     },
     "Look things up": {
         "teams": "List the teams, or show one with its agents and prompts.",
@@ -46,10 +50,6 @@ PANELS = {
         "trainers": "List the trainers, or show one with its settings.",
         "models": "List the model aliases, their sources and the engines.",
         "schema": "Print the JSON Schema of your YAML files, for editors.",
-    },
-    "Start and check": {
-        "init": "Start a project: a team, a suite and a recipe.",
-        "doctor": "Check this machine: packages, devices, engines, sandbox, data.",
     },
 }
 """The commands of `collab --help` with the first sentence of their help, without importing them."""
@@ -236,9 +236,10 @@ def collab_(
     A recipe combines a team, a suite of tasks and a model. Runs are saved to runs/.
 
     Examples:
-      collab run coding --task humaneval/12   two agents write a program
-      collab show runs/ID humaneval/12        what happened, turn by turn
-      collab score humaneval/12 mine.py       the reward for your program
-      collab init my-project                  a new project
+      collab run coding --task humaneval/12    two agents write a program
+      collab show runs/ID humaneval/12         what happened, turn by turn
+      collab eval coding runs/ID -t humaneval  two teams compared, with intervals
+      collab train examples/recipes/game.yaml  a team learns a game, in a minute on a CPU
+      collab init my-project                   a new project
     """
     options.debugging = debug
