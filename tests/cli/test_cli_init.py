@@ -40,8 +40,13 @@ def test_new_project_runs_unchanged(collab: Collab, scaffold: Path) -> None:
     assert len(list((scaffold / "runs").iterdir())) == 1
 
 
-def test_printed_commands_quote_the_folder(collab: Collab, scaffold: Path) -> None:
-    assert "next: cd 'my project' && collab run" in collab("init", "my project").out
+def test_printed_commands_fit_the_project(collab: Collab, scaffold: Path) -> None:
+    output = collab("init", "my project").out
+    assert "next: cd 'my project' && collab run" in output
+    assert "then: collab train recipe.yaml --dry-run\n" in output
+    trainer = load_recipe("my project/recipe.yaml").trainer
+    assert trainer is not None
+    assert trainer.group_size == 4
 
 
 def test_every_yaml_file_names_an_existing_schema(scaffold: Path) -> None:
@@ -76,7 +81,7 @@ def other_kind(
 
 def test_every_kind_of_project_is_complete(collab: Collab, other_kind: str) -> None:
     test_every_yaml_file_names_an_existing_schema(Path())
-    for line in ("run recipe.yaml", "train recipe.yaml --trainer my-trainer"):
+    for line in ("run recipe.yaml", "train recipe.yaml"):
         result = collab(*line.split(), "--model", "echo", "--dry-run")
         assert "warning" not in result.err, result.err
     checked = {"text": ["tasks", "my-task"], "environment": ["tasks", "my-task", "--check"]}
@@ -89,7 +94,7 @@ def test_every_kind_of_project_is_complete(collab: Collab, other_kind: str) -> N
 def test_every_kind_of_project_trains(other_kind: str, tiny_words: Path) -> None:
     model = {"name": str(tiny_words), "dtype": "float32", "device": "cpu"}
     one_step = ["trainer.steps=1", "trainer.evaluation=null", "sampling.max_new_tokens=2"]
-    recipe = load_recipe("recipe.yaml", trainer="my-trainer", model=model, settings=one_step)
+    recipe = load_recipe("recipe.yaml", model=model, settings=one_step)
     summary = asyncio.run(TrainingRun(recipe, Path("run")).run())
     assert summary["steps"] == 1
     (metrics,) = [m for m in read_metrics("run") if "return/mean" in m]

@@ -28,9 +28,11 @@ def collab(*arguments: str) -> Any:
 
 @pytest.fixture(scope="module")
 def new_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new project made by `collab init`."""
+    """A new project made by `collab init`, with a trainer."""
     folder = tmp_path_factory.mktemp("begun") / "mine"
     assert collab("init", str(folder)).exit_code == 0
+    (folder / "trainers").mkdir()
+    (folder / "trainers" / "my-trainer.yaml").write_text("extends: magrpo\n")
     return folder
 
 

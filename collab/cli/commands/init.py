@@ -66,4 +66,4 @@ def command(
         print(folder / path)
     step = "" if folder == Path() else f"cd {shlex.quote(str(folder))} && "
     print(f"next: {step}collab run recipe.yaml --task my-task/0")
-    print("then: collab train recipe.yaml --trainer my-trainer --dry-run")
+    print("then: collab train recipe.yaml --dry-run")
