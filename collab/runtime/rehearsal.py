@@ -45,6 +45,7 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
     Raises:
         RecipeError: the protocol does not fit the team, fails, or does not end.
     """
+    _refuse_former_template(team)
     rounds: list[Round] = []
 
     async def play(round_: Round) -> Mapping[str, str]:
@@ -85,6 +86,15 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
     return Rehearsed(
         tuple(rounds), joined, turn.chosen is not None, asks_feedback=consultations > 0
     )
+
+
+def _refuse_former_template(team: TeamSpec) -> None:
+    """Refuse a template that would be ignored, because it has since been renamed."""
+    for agent, spec in team.agents.items():
+        if team.protocol.use == "critic_loop" and "criticise" in spec.templates:
+            raise RecipeError(
+                f"the template 'criticise' of agent '{agent}' is now called 'criticize'; rename it"
+            )
 
 
 def gives_feedback(recipe: Recipe) -> bool:

@@ -56,7 +56,7 @@ def test_page_names_the_templates_of_every_protocol(name: str) -> None:
     section = page("protocols.md").partition("## Templates by protocol")[2].partition("\n## ")[0]
     [row] = [line for line in section.splitlines() if re.match(rf"\|.*`{name}`.*\|.*\|", line)]
     source = inspect.getsource(inspect.getmodule(BUILT_IN[name]) or BUILT_IN[name])
-    templates = re.findall(r'"(discuss|rebut|criticise|answer_critic)"', source)
+    templates = re.findall(r'"(discuss|rebut|criticize|answer_critic)"', source)
     assert all(f"{template}`" in row for template in ["prompt", *templates])
 
 

@@ -129,6 +129,15 @@ def test_a_critic_loop_ends_at_its_limit(trio: Path) -> None:
     assert episode.turns[0].joint.strip() == "three"
 
 
+def test_the_critic_has_a_template_of_its_own(trio: Path) -> None:
+    answers = {"a": ["one", "two", "three"], "c": ["no", "no"]}
+    own = "agents.c.templates={NAME: 'Better than {{ others.a }}?'}"
+    episode = play(trio, "critic_loop", answers, own.replace("NAME", "criticize"))
+    assert last_seen(episode, "c") == "Better than two?"
+    with pytest.raises(RecipeError, match="'criticise' of agent 'c' is now called 'criticize'"):
+        play(trio, "critic_loop", answers, own.replace("NAME", "criticise"))
+
+
 OWN = """\
 async def chosen_speaker(turn, *, first: str, times: int = 1):
     speaker = await turn.act(first)

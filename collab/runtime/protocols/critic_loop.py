@@ -5,7 +5,7 @@ from __future__ import annotations
 from collab.errors import RecipeError
 from collab.runtime.turn import Turn
 
-CRITICISE = """\
+CRITICIZE = """\
 {% for name, response in others.items() %}Agent {{ name }} now answers:
 {{ response }}
 
@@ -46,9 +46,9 @@ async def critic_loop(
         )
     await turn.act(proposer)
     for _ in range(revisions):
-        template = "criticise" if turn.acted(critic) else "prompt"
+        template = "criticize" if turn.acted(critic) else "prompt"
         verdict = await turn.act(
-            critic, template, sees=[proposer], otherwise=CRITICISE, accept=accept
+            critic, template, sees=[proposer], otherwise=CRITICIZE, accept=accept
         )
         if verdict.lstrip().startswith(accept):
             break
