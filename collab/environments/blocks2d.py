@@ -73,7 +73,7 @@ class Blocks2d(Environment):
         worth = (
             2 * values["cover"]
             - 1.5 * values["extra"]
-            - values["neighbours"]
+            - values["neighbors"]
             - 0.25 * (len(self.seats) - len(self._builders()))
         )
         gained, self._worth = worth - self._worth, worth
@@ -115,8 +115,8 @@ class Blocks2d(Environment):
         return done
 
     def _builders(self) -> set[str]:
-        colours = set(self._blocks.values())
-        return {seat for seat, palette in PALETTES.items() if colours.intersection(palette)}
+        colors = set(self._blocks.values())
+        return {seat for seat, palette in PALETTES.items() if colors.intersection(palette)}
 
     def _values(self) -> dict[str, float]:
         """Return the shares from which the reward is computed."""
@@ -130,7 +130,7 @@ class Blocks2d(Environment):
         return {
             "cover": len(placed & self._target) / size,
             "extra": min(1.0, len(placed - self._target) / size),
-            "neighbours": sum(pairs) / len(pairs) if pairs else 0.0,
+            "neighbors": sum(pairs) / len(pairs) if pairs else 0.0,
         }
 
     def _observed(self) -> dict[str, Observation]:
@@ -141,13 +141,13 @@ class Blocks2d(Environment):
                 f" {', '.join(palette)}.",
                 target=target,
                 built=built,
-                colours=[*palette],
+                colors=[*palette],
             )
             for seat, palette in PALETTES.items()
         }
 
     def _drawn(self) -> str:
-        marks = {cell: colour[0] for cell, colour in self._blocks.items()}
+        marks = {cell: color[0] for cell, color in self._blocks.items()}
         return draw_cells(marks)
 
 

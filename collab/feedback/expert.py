@@ -56,7 +56,7 @@ class _WithoutIdleStrings(ast.NodeTransformer):
 
 MAX_EDITS = 10
 MAX_EDIT = 500
-MAX_ARTEFACT = 20_000
+MAX_ARTIFACT = 20_000
 """Maximum number of characters of an artifact that the expert reads."""
 MARK = 32
 """Number of hexadecimal digits in the mark around data. Its 128 bits prevent guessing."""
@@ -173,7 +173,7 @@ def expert_prompt(outcome: Outcome) -> list[Message]:
         note = "" if agent in roles.contributors else " (not part of the answer)"
         writes_code = is_code and agent in (roles.entry, *roles.helpers)
         shown = strip_comments(text) if writes_code else text
-        sections[f"Agent {agent} wrote{note}:"] = shown[:MAX_ARTEFACT]
+        sections[f"Agent {agent} wrote{note}:"] = shown[:MAX_ARTIFACT]
     mark = _mark(sections.values())
     blocks = [
         f"{title}\n<<<DATA {mark}\n{text}\n{mark} DATA>>>" for title, text in sections.items()

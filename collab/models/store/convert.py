@@ -90,7 +90,7 @@ def _write_weights(reader: Any, gguf: Path, model: Any, file: Path) -> None:
             tensor = packed[names.get_name(name, try_suffixes=(".weight", ".bias"))]
             if tuple(reversed(tensor.shape.tolist())) != tuple(parameter.shape):
                 raise ValueError(f"{tensor.name} has shape {tensor.shape}, but {name} has another")
-            for block in _dequantised(_rows(gguf, tensor, model.config, kind), tensor.tensor_type):
+            for block in _dequantized(_rows(gguf, tensor, model.config, kind), tensor.tensor_type):
                 sink.write(block)
 
 
@@ -123,14 +123,14 @@ def _rows(gguf: Path, tensor: Any, config: Any, kind: str) -> Any:
     return rows.reshape(heads, -1, 2, *data.shape[1:]).swapaxes(1, 2).reshape(data.shape)
 
 
-def _dequantised(rows: Any, quantisation: Any) -> Iterator[Any]:
+def _dequantized(rows: Any, quantization: Any) -> Iterator[Any]:
     """Yield the bytes of the rows in bf16, rounded as torch does."""
     import torch
     from gguf import dequantize
 
     step = max(1, BLOCK // rows[0].nbytes)
     for start in range(0, len(rows), step):
-        numbers = torch.from_numpy(dequantize(rows[start : start + step], quantisation))
+        numbers = torch.from_numpy(dequantize(rows[start : start + step], quantization))
         yield numbers.to(torch.bfloat16).view(torch.int16).numpy().data
 
 
