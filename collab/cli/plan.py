@@ -17,7 +17,7 @@ from collab.runtime.dry_run import dry_run, most_calls, most_new_tokens
 from collab.runtime.notes import tool_forms
 from collab.runtime.problems import find_problems
 from collab.runtime.rehearsal import describe_rounds
-from collab.sandbox import judging
+from collab.sandbox import at_a_time
 from collab.wording import counted
 
 _SHOWN = 4
@@ -40,8 +40,8 @@ class RunPlan:
     new_tokens: int
     """Maximum number of new tokens, of all agents in all turns of all episodes."""
     isolation: str
-    judging: str
-    """Number of programs judged at the same time, and where, or "" without programs."""
+    scoring: str
+    """Number of programs scored at the same time, and where, or "" without programs."""
     rounds: list[str]
     """The order in which agents act."""
     outlook: list[str]
@@ -92,7 +92,7 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> RunPlan:
         calls=episodes * most_calls(recipe, played.requests),
         new_tokens=episodes * most_new_tokens(recipe, played.requests),
         isolation=recipe.sandbox.isolation,
-        judging=judging(recipe.sandbox) if recipe.uses_sandbox else "",
+        scoring=at_a_time(recipe.sandbox) if recipe.uses_sandbox else "",
         rounds=describe_rounds(turn, recipe.team.turns),
         outlook=[*outlook(recipe, turn.joined if turn.is_chosen else None), *_tools(recipe)],
         recipe=recipe,
@@ -123,13 +123,13 @@ def show_counts(page: Page, plan: RunPlan) -> None:
     if len(plan.problems) > _SHOWN:
         problems += f" and {len(plan.problems) - _SHOWN} more"
     turns = counted(plan.turns, "turn")
-    sandbox = f", sandbox {plan.isolation}" if plan.judging else ""
+    sandbox = f", sandbox {plan.isolation}" if plan.scoring else ""
     page.line((plan.team, "bold"), f", {plan.protocol}, {turns}{sandbox}")
     page.table(_COLUMNS, [_agent(plan.recipe, name, model) for name, model in plan.models.items()])
     for line in (*plan.rounds, *plan.outlook):
         page.line(line)
-    if plan.judging:
-        page.line(f"judging: {plan.judging}")
+    if plan.scoring:
+        page.line(f"scoring: {plan.scoring}")
     page.line(f"problems: {problems}")
     page.line(
         f"{counted(plan.episodes, 'episode')} ({len(plan.problems)} x"

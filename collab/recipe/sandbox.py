@@ -32,5 +32,5 @@ class SandboxSpec(Spec):
     disk_mb: int = Field(default=1, ge=1)
     """Size of the private, empty folder that a candidate may write to."""
     workers: int = Field(default=0, ge=0)
-    """Programs judged at the same time, each in its own jail. A value of 0 means one per processor.
-    Verdicts do not depend on it."""
+    """Programs that run at the same time, each in its own jail. A value of 0 means one per
+    processor. Verdicts do not depend on it."""

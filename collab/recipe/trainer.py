@@ -95,7 +95,7 @@ class TrainerSpec(Spec):
     algorithm: Named = Component(use="magrpo")
     """The algorithm that computes each response's weight. `magrpo` (mean baseline), `marloo`
     (leave-one-out), `maremax` (largest), `mareinforce` (none); `cross`, `coma`, `shapley` and
-    `removal`, which judge further joint actions; `iac` and `maac`, critics; `rae`, a moving
+    `removal`, which score further joint actions; `iac` and `maac`, critics; `rae`, a moving
     average; `at-grpo`, for `greedy` trees; `sft`, the likelihood of solved episodes. Your own
     function or class: `file.py:NAME`, or a registered name. Options are given as `{use: NAME,
     options: {...}}`."""

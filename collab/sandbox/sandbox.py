@@ -183,6 +183,6 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def judging(spec: SandboxSpec) -> str:
-    """Return text that says how many programs are judged at the same time."""
+def at_a_time(spec: SandboxSpec) -> str:
+    """Return text that says how many programs run at the same time."""
     return f"{counted(spec.workers or processors(), 'program')} at a time, on this machine"

@@ -22,7 +22,7 @@ class StepTimer:
     """
 
     def __init__(self) -> None:
-        self.seconds = dict.fromkeys(("sampling", "judging", "feedback"), 0.0)
+        self.seconds = dict.fromkeys(("sampling", "scoring", "feedback"), 0.0)
         self._doing: dict[str, set[tuple[str, str]]] = {work: set() for work in self.seconds}
         self._since: dict[str, float] = {}
 
@@ -30,15 +30,15 @@ class StepTimer:
         """Record an event at the present time."""
         match event:
             case AgentActing():
-                self._end("judging", event.episode)
+                self._end("scoring", event.episode)
                 self._end("feedback", event.episode)
                 self._begin("sampling", event.episode, event.agent)
             case AgentActed():
                 self._end("sampling", event.episode, event.decision.agent)
                 if all(episode != event.episode for episode, _ in self._doing["sampling"]):
-                    self._begin("judging", event.episode)
+                    self._begin("scoring", event.episode)
             case TurnScored():
-                self._end("judging", event.episode)
+                self._end("scoring", event.episode)
                 self._begin("feedback", event.episode)
             case FeedbackGiven():
                 self._end("feedback", event.episode)

@@ -120,7 +120,7 @@ def test_a_dry_run_prints_the_plan_and_the_recipe_on_request(collab: Collab) -> 
     plan = collab(*arguments, "--dry-run").out
     assert plan.startswith("pair, parallel, 1 turn\n")
     assert "  round 1: a, b at the same time\n" in plan
-    assert "judging" not in plan, "text tasks run no programs"
+    assert "scoring:" not in plan, "text tasks run no programs"
     result = collab(*arguments, "--show-recipe")
     assert result.status == 0
     assert result.out.endswith(plan)
@@ -140,7 +140,7 @@ def printed_recipe(out: str) -> Any:
 def test_workers_option_sets_the_sandbox_and_is_shown(collab: Collab) -> None:
     code = ("run", "pocket", "-t", "pocket-code/0", "-m", "echo")
     result = collab(*code, "--workers", "3", "--dry-run")
-    assert "judging: 3 programs at a time, on this machine" in result.out
+    assert "scoring: 3 programs at a time, on this machine" in result.out
     result = collab(*ECHO, "--task", "words/0", "--workers", "3", "--show-recipe")
     assert printed_recipe(result.out)["sandbox"]["workers"] == 3
     assert collab(*ECHO, "--task", "words/0", "--workers", "0", "--dry-run").status == 2

@@ -40,13 +40,13 @@ def drawn(picture: ModuleType) -> list[str]:
 
 def test_the_command_draws_a_run(picture: ModuleType, drawn: list[str]) -> None:
     assert f"$ {picture.COMMAND} {picture.TEAM} on" in " ".join(drawn)
-    assert {"aux,", "main,", "not", "solved", "judged"} <= set(drawn)
+    assert {"aux,", "main,", "not", "solved", "scored"} <= set(drawn)
 
 
 def test_picture_matches_the_current_output(picture: ModuleType, drawn: list[str]) -> None:
     """Titles, parts and labels match; numbers and the agents' texts differ."""
     words = words_of(picture.PICTURE.read_text())
-    labels = ["points", "why", "judged", "isolation", "return", "responses", "prompt", "record:"]
+    labels = ["points", "why", "scored", "isolation", "return", "responses", "prompt", "record:"]
     reward = load_task("pocket-code").reward
     assert reward is not None
     for label in [*labels, *reward.parts, picture.COMMAND.split()[-1]]:

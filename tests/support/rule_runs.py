@@ -41,7 +41,7 @@ def run(recipe: Recipe, out: Path, **options: Any) -> list[dict[str, Any]]:
 
 def _kept(row: dict[str, Any]) -> dict[str, Any]:
     joining = ("joint_actions/seconds", "joint_actions/waited")
-    timed = ("time/", "seconds", "tokens_per_second", "memory", "judging", *joining)
+    timed = ("time/", "seconds", "tokens_per_second", "memory", *joining)
     return {key: value for key, value in row.items() if not key.startswith(timed)}
 
 

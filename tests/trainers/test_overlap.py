@@ -77,6 +77,7 @@ def test_updates_sample_the_next_step(tiny_words: Path, tmp_path: Path, server: 
     assert any(row["agent/a/importance"] != pytest.approx(1, abs=1e-4) for row in rows[1:])
     assert "time/waiting" not in rows[0]
     assert all("time/waiting" in row for row in rows[1:])
+    assert all("time/scoring" in row for row in rows)
     assert len(server.bodies) == 4 * PER_STEP * 2, "every sampled response is learned"
 
 

@@ -66,7 +66,7 @@ def test_dry_run_ends_with_the_plan_and_omits_zeros(folder: Path) -> None:
     recipe, _, plan = found.stdout.rpartition("\n\n")
     assert plan == alone
     assert "  round 1: a, b at the same time\n" in plan
-    assert "judging" not in plan
+    assert "scoring:" not in plan
     assert yaml.safe_load(recipe)["trainer"]["group_size"] == 4
     assert plan.startswith("2 steps")
     assert "  Python and its libraries " in plan

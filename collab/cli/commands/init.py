@@ -23,7 +23,7 @@ def command(
     kind: Literal["code", "text", "environment"] = option(
         "--kind",
         "KIND",
-        "Kind of tasks: code (judged by tests), text (judged by your functions) or"
+        "Kind of tasks: code (scored by tests), text (scored by your functions) or"
         " environment (a game).",
         default="code",
     ),

@@ -138,7 +138,7 @@ def show_score(
         page.line((f"  flags: {', '.join(score.flags)}", WARN))
     if score.isolation:
         style = WARN if score.isolation == "unsafe" else DIM
-        page.line((f"  judged in {score.seconds:.2f} s, isolation {score.isolation}", style))
+        page.line((f"  scored in {score.seconds:.2f} s, isolation {score.isolation}", style))
     if parts and score.parts:
         page.table(PARTS, [_part(part) for part in score.parts])
 

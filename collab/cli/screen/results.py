@@ -237,10 +237,10 @@ def _probe_rows(probe: TeamProbe) -> Iterator[list[Piece]]:
         yield from _row(f"{of}, solved", best.solved_combined)
     if crossed and crossed.interaction is not None:
         yield ["decided only together", f"{crossed.interaction:.0%}", "of the variance"]
-    judged = ""
+    scored = ""
     if crossed:
-        judged = f", and {probe.judging_seconds:.1f} s to judge {crossed.scored:,} more"
-    yield ["generated tokens", f"{probe.tokens:,}", f"{probe.seconds:.0f} s{judged}"]
+        scored = f", and {probe.judging_seconds:.1f} s to score {crossed.scored:,} more"
+    yield ["generated tokens", f"{probe.tokens:,}", f"{probe.seconds:.0f} s{scored}"]
 
 
 def _row(name: str, value: Estimate | None, largest: float | None = None) -> Iterator[list[Piece]]:

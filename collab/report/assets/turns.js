@@ -145,13 +145,13 @@ function jointCard(data, episode, turn, earlier) {
 }
 
 function scoreCard(data, score, n) {
-  const judged = [
-    score.isolation && `judged in ${fixed(score.seconds)} s, isolation ${score.isolation}`,
+  const scored = [
+    score.isolation && `scored in ${fixed(score.seconds)} s, isolation ${score.isolation}`,
     score.flags.length && `flags: ${score.flags.join(", ")}`,
   ];
   const total = score.maximum ? h("span", { class: "dim" }, ` of ${fixed(score.maximum)}`) : null;
   const worth = h("p", { class: "worth" }, h("b", fixed(score.reward)), total);
-  const head = h("header", h("h4", "Joint reward"), worth, h("small", judged.filter(Boolean).join("; ")));
+  const head = h("header", h("h4", "Joint reward"), worth, h("small", scored.filter(Boolean).join("; ")));
   const card = h("article", { class: "card" }, head);
   if (score.parts.length) card.append(partsTable(data, score.parts, n));
   if (score.failures.length) {

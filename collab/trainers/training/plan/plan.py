@@ -10,7 +10,7 @@ from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
 from collab.rewards.declared import outlook
 from collab.runtime.dry_run import most_new_tokens, most_responses
 from collab.runtime.rehearsal import describe_rounds
-from collab.sandbox import judging
+from collab.sandbox import at_a_time
 from collab.trainers.credit import algorithm_for
 from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.training.check import check_recipe, play_dry
@@ -76,8 +76,8 @@ class Plan:
     """True if vLLM releases its memory while the trainer learns."""
     on_card: CardFit | None = None
     """A step on the requested GPU."""
-    judging: str = ""
-    """Number of programs judged at the same time, and where, or "" if there are none."""
+    scoring: str = ""
+    """Number of programs scored at the same time, and where, or "" if there are none."""
     warnings: list[str] = field(default_factory=list)
     """Settings that will not work as intended."""
 
@@ -106,7 +106,7 @@ class Plan:
             *self.overlap,
             *self.rounds,
             *self.outlook,
-            *([f"judging: {self.judging}"] if self.judging else []),
+            *([f"scoring: {self.scoring}"] if self.scoring else []),
             *self.credit,
             f"parameters: {self.parameters:,}, trained {self.trainable:,} ({share:.2%})",
             f"memory: {self.total / 1e9:.2f} GB"
@@ -177,7 +177,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         warnings=list(played.warnings),
         credit=list(algorithm_for(spec.algorithm).describe(recipe, spec)),
         overlap=_overlap(spec),
-        judging=judging(recipe.sandbox) if recipe.uses_sandbox else "",
+        scoring=at_a_time(recipe.sandbox) if recipe.uses_sandbox else "",
         parameters=needs.parameters,
         trainable=sum(count for count, _ in needs.trained),
         memory=needs.memory,
