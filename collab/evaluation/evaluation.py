@@ -39,6 +39,7 @@ from collab.models.store import StoreProgress
 from collab.recipe import RewardSpec
 from collab.recipe.schema import changes_since
 from collab.records import Episode
+from collab.rewards.declared import best_levels
 from collab.runs import metric_names as names
 from collab.runs.about import new_run_id, now, read_about
 from collab.runs.layout import EPISODES, EVAL, RECIPE, RUN
@@ -159,6 +160,7 @@ class EvaluationRun:
             **self._plan(),
             status=self.status,
             levels=_levels(first.suite.reward),
+            best_levels=best_levels(first.suite.reward),
             confidence=CONFIDENCE,
             notes=tuple(self._notes(teams)),
             command=tuple(sys.argv),

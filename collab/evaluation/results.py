@@ -137,6 +137,8 @@ class Results(Record):
     seed: int
     levels: dict[str, tuple[str, ...]]
     """The reward's parts by level."""
+    best_levels: dict[str, str] = {}
+    """Maps names of best-of-k metrics to the levels whose shares they read."""
     confidence: float
     """The confidence of all intervals."""
     notes: tuple[str, ...]
@@ -227,6 +229,12 @@ def sections(results: Results) -> list[ResultTable]:
     title = f"{results.suite}: {sizes}, {models}, seed {results.seed}{status}"
     columns = {team.label: (team.metrics, team.largest_return) for team in teams}
     shown = metric_names([team.metrics for team in teams], results.k, results.levels)
+    repeated = {
+        names.best_of(name, 1)
+        for name, level in results.best_levels.items()
+        if names.fill(names.LEVEL, level) in shown
+    }
+    shown = [name for name in shown if name not in repeated]
     rows = [*metric_rows(shown, [*columns.values()]), *_cost_rows(teams)]
     tables = [ResultTable(title, ["", *columns], rows)]
     metrics = [difference.metrics for difference in results.differences]

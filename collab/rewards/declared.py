@@ -18,7 +18,7 @@ from collab.recipe.team import Roles
 from collab.records import Score
 from collab.rewards.context import Part, RewardContext
 from collab.rewards.library import ALARMS, MEASURES, open_part
-from collab.rewards.measures import level_shares
+from collab.rewards.measures import share_of
 from collab.runs.metric_names import PART, VALUE, fill
 
 
@@ -49,8 +49,15 @@ def best_of(reward: RewardSpec | None) -> dict[str, Callable[[Score], float | No
     readers = {measure.best_of: measure.read for measure in MEASURES if measure.best_of}
     for name, part in reward.parts.items() if reward else ():
         if part.best_of:
-            readers[part.best_of] = _share_of(part.level or name)
+            readers[part.best_of] = share_of(part.level or name)
     return readers
+
+
+def best_levels(reward: RewardSpec | None) -> dict[str, str]:
+    """Return, by the name of each best-of-k metric that reads a level's share, that level."""
+    levels = {measure.best_of: measure.level for measure in MEASURES if measure.level}
+    parts = reward.parts if reward else {}
+    return levels | {part.best_of: part.level or n for n, part in parts.items() if part.best_of}
 
 
 @dataclass(frozen=True)
@@ -97,10 +104,6 @@ def _share_cell(value: Callable[[Score], float | None], score: Score) -> str:
 
 def _alarm_of(part: PartSpec) -> AlarmSpec | None:
     return part.alarm or ALARMS.get(part.use)
-
-
-def _share_of(level: str) -> Callable[[Score], float | None]:
-    return lambda score: level_shares(score).get(level)
 
 
 Adapted = Callable[[RewardContext], Awaitable[Part]]

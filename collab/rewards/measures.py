@@ -19,6 +19,8 @@ class Measure:
     """Reads the number from a score, or returns None if it has none."""
     best_of: str = ""
     """Name of its best-of-k metric in evaluations, shown as `NAME@k`, or "" for none."""
+    level: str = ""
+    """The level whose share it is, or "" for none."""
     metric: str = ""
     """Name of its mean over a training step, or "" for none."""
     title: str = ""
@@ -40,6 +42,12 @@ def level_shares(score: Score) -> dict[str, float]:
             levels.setdefault(part.level, []).append(part)
     shares = {name: _share(parts) for name, parts in levels.items()}
     return {name: share for name, share in shares.items() if share is not None}
+
+
+def share_of(level: str) -> Callable[[Score], float | None]:
+    """Return a function that reads the level's share from a score, or returns None if the level
+    does not apply."""
+    return lambda score: level_shares(score).get(level)
 
 
 def _share(parts: Sequence[PartScore]) -> float | None:

@@ -133,8 +133,8 @@ def test_json_lines_begin_and_end_with_the_evaluation(collab: Collab) -> None:
 def test_the_schema_of_the_results_is_stable(collab: Collab) -> None:
     results = collab(*ECHO, "--task", "words/0-1", "--json").events[-1]["results"]
     assert list(results) == [
-        "evaluation", "status", "suite", "tasks", "samples", "k", "seed", "levels", "confidence",
-        "notes", "command", "versions", "teams", "differences",
+        "evaluation", "status", "suite", "tasks", "samples", "k", "seed", "levels", "best_levels",
+        "confidence", "notes", "command", "versions", "teams", "differences",
     ]  # fmt: skip
     team = results["teams"][0]
     assert list(team) == [

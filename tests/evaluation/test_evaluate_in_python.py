@@ -59,6 +59,18 @@ def test_results_become_a_data_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (result["team"], result["mean"], result["tasks"]) == ("one", 1.0, 2)
 
 
+def test_the_table_shows_a_level_once() -> None:
+    rewards = {"right": {"use": right, "best_of": "hit", "level": "match"}}
+    results = collab.evaluate(
+        team("one", "{{ task.prompt }}"), task=ROWS, rewards=rewards, samples=2, k=[1, 2]
+    )
+    metrics = results.teams[0].metrics
+    assert metrics["hit@1"] == metrics["level.match"]
+    titles = [line.partition("  ")[0] for line in repr(results).splitlines()]
+    assert {"hit@2 %", "match %"} <= set(titles)
+    assert "hit@1 %" not in titles
+
+
 def test_the_public_names_are_listed() -> None:
     assert {*collab.__all__, "__version__"} <= {*dir(collab)}
     assert collab.Results is type(collab.evaluate(team("one", "red"), task=ROWS))

@@ -7,7 +7,7 @@ from typing import Any
 
 from collab.recipe.reward import AlarmSpec
 from collab.records import Score
-from collab.rewards.measures import Measure, level_shares
+from collab.rewards.measures import Measure, share_of
 
 
 def title_of(public: Mapping[str, Any]) -> str | None:
@@ -51,7 +51,7 @@ TESTS = Measure(
 
 MEASURES = (
     TESTS,
-    Measure(lambda score: level_shares(score).get("cooperation"), best_of="coop"),
+    Measure(share_of("cooperation"), best_of="coop", level="cooperation"),
 )
 
 PARTS = {
