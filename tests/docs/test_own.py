@@ -10,9 +10,10 @@ from support.blocks import blocks
 from support.rule_runs import check_resume, saved_in
 
 import collab
-from collab.recipe import load_task
+from collab.recipe import TrainerSpec, load_task
 from collab.records import Episode
 from collab.tasks import open_suite
+from collab.trainers.credit import algorithm_for
 
 TASK = {
     "kind": "text",
@@ -69,6 +70,14 @@ def test_the_harness_asks_more_than_once(folder: Path) -> None:
     assert [(d.step, d.action.text) for d in decisions] == [(0, "hm"), (1, "x")]
 
 
+@pytest.mark.parametrize(("number", "needs_group"), [(0, True), (1, False)])
+@pytest.mark.usefixtures("folder")
+def test_algorithms_of_the_page_say_whether_they_compare(number: int, needs_group: bool) -> None:
+    section = yaml.safe_load(blocks("own_algorithm.md", "yaml")[number])["trainer"]
+    spec = TrainerSpec.model_validate(section)
+    assert algorithm_for(spec.algorithm).compares is needs_group
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1])
 def test_algorithms_of_the_page_train_and_resume(
@@ -97,7 +106,9 @@ def test_page_lists_every_trainer_with_a_result() -> None:
     page = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text()
     table = page.partition("| result on a real model |\n")[2].partition("\n\n")[0]
     rows = [row.strip("| ").split(" | ") for row in table.splitlines()[1:]]
-    assert {row[0].strip("`") for row in rows if row[-1] != "-"} == set(RESULTS)
+    results = {row[0].strip("`"): row[-1] for row in rows if row[-1] != "-"}
+    assert set(results) == set(RESULTS)
+    assert [name for name, result in RESULTS.items() if result not in results[name]] == []
 
 
 def test_doctest_of_the_page_passes() -> None:
