@@ -27,7 +27,7 @@ class Outcome(FormerArtifacts):
     artifacts: Mapping[str, str]
     joint: Joint
     solved: bool | None
-    """True if all hidden tests pass, or None for tasks without tests."""
+    """True if the reward counts the task as solved, or None if it does not decide."""
     turn: int
     sample: int = 0
     roles: Roles = NOBODY

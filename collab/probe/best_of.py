@@ -18,7 +18,7 @@ from collab.runtime.events import BestOf
 from collab.runtime.independence import are_independent
 from collab.runtime.rehearsal import rehearsed
 from collab.runtime.session import Session
-from collab.trainers.credit.counterfactual.rule import MOST_SCORED
+from collab.trainers.credit.counterfactual.base import MOST_SCORED
 from collab.trainers.credit.joint_actions import JointActions
 
 

@@ -24,8 +24,8 @@ from collab.stats import mean
 from collab.tasks import split_address
 from collab.trainers.credit import Group
 from collab.trainers.credit.counterfactual.algorithms import Cross
+from collab.trainers.credit.counterfactual.base import MOST_SCORED, scored_at_most
 from collab.trainers.credit.counterfactual.forms import FORMS, Form, forms
-from collab.trainers.credit.counterfactual.rule import MOST_SCORED, scored_at_most
 from collab.trainers.credit.joint_actions import JointActions
 from collab.trainers.credit.magrpo import marloo
 from collab.trainers.credit.shape import Shape

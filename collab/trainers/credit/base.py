@@ -15,15 +15,15 @@ from collab.errors import RecipeError, TrainingError
 from collab.plugins import call, check_call, check_options, check_plain, find
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.base import Component
+from collab.trainers.credit.algorithms import BUILT_IN
 from collab.trainers.credit.group import Group, Key, Weights
-from collab.trainers.credit.rules import BUILT_IN
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 class FrozenModel(Protocol):
-    """A base model without adapters, for rules that read hidden states."""
+    """A base model without adapters, for algorithms that read hidden states."""
 
     @property
     def hidden_size(self) -> int:
@@ -51,8 +51,8 @@ class TeamModels(Protocol):
         """
 
 
-Rule = Callable[..., Weights]
-"""Computes the weights of a group. The function's other parameters are options."""
+GroupFunction = Callable[..., Weights]
+"""An algorithm that computes the weights of one group. Its other parameters are options."""
 
 
 class Algorithm:
@@ -105,7 +105,7 @@ class Algorithm:
         """
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> Sequence[str]:  # noqa: ARG002
-        """Return lines about the rule for `collab train --dry-run`."""
+        """Return lines about the algorithm for `collab train --dry-run`."""
         return ()
 
     def state(self) -> Mapping[str, Any]:
@@ -122,18 +122,18 @@ class Algorithm:
 class PerGroup(Algorithm):
     """An algorithm that applies one function to each group, and keeps no state."""
 
-    def __init__(self, rule: Rule, **options: Any) -> None:
-        self.rule, self.options = rule, options
-        self.compares = getattr(rule, "compares", False)
+    def __init__(self, function: GroupFunction, **options: Any) -> None:
+        self.function, self.options = function, options
+        self.compares = getattr(function, "compares", False)
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        return [self.rule(group, **self.options) for group in groups]
+        return [self.function(group, **self.options) for group in groups]
 
 
-def comparing(rule: Rule) -> Rule:
-    """Mark `rule` as one whose baseline comes from the other episodes of a group, and return it."""
-    rule.compares = True  # type: ignore[attr-defined]
-    return rule
+def comparing(function: GroupFunction) -> GroupFunction:
+    """Mark an algorithm whose baseline comes from the other episodes of a group, and return it."""
+    function.compares = True  # type: ignore[attr-defined]
+    return function
 
 
 def algorithm_for(component: Component) -> Algorithm:
@@ -148,12 +148,12 @@ def algorithm_for(component: Component) -> Algorithm:
         options = check_options(what, named.__init__, component.options)
         algorithm: Algorithm = call(what, RecipeError, partial(_complete(what, named), **options))
         return algorithm
-    rule = named
+    function = named
     if component.use not in BUILT_IN:
         check_call(what, named, ("group",), component.options)
         check_plain(what, named)
-        rule = partial(_checked, what, named)
-    algorithm = PerGroup(rule, **check_options(what, named, component.options))
+        function = partial(_checked, what, named)
+    algorithm = PerGroup(function, **check_options(what, named, component.options))
     algorithm.compares = getattr(named, "compares", False)
     return algorithm
 
@@ -177,13 +177,13 @@ def _complete(what: str, named: type) -> type:
     return type(named.__name__, (named, Algorithm), {})
 
 
-def _checked(what: str, rule: Rule, group: Group, **options: Any) -> Weights:
+def _checked(what: str, function: GroupFunction, group: Group, **options: Any) -> Weights:
     """Return the weights from a user's function.
 
     Raises:
         TrainingError: the function raises or returns no mapping.
     """
-    weights = call(what, TrainingError, partial(rule, **options), group)
+    weights = call(what, TrainingError, partial(function, **options), group)
     if not isinstance(weights, Mapping):
         raise TrainingError(
             f"{what} returned {type(weights).__name__}; an algorithm returns a mapping from"

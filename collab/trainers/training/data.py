@@ -138,13 +138,13 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
         TrainingError: the reward of the episodes does not define `solved`.
     """
     assert spec.episodes is not None, "the trainer has episodes"
-    rule = algorithm_for(spec.algorithm)
-    assert isinstance(rule, Sft), "the recipe was checked"
+    algorithm = algorithm_for(spec.algorithm)
+    assert isinstance(algorithm, Sft), "the recipe was checked"
     recorded = recorded_episodes(Path(spec.episodes))
     usable = [episode for episode in complete_episodes(recorded) if episode.task in tasks]
     kept: dict[str, list[Episode]] = {}
     for episode in usable:
-        if rule.keeps(episode):
+        if algorithm.keeps(episode):
             kept.setdefault(episode.task, []).append(episode)
     if not kept:
         raise RecordError(

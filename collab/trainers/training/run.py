@@ -163,9 +163,9 @@ class TrainingRun:
     async def _run(self) -> dict[str, Any]:
         about = self._check_folder()
         self._emit(self._opening)
-        shape = (self.recipe, self.spec, self.total_steps, self.out)
+        run = (self.recipe, self.spec, self.total_steps, self.out)
         learner = await asyncio.to_thread(
-            open_learner, *shape, ranks=self._ranks, loading=self._loading
+            open_learner, *run, ranks=self._ranks, loading=self._loading
         )
         policies = learner.policies
         kind = RecordedStepper if self.spec.episodes is not None else Stepper

@@ -10,8 +10,8 @@ import numpy as np
 
 from collab.runs import metric_names
 from collab.stats import mean
+from collab.trainers.credit.counterfactual.base import Counterfactual, later_returns
 from collab.trainers.credit.counterfactual.forms import Form
-from collab.trainers.credit.counterfactual.rule import Counterfactual, later_returns
 from collab.trainers.credit.counterfactual.table import Shifts, Table, Vector, leave_one_out
 from collab.trainers.credit.group import Group, Node, Weights
 
