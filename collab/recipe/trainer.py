@@ -28,13 +28,14 @@ class LoraSpec(Spec):
 class RanksSpec(Spec):
     """Training in several processes or on several GPUs."""
 
-    removed = {"shard": (False, ", and set model.load_in to 4bit for a base that does not fit")}
+    removed = {
+        "shard": (False, ", and set model.load_in to 4bit for a base that does not fit"),
+        "play_limit": (86400.0, ""),
+    }
 
     limit: float = Field(default=1800.0, gt=0.0)
     """Seconds that ranks wait for a rank that computes. After that, training ends with an error
     that names the rank."""
-    play_limit: float = Field(default=86400.0, gt=0.0)
-    """Seconds that the other ranks wait while rank 0 runs, scores or evaluates episodes."""
 
 
 class EvaluationSpec(Spec):

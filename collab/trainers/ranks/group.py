@@ -181,6 +181,10 @@ class ExactSum(FlatSum):
 JOIN_SECONDS = 3600.0
 """Seconds that ranks wait for rank 0, which may first download tasks."""
 
+LIMIT = "trainer.ranks.limit"
+PLAY_SECONDS = 86400.0
+"""Seconds that the other ranks wait while rank 0 runs, scores or evaluates episodes."""
+
 LOST_SECONDS = 0.5
 """Seconds that a rank waits, after losing another one, for torchrun to report that and end it."""
 
@@ -197,7 +201,7 @@ class TorchRanks(Ranks):
         with _losing("another rank", JOIN_SECONDS):
             dist.init_process_group("gloo", timeout=timedelta(seconds=JOIN_SECONDS))
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
-        self._limit = self._play_limit = JOIN_SECONDS
+        self._limit = self._order_limit = JOIN_SECONDS
         self._messages = self._handed = dist.group.WORLD
         self._summed: Any = None
         self._lost = False
@@ -206,9 +210,9 @@ class TorchRanks(Ranks):
 
     def set_limits(self, spec: RanksSpec) -> None:
         """Apply a recipe's time limits from now on. Call this on every rank."""
-        self._limit, self._play_limit = spec.limit, spec.play_limit
+        self._limit, self._order_limit = spec.limit, PLAY_SECONDS
         self._messages = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.limit))
-        self._handed = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.play_limit))
+        self._handed = dist.new_group(backend="gloo", timeout=timedelta(seconds=PLAY_SECONDS))
 
     def announce_device(self, device: str) -> None:
         """Announce the type of this rank's device, `cpu` or `cuda`.
@@ -232,7 +236,7 @@ class TorchRanks(Ranks):
     def send_order(self, order: T | None = None) -> T:
         """Send rank 0's `order` to the other ranks, which wait for it, and return it on all."""
         box = [order]
-        with self._bounded("rank 0", self._play_limit, "play_limit"):
+        with self._bounded("rank 0", self._order_limit, setting=""):
             dist.broadcast_object_list(box, src=0, group=self._handed)
         return box[0]  # type: ignore[return-value]
 
@@ -311,7 +315,7 @@ class TorchRanks(Ranks):
             dist.all_reduce(flat, group=self._summed or self._messages)
 
     @contextmanager
-    def _bounded(self, whom: str, seconds: float, setting: str = "limit") -> Iterator[None]:
+    def _bounded(self, whom: str, seconds: float, setting: str = LIMIT) -> Iterator[None]:
         try:
             with _losing(whom, seconds, setting):
                 yield
@@ -322,7 +326,7 @@ class TorchRanks(Ranks):
 
 @contextmanager
 def _losing(whom: str, seconds: float, setting: str = "") -> Iterator[None]:
-    """Add the rank to an error of gloo or NCCL, and the limit in `trainer.ranks` that applied."""
+    """Add the rank to an error of gloo or NCCL, and the setting of the limit that applied."""
     began = time.monotonic()
     try:
         yield
@@ -334,5 +338,5 @@ def _losing(whom: str, seconds: float, setting: str = "") -> Iterator[None]:
             time.sleep(LOST_SECONDS)
             why = "ended or cannot be reached"
         elif setting:
-            why += f" (trainer.ranks.{setting})"
+            why += f" ({setting})"
         raise RankLost(f"{who} {why}; continue with --resume") from error
