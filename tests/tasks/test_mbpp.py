@@ -92,6 +92,12 @@ def test_rows_in_humaneval_format_are_unchanged(tmp_path: Path) -> None:
     assert suite(tmp_path, [HUMANEVALS]).rows == (HUMANEVALS,)
 
 
+def test_row_in_humaneval_format_without_its_test_says_so(tmp_path: Path) -> None:
+    row = {key: value for key, value in HUMANEVALS.items() if key != "test"}
+    with pytest.raises(TaskError, match="line 1: the field 'test' is missing"):
+        suite(tmp_path, [row])
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [

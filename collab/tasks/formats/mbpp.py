@@ -15,8 +15,6 @@ from collab.errors import TaskError
 from collab.syntax import parse, with_line_feeds
 from collab.tasks.formats.fields import docstring, field
 
-OURS = ("prompt", "entry_point", "test")
-
 
 def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
     """Convert a row of MBPP, `full` or `sanitized`. A row in HumanEval's form is returned
@@ -28,7 +26,7 @@ def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
     Raises:
         TaskError: a field is missing, or the tests call no function of the solution.
     """
-    if all(name in row for name in OURS):
+    if "entry_point" in row:
         return dict(row)
     solution = with_line_feeds(field(row, str, "code"))
     tests = [with_line_feeds(str(test)).strip() for test in field(row, list, "test_list")]

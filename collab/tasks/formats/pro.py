@@ -96,6 +96,6 @@ def _split(test_code: str) -> tuple[str, list[str]]:
 @lru_cache(maxsize=4)
 def _known_tests(source: str) -> dict[str, str]:
     """Return the tests of a source's problems, by function. `source` is its JSON."""
-    rows = (row.fields for row in published_rows(SourceSpec.model_validate_json(source)))
-    humanevals = (row if "entry_point" in row else mbpp(row) for row in rows)
+    rows = published_rows(SourceSpec.model_validate_json(source))
+    humanevals = (mbpp(row.fields) for row in rows)
     return {row["entry_point"]: row["test"] for row in humanevals}
