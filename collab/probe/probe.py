@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeVar
 
+from collab.environments.library import class_of
 from collab.evaluation.intervals import estimate_mean
 from collab.evaluation.results import Estimate
 from collab.models.fakes import EchoModel
@@ -53,7 +54,6 @@ async def probe(
     crossed = await _crossed(judged, tuple(recipe.team.agents)) if crossing.crosses else None
     failures = [e.failure for e in episodes if e.failure]
     whole = [episode for group in groups.values() for episode in group]
-    is_game = recipe.environment is not None
     maximum = max((e.largest_return or 0.0 for e in whole), default=0.0)
     returns = [[e.joint_return or 0.0 for e in group] for group in groups.values()]
     result = TeamProbe(
@@ -72,7 +72,7 @@ async def probe(
         dead=sum(is_dead(marloo(item.group)) for item in judged),
         agents={name: _agent(recipe, name, groups) for name in recipe.team.agents},
         crossed=crossed,
-        game=game_of(groups, recipe.team.agents, crosses=crossing.crosses) if is_game else None,
+        game=_game(recipe, groups, crosses=crossing.crosses),
         best=_best(judged) if crossing.crosses else best_game(groups),
         tokens=sum(d.action.new_tokens for e in episodes for d in e.decisions()),
         seconds=round(seconds, 3),
@@ -233,17 +233,18 @@ Groups = Mapping[str, Sequence[Episode]]
 """Complete episodes by task."""
 
 
-def game_of(groups: Groups, agents: Iterable[str], *, crosses: bool) -> GameProbe:
-    """Return the part of the results that only games have: zero sum, per-agent returns, values at
-    the end."""
+def _game(recipe: Recipe, groups: Groups, *, crosses: bool) -> GameProbe | None:
+    """Return the part of the results that only games have."""
+    if recipe.environment is None:
+        return None
     whole = [episode for group in groups.values() for episode in group]
-    scores = [turn.score for e in whole for turn in e.turns if turn.score]
-    unequal = any(score.by_agent for score in scores)
+    zero_sum = class_of(recipe.environment).zero_sum
+    unequal = zero_sum or any(t.score.by_agent for e in whole for t in e.turns if t.score)
     ends = [part.name for e in whole if e.score for part in e.score.parts]
     return GameProbe(
-        zero_sum=unequal and not any(score.reward or score.maximum for score in scores),
+        zero_sum=zero_sum,
         crosses=crosses,
-        returns={a: _mean_of(groups, Episode.return_of, a) for a in agents if unequal},
+        returns={a: _mean_of(groups, Episode.return_of, a) for a in recipe.team.agents if unequal},
         at_end={name: _mean_of(groups, _at_end, name) for name in dict.fromkeys(ends)},
     )
 

@@ -11,6 +11,9 @@ from collab.probe.results import TeamProbe
 PLAYERS = '''\
 """Players who say the same in each of their turns, by agent and sample."""
 
+from dataclasses import replace
+
+from collab.environments.kuhn import Kuhn
 from collab.models import Capabilities
 from collab.records import Action, Usage
 
@@ -18,6 +21,13 @@ SAID = {
     "poker": {"first": ["bet", "bet"], "second": ["fold", "what?"]},
     "walk": {"scout": ["on", "on"], "walker": ["U", "D L R U"]},
 }
+
+
+class Even(Kuhn):
+    """Kuhn poker in which nobody wins anything."""
+
+    def step(self, actions):
+        return replace(super().step(actions), rewards=0.0)
 
 
 class Player:
@@ -81,6 +91,15 @@ def test_zero_sum_game_reports_the_return_of_each_seat() -> None:
     assert "legal, at the end 50%" in text
     assert "0.00 of 0.00" not in text, "a zero-sum joint return is not reported"
     assert "the game is zero-sum" in text
+
+
+@pytest.mark.usefixtures("folder")
+def test_game_that_declares_zero_sum_is_one_when_all_games_are_drawn() -> None:
+    found, text = probed("kuhn", "poker", "--set", "task.environment={use: 'players.py:Even'}")
+    assert found.game
+    assert found.game.zero_sum
+    assert "0.00 of 0.00" not in text
+    assert "mean return of first 0.00" in text
 
 
 @pytest.mark.usefixtures("folder")
