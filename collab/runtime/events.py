@@ -96,12 +96,15 @@ class EpisodeFinished(Record):
     episode: Episode
 
 
+Status = Literal["done", "interrupted", "failed"]
+
+
 class RunFinished(Record):
     """A run has ended: the last event, with the summary of `run.json`."""
 
     type: Literal["run.finished"] = "run.finished"
     run: str
-    status: Literal["done", "interrupted", "failed"]
+    status: Status
     summary: dict[str, Any]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from itertools import chain
@@ -13,6 +14,7 @@ from typing import Any
 
 from collab.records import Episode, Usage
 from collab.records.episode import known_solved
+from collab.runtime.events import RunFinished, Status
 from collab.wording import clean, counted
 
 TRUNCATED_SHARE, LEAST_RESPONSES = 0.25, 4
@@ -105,6 +107,23 @@ def _total(usages: Sequence[Usage]) -> dict[str, Any]:
         "new_tokens": total.new_tokens,
         "cost": total.cost,
     }
+
+
+@dataclass
+class Played:
+    """A run, as far as it was played."""
+
+    run: str = ""
+    episodes: list[Episode] = field(default_factory=list)
+    status: Status = "interrupted"
+    since: float | None = None
+    """Time at which the models were loaded."""
+
+    def finished(self) -> RunFinished:
+        """Return the run's last event, if it ends now."""
+        seconds = time.perf_counter() - self.since if self.since else 0.0
+        summary = summarize(self.episodes, seconds)
+        return RunFinished(run=self.run, status=self.status, summary=summary)
 
 
 _SHOWN = 20

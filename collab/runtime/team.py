@@ -23,13 +23,13 @@ from collab.recipe.in_python import (
     rows_in,
     settings_of,
 )
-from collab.records import Episode, Problem
+from collab.records import Problem
 from collab.runtime.events import EpisodeFinished, Event, RunFinished
 from collab.runtime.folder import RunFolder
 from collab.runtime.notes import run_started, start_record, tool_forms
 from collab.runtime.problems import find_problems, flat_addresses
 from collab.runtime.session import Session
-from collab.runtime.summary import Rollout, summarize
+from collab.runtime.summary import Played, Rollout
 from collab.runtime.waiting import OpenModels
 from collab.tasks import split_address
 from collab.telemetry import operation
@@ -285,16 +285,15 @@ async def play(
     progress: bool = False,
     loading: StoreProgress | None = None,
     pool: ModelPool | None = None,
+    played: Played | None = None,
 ) -> AsyncGenerator[Event, None]:
     """Yield the events of a run of given problems, like `Team.stream`.
 
-    Models of a `pool` belong to the caller, and stay open.
+    Models of a `pool` belong to the caller, and stay open. `played` is kept up to date.
     """
-    started = None
-    episodes: list[Episode] = []
+    played = played or Played()
     about: dict[str, Any] = {}
     folder = None
-    status = "interrupted"
     try:
         async with AsyncExitStack() as stack:
             planned = {"collab.episodes": len(problems) * recipe.samples}
@@ -306,27 +305,28 @@ async def play(
             opening = run_started(recipe, names, problems, recipe.samples, place)
             about = {**opening.model_dump(mode="json", exclude={"type"}), **start_record(recipe)}
             folder = RunFolder.create(place, recipe, about) if place else None
+            played.run = opening.run
             yield opening
             await session.load()
-            started = time.perf_counter()
+            played.since = time.perf_counter()
             rollout = session.stream(
                 problems, samples=recipe.samples, seed=recipe.seed, progress=progress
             )
             async with aclosing(rollout) as events:
                 async for event in events:
                     if isinstance(event, EpisodeFinished):
-                        episodes.append(event.episode)
                         if folder:
                             folder.append(event.episode)
+                        played.episodes.append(event.episode)
                     yield event
-        status = "done"
+        played.status = "done"
     except Exception:
-        status = "failed"
+        played.status = "failed"
         raise
     finally:
-        summary = summarize(episodes, time.perf_counter() - started if started else 0.0)
+        finished = played.finished()
         if folder:
             forms = tool_forms(recipe)
-            tools = {"tools": forms} if forms else {}
-            folder.finish({**about, "status": status, "summary": summary, **tools})
-    yield RunFinished(run=opening.run, status="done", summary=summary)
+            ended = finished.model_dump(include={"status", "summary"})
+            folder.finish({**about, **ended, **({"tools": forms} if forms else {})})
+    yield finished

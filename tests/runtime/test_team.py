@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 import collab
-from collab.errors import ModelError, RecipeError, TaskError
+from collab.errors import ModelError, RecipeError, RecordError, TaskError
 from collab.models import Request
 from collab.models.fakes import EchoModel
 from collab.records import Action, Episode, Message
 from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished, Event, RunFinished
+from collab.runtime.folder import RunFolder
 
 
 def run(*settings: str, address: str = "words/3", model: str = "echo", **top: Any) -> Episode:
@@ -240,6 +241,19 @@ def test_leaving_a_stream_cancels_the_rest_and_keeps_the_record(project: Path) -
     assert (project / "closed").exists()
     assert [e.task for e in collab.read_episodes(str(project / "run"))] == ["words/0"]
     assert json.loads((project / "run" / "run.json").read_text())["status"] == "interrupted"
+
+
+def test_summary_counts_only_recorded_episodes(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RecordError("the disk is full")
+
+    monkeypatch.setattr(RunFolder, "append", fail)
+    with pytest.raises(RecordError):
+        collab.load("pair", model="echo").run("words/0-1", out="run")
+    about = json.loads((project / "run" / "run.json").read_text())
+    assert (about["status"], about["summary"]["episodes"]) == ("failed", 0)
 
 
 def test_stream_yields_the_events_of_a_run(project: Path) -> None:

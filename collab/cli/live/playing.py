@@ -7,38 +7,26 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import Any
 
 from collab.cli import options
 from collab.cli.live.view import View
 from collab.errors import CollabError, error_class
 from collab.recipe import Recipe
-from collab.records import Episode, Problem
+from collab.records import Problem
 from collab.runs.about import mark_interrupted
 from collab.runtime import team
-from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
-from collab.runtime.summary import summarize
+from collab.runtime.events import RunFinished, Status
+from collab.runtime.summary import Played
 from collab.signals import ending_signals
 from collab.wording import counted, for_command_line
 
 GRACE_SECONDS = 1.0
 """An interrupted run waits this long for work that does not stop."""
-
-Status = Literal["done", "interrupted", "failed"]
-
-
-@dataclass
-class Played:
-    """The episodes and the status of a run that was followed."""
-
-    episodes: list[Episode] = field(default_factory=list)
-    status: Status = "failed"
 
 
 def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View) -> Played:
@@ -51,29 +39,20 @@ def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view:
         RecordError: the record cannot be written.
     """
     played = Played()
-    opening: RunStarted | None = None
-    since: float | None = None  # time at which the models were loaded
 
     async def follow() -> None:
-        nonlocal opening, since
-        stream = team.play(recipe, problems, out=out, progress=view.progress, loading=view.loading)
-        async with aclosing(stream) as events:
+        progress, loading = view.progress, view.loading
+        async with aclosing(
+            team.play(recipe, problems, out=out, progress=progress, loading=loading, played=played)
+        ) as events:
             async for event in events:
-                if isinstance(event, RunStarted):
-                    opening = event
-                else:
-                    since = since or time.perf_counter()
-                if isinstance(event, EpisodeFinished):
-                    played.episodes.append(event.episode)
                 if not isinstance(event, RunFinished):  # shown once everything is closed
                     view.see(event)
 
     def finish(status: Status) -> str:
         played.status = status
-        if opening:
-            seconds = time.perf_counter() - since if since else 0.0
-            summary = summarize(played.episodes, seconds)
-            view.see(RunFinished(run=opening.run, status=status, summary=summary))
+        if played.run:
+            view.see(played.finished())
         if status == "interrupted" and out is not None:
             mark_interrupted(out)
         place = f" in {out}" if out else ""
