@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import signal
 
+INTERRUPTED = 130
+"""Exit status of a command that one of them ended."""
+
 
 def ending_signals() -> tuple[signal.Signals, ...]:
     """Return the signals that end a command: SIGINT, SIGTERM and, unless nohup ignores it,

@@ -16,6 +16,7 @@ import collab
 from collab.cli import options
 from collab.cli.screen.streams import guarded_streams, open_closed_streams, safe_output
 from collab.errors import CollabError, nearest
+from collab.signals import INTERRUPTED
 from collab.wording import for_command_line, plain_reason
 
 PANELS = {
@@ -56,7 +57,7 @@ PANELS = {
 
 COMMANDS = {name: text for panel in PANELS.values() for name, text in panel.items()}
 
-FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
+FAILED, BAD_USAGE = 1, 2
 
 _REFUSALS = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EIO)
 """Errors of the system for a path, which collab would otherwise take for a bug of its own."""

@@ -32,6 +32,7 @@ from collab.cli.screen.page import open_page
 from collab.errors import RecipeError, UnknownName
 from collab.evaluation import USUAL_K
 from collab.runs.layout import EVALS
+from collab.signals import INTERRUPTED
 from collab.wording import for_command_line
 
 if TYPE_CHECKING:
@@ -239,11 +240,11 @@ def _follow(evaluation: EvaluationRun, view: View) -> None:
 
 
 def _exit_status(results: Results) -> int:
-    """0 done, 130 interrupted, 1 if a team failed throughout, 2 if it could not begin."""
+    """0 done, INTERRUPTED, 1 if a team failed throughout, 2 if it could not begin."""
     from collab.cli.live.playing import status_of_failures
 
     if results.status == "interrupted":
-        return 130
+        return INTERRUPTED
     status = 0
     for team in results.teams:
         if team.total_failure:

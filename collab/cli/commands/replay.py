@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from collab.cli.options import JSON, OUT, TRUST, argument, remark
+from collab.signals import INTERRUPTED
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def command(
     recipe, problems = find_problems(recipe, tasks)
     played = play(recipe, problems, out=out, view=open_view(json=json))
     if played.status == "interrupted":
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)
     differences = compare(record.episodes, played.episodes)
     remark(differences, "differs")
     if not differences:

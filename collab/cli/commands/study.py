@@ -11,6 +11,7 @@ import typer
 from collab.cli.options import JSON, TRUST, argument, consent, flag, option
 from collab.cli.screen.page import open_page
 from collab.runs.layout import STUDIES
+from collab.signals import INTERRUPTED
 
 if TYPE_CHECKING:
     from collab.cli.live.view import View
@@ -90,4 +91,4 @@ def _run(run: Study, view: View, jobs: int, threads: int) -> int:
         run.close()
         return f"; continue with --resume (in {run.folder.path})"
 
-    return status if run_to_end(main(), view, finish) else 130
+    return status if run_to_end(main(), view, finish) else INTERRUPTED

@@ -22,7 +22,7 @@ from collab.runs.about import mark_interrupted
 from collab.runtime import team
 from collab.runtime.events import RunFinished, Status
 from collab.runtime.summary import Played
-from collab.signals import ending_signals
+from collab.signals import INTERRUPTED, ending_signals
 from collab.wording import counted, for_command_line
 
 GRACE_SECONDS = 1.0
@@ -129,7 +129,7 @@ def interruptible(give_up: Callable[[], None]) -> Iterator[Callable[[], bool]]:
             _kill_children()
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(130)
+            os._exit(INTERRUPTED)
 
     handlers = {number: signal.signal(number, interrupt) for number in ending_signals()}
     try:
@@ -148,10 +148,10 @@ def _kill_children() -> None:
 
 
 def exit_status(played: Played, *, require_solved: bool) -> int:
-    """Return 0 if done, 1 if failed, 130 if interrupted, or 2 if every episode lacked something,
+    """Return 0 if done, 1 if failed, INTERRUPTED, or 2 if every episode lacked something,
     and print why."""
     if played.status == "interrupted":
-        return 130
+        return INTERRUPTED
     failures = [episode.failure for episode in played.episodes if episode.failure]
     if failures and len(failures) == len(played.episodes):
         first = failures[0]

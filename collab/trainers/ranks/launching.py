@@ -15,9 +15,8 @@ from collab.errors import TrainingError
 from collab.runs.about import how_to_resume, mark_interrupted
 from collab.runs.layout import LOGS
 from collab.runs.log import last_error
+from collab.signals import INTERRUPTED
 from collab.trainers.learner.ranks import ALONE, Ranks
-
-INTERRUPTED = 130
 
 
 def torchrun_line(ranks: int, arguments: Sequence[str]) -> list[str]:
