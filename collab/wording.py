@@ -25,6 +25,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def dollars(cost: float | None) -> str:
+    """Format a cost, e.g. `$0.0042`, or `-` if it is not known."""
+    return "-" if cost is None else f"${cost:.4f}"
+
+
 def option(name: str, value: object = "") -> str:
     """Return the name of an option in both interfaces, e.g. `--out FOLDER (in Python: out=)`."""
     shown = f"--{name} {quote(str(value))}" if value else f"--{name}"

@@ -25,7 +25,7 @@ from collab.records import Failure, Record
 from collab.runs import metric_names as names
 from collab.runs.log import to_pandas
 from collab.runtime.events import Event
-from collab.wording import counted
+from collab.wording import counted, dollars
 
 if TYPE_CHECKING:
     import pandas
@@ -338,7 +338,7 @@ def _cost_rows(teams: Sequence[TeamResult]) -> Iterator[TableRow]:
     for name in agents:
         costs = [team.agents.get(name, {}).get("cost") for team in teams]
         if any(cost is not None for cost in costs):
-            yield _row(f"cost of {name}", [c if c is None else f"${c:.4f}" for c in costs])
+            yield _row(f"cost of {name}", [*map(dollars, costs)])
     if any(team.failed for team in teams):
         yield _row("failed", [f"{team.failed} of {team.episodes}" for team in teams])
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Literal
+from typing import Any, Literal
 
-from collab.wording import aligned
+from collab.wording import aligned, dollars
 
 Form = Literal["share", "points"]
 
@@ -73,6 +73,23 @@ def make_table(
     ]
     cells = [*zip(*(column for _, column in filled), strict=True)]
     return ResultTable(title, [name for name, _ in filled], [*cells], note)
+
+
+_COUNTS = ("responses", "prompt_tokens", "new_tokens")
+
+
+def agents_table(
+    title: str, used: Mapping[str, Mapping[str, Any]], models: Mapping[str, str]
+) -> ResultTable:
+    """Return a row per agent: its model, and its tokens and cost, as in a run's summary."""
+    rows = []
+    for name in dict.fromkeys((*models, *used)):
+        counts = used.get(name)
+        texts = [f"{counts[key]:,}" if counts else NONE for key in _COUNTS]
+        cost = dollars(counts["cost"] if counts else None)
+        rows.append([*map(text_cell, (name, models.get(name) or NONE, *texts, cost))])
+    columns = ["Agent", "Model", "Responses", "Prompt tokens", "New tokens", "Cost"]
+    return make_table(title, columns if rows else [], rows)
 
 
 def text_cell(text: object, pair: str = "") -> TableCell:

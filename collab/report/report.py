@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import RecordError
-from collab.evaluation.table import NONE, ResultTable, TableCell, make_table, text_cell
+from collab.evaluation.table import ResultTable, agents_table
 from collab.report import MOST_EPISODES
 from collab.report.episodes import (
     ShownEpisode,
@@ -82,7 +82,9 @@ def run_facts(run: Run) -> RunFacts:
         trainer=_known({k: value_at(run.recipe, f"trainer.{v}") for k, v in TRAINER_FACTS.items()})
         if run.is_training
         else {},
-        agents=_agents(run),
+        agents=agents_table(
+            f"Agents of {run.name}", by_agent(run.episodes), run.about.get("models", {})
+        ),
         recipe=run.recipe_text,
         command=shlex.join(["collab", *words[1:]]) if words else "",
     )
@@ -153,25 +155,6 @@ def _feedback(sources: object) -> str | None:
         return None
     names = [s.get("source", "") if isinstance(s, Mapping) else str(s) for s in sources]
     return ", ".join(str(name) for name in names)
-
-
-def _agents(run: Run) -> ResultTable:
-    """Return a row per agent: its model, responses, tokens and cost."""
-    used = by_agent(run.episodes)
-    models = run.about.get("models", {})
-    rows = [
-        [text_cell(name), text_cell(models.get(name) or NONE), *_usage(used.get(name))]
-        for name in dict.fromkeys((*models, *used))
-    ]
-    columns = ["Agent", "Model", "Responses", "Prompt tokens", "New tokens", "Cost"]
-    return make_table(f"Agents of {run.name}", columns if rows else [], rows)
-
-
-def _usage(used: Mapping[str, Any] | None) -> list[TableCell]:
-    if used is None:
-        return [text_cell(NONE)] * 4
-    counts = [text_cell(f"{used[key]:,}") for key in ("responses", "prompt_tokens", "new_tokens")]
-    return [*counts, text_cell(NONE if used["cost"] is None else f"${used['cost']:.4f}")]
 
 
 BYTES_FOR_EACH = 5_000

@@ -35,7 +35,7 @@ from collab.runtime.events import (
 from collab.stats import mean
 from collab.study.results import CellFinished, CellStarted, StudyResults
 from collab.trainers.training.events import StepFinished, TrainingProgress
-from collab.wording import counted
+from collab.wording import counted, dollars
 
 SHOWN_CHARACTERS = 2000
 """Number of characters kept of a response in progress."""
@@ -106,7 +106,7 @@ class Tally:
         seconds = time.monotonic() - self.since if self.since else 0.0
         if seconds >= 1 and self.tokens:
             parts.append(f"{self.tokens / seconds:,.0f} tokens/s")
-        return ", ".join([*parts, *([] if self.cost is None else [f"${self.cost:.4f}"])])
+        return ", ".join([*parts, *([] if self.cost is None else [dollars(self.cost)])])
 
 
 class Bars(Progress):
@@ -212,7 +212,7 @@ class LiveReport(Report):
         note = f"{done:,} of {counted(total, noun)}"
         if (cost := event.metrics.get(names.COST)) is not None:
             self.tally.cost = (self.tally.cost or 0.0) + cost
-            note += f", ${self.tally.cost:.4f}"
+            note += f", {dollars(self.tally.cost)}"
         self.bars.show("training", "training", done, total, note)
 
     def _play(self, event: Record) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from collab.cli.screen.episode import out_of
 from collab.cli.screen.page import BAD, BOLD, DIM, GOOD, WARN, Page, Piece
 from collab.evaluation.results import Estimate, Results, sections
-from collab.evaluation.table import ResultTable, TableCell
+from collab.evaluation.table import ResultTable, TableCell, agents_table
 from collab.evaluation.values import explain_results
 from collab.probe.results import TeamProbe
 from collab.runs import metric_names as names
@@ -52,17 +52,10 @@ def show_summary(page: Page, summary: Mapping[str, Any], models: Mapping[str, st
     for warning in summary["warnings"]:
         page.line(("warning: ", f"bold {WARN}"), warning)
     agents = summary["agents"]
-    if not agents:
-        return
-    priced = any(agent["cost"] is not None for agent in agents.values())
-    columns = ["agent", "model", ">responses", ">prompt tokens", ">new tokens"]
-    columns += [">cost"] * priced
-    rows: list[list[Piece]] = []
-    for name, agent in agents.items():
-        counts = [f"{agent[key]:,}" for key in ("responses", "prompt_tokens", "new_tokens")]
-        cost = "-" if agent["cost"] is None else f"${agent['cost']:.4f}"
-        rows.append([name, models.get(name, ""), *counts, *[cost] * priced])
-    page.table(columns, rows)
+    if agents:
+        table = agents_table("", agents, {name: models.get(name, "") for name in agents})
+        titles = [t.lower() if t in ("Agent", "Model") else f">{t.lower()}" for t in table.columns]
+        page.table(titles, [[_piece(cell) for cell in row] for row in table.rows])
 
 
 def counts_text(summary: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ from collab.models.tool_text import fenced
 from collab.recipe.documents import parse_json
 from collab.recipe.hosted import AnthropicModel, OpenAIModel, address
 from collab.records import Action, FinishReason, Sampling, ToolCall, Usage, failure_of
+from collab.wording import dollars
 
 
 @dataclass
@@ -70,8 +71,9 @@ class Spending:
         amount = max(self.cost(prompt, new), self.cost(0, new, written=prompt))
         if self._limit is not None and self._spent + self._reserved + amount > self._limit:
             raise BudgetExceeded(
-                f"{model} may spend ${self._limit:g}: ${self._spent:.4f} is spent,"
-                f" ${self._reserved:.4f} is reserved, and this request may cost ${amount:.4f};"
+                f"{model} may spend ${self._limit:g}: {dollars(self._spent)} is spent,"
+                f" {dollars(self._reserved)} is reserved, and this request may cost"
+                f" {dollars(amount)};"
                 " raise cost_limit, or lower sampling.max_new_tokens"
             )
         self._reserved += amount
