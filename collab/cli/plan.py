@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collab.cli.options import remark
-from collab.cli.screen.page import Block, Page, Piece
+from collab.cli.screen.page import WARNING, Block, Page, Piece
 from collab.recipe import ModelSpec, Recipe
 from collab.recipe.schema import dump_recipe
 from collab.records import Problem
@@ -137,7 +137,7 @@ def show_counts(page: Page, plan: RunPlan) -> None:
         f" in {counted(plan.calls, 'response')}"
     )
     for warning in plan.warnings:
-        page.line(("warning: ", "bold yellow"), warning)
+        page.line(WARNING, warning)
 
 
 _COLUMNS = ("agent", "model", ">temperature", ">top_p", ">top_k", ">max_new_tokens")

@@ -9,7 +9,7 @@ from shlex import join
 from typing import TextIO
 
 from collab.cli.screen.episode import show_episode, show_line
-from collab.cli.screen.page import BAD, BOLD, GOOD, WARN, Page
+from collab.cli.screen.page import BAD, BOLD, GOOD, WARN, WARNING, Page
 from collab.cli.screen.results import (
     held_out_after,
     held_out_text,
@@ -118,7 +118,7 @@ class Report(View):
             case _:
                 return
         for warning in event.warnings:
-            self.page.line(("warning: ", f"bold {WARN}"), warning)
+            self.page.line(WARNING, warning)
 
     def _see_evaluation(self, event: Record) -> None:
         match event:
@@ -182,7 +182,7 @@ def show_training(page: Page, event: RunFinished, folder: str) -> None:
     page.line(f"{steps} in {summary['seconds']:.0f} s")
     if summary.get("unlearned"):
         text = f"training skipped {summary['unlearned']} of {steps}"
-        page.line(("warning: ", f"bold {WARN}"), text)
+        page.line(WARNING, text)
     if gains := summary.get("gains"):
         page.line()
         show_gains(page, gains)

@@ -33,6 +33,9 @@ RIGHT = ">"
 Piece = str | tuple[str, str]
 """A string, or a string and its style. Plain pages omit styles."""
 
+WARNING: Piece = ("warning: ", f"bold {WARN}")
+"""Start of a line with a warning."""
+
 SIDE_BY_SIDE = 110
 """Minimum number of columns for a terminal to show two blocks next to each other."""
 

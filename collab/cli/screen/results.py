@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collab.cli.screen.episode import out_of
-from collab.cli.screen.page import BAD, BOLD, DIM, GOOD, WARN, Page, Piece
+from collab.cli.screen.page import BAD, BOLD, DIM, GOOD, WARN, WARNING, Page, Piece
 from collab.evaluation.results import Estimate, Results, sections
 from collab.evaluation.table import ResultTable, TableCell, agents_table
 from collab.evaluation.values import explain_results
@@ -50,7 +50,7 @@ def show_summary(page: Page, summary: Mapping[str, Any], models: Mapping[str, st
         f" {summary['tokens_per_second']:,.0f} tokens/s"
     )
     for warning in summary["warnings"]:
-        page.line(("warning: ", f"bold {WARN}"), warning)
+        page.line(WARNING, warning)
     agents = summary["agents"]
     if agents:
         table = agents_table("", agents, {name: models.get(name, "") for name in agents})
