@@ -21,7 +21,7 @@ from collab.recipe.model import local_weights
 from collab.recipe.packing import named_in
 from collab.records import Problem
 from collab.runs.about import is_training
-from collab.runs.layout import ADAPTER_CONFIG, EPISODES, RECIPE, TRAINING
+from collab.runs.layout import NAMED, RECIPE, TRAINING
 from collab.runtime.notes import unused
 from collab.runtime.problems import open_problems
 from collab.tasks import split_address
@@ -362,9 +362,6 @@ _SAY_NOTHING = {
 }
 """Keys of a recipe that change no episode. A suite is identified by its rows."""
 
-_FOLDERS = (ADAPTER_CONFIG, "config.json", EPISODES)
-"""Files that mark a folder as an adapter, a model or a recorded run."""
-
 _LARGE = 2**28
 """A file of this many bytes or more is identified by its size and time, not by its content."""
 
@@ -396,7 +393,7 @@ def _content(text: str) -> str:
     try:
         if path.is_file():
             return f"{digest_of(sources_of(path)) if function else _of_file(path)} {function}"
-        if any((path / name).is_file() for name in _FOLDERS):
+        if any((path / name).is_file() for name in NAMED):
             inside = sorted(item for item in path.iterdir() if item.is_file())
             return _digest(" ".join(f"{f.name} {_of_file(f)}" for f in inside).encode())
     except (OSError, ValueError):  # not a path

@@ -16,7 +16,7 @@ from collab.passed_functions import is_in_file, is_in_module, is_passed_in_pytho
 from collab.recipe import documents, library
 from collab.recipe.base import Component, Spec, specs_in
 from collab.recipe.recipe import Recipe
-from collab.runs.layout import ADAPTER_CONFIG, DATA, EPISODES, FUNCTIONS
+from collab.runs.layout import DATA, EPISODES, FUNCTIONS, NAMED
 from collab.runs.reading import data_as_last_read
 from collab.trust.blocking import check_unchanged_since_approval, is_own, mark_foreign
 from collab.trust.sources import digest_of, sources_loaded, sources_of
@@ -191,8 +191,7 @@ def anchored(data: dict[str, Any], folder: Path, project: Path) -> dict[str, Any
 
 def _is_there(path: Path) -> bool:
     """Return True for a file, or for a folder with a model, an adapter or a run."""
-    marks = ("", "config.json", ADAPTER_CONFIG, EPISODES)
-    return any((path / mark).is_file() for mark in marks)
+    return any((path / mark).is_file() for mark in ("", *NAMED))
 
 
 def _shown(path: Path) -> str:

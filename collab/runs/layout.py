@@ -63,6 +63,11 @@ CHECKPOINT_STATE = "state.json"
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 """The two files of an adapter, as PEFT names them."""
+MODEL_CONFIG = "config.json"
+"""The file that every model has, as transformers names it."""
+
+NAMED = (ADAPTER_CONFIG, MODEL_CONFIG, EPISODES)
+"""A folder that a recipe names, an adapter, a model or a run, holds at least one of these."""
 
 EVAL = "eval.json"
 LOCK = ".lock"

@@ -7,6 +7,7 @@ from typing import Any
 
 from collab.errors import ModelUnavailable
 from collab.recipe.documents import parse_json
+from collab.runs.layout import MODEL_CONFIG
 from collab.runs.reading import open_file
 
 MOST_BYTES = 10_000_000
@@ -27,7 +28,7 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     Raises:
         ModelUnavailable: the file is not a configuration that transformers can use.
     """
-    path = folder / "config.json"
+    path = folder / MODEL_CONFIG
     try:
         with open_file(path) as stream:
             content = stream.read(MOST_BYTES + 1)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from collab.errors import CollabError, ModelUnavailable
+from collab.runs.layout import MODEL_CONFIG
 from collab.trust.from_hub import LOOKUP_SECONDS, download_bar
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def cached(name: str, revision: str | None) -> Path | None:
     """
     from huggingface_hub import try_to_load_from_cache
 
-    config = try_to_load_from_cache(name, "config.json", revision=revision)
+    config = try_to_load_from_cache(name, MODEL_CONFIG, revision=revision)
     return Path(config).parent if isinstance(config, str) else None
 
 

@@ -14,6 +14,7 @@ from collab.errors import ModelUnavailable, RecipeError, UnknownName
 from collab.models.store.aliases import ALIASES
 from collab.models.store.cache import StoreProgress, quiet
 from collab.models.store.install import install
+from collab.runs.layout import MODEL_CONFIG
 from collab.trust.from_hub import REPOSITORY_NAME
 
 
@@ -56,7 +57,7 @@ def public_name(name: str) -> str:
     if name in ALIASES:
         return ALIASES[name].hub
     path = Path(name).expanduser()
-    return str(path.resolve()) if (path / "config.json").is_file() else name
+    return str(path.resolve()) if (path / MODEL_CONFIG).is_file() else name
 
 
 def local_folder(name: str, revision: str | None = None) -> Path | None:
@@ -80,11 +81,11 @@ def _local(name: str) -> bool:
         ModelUnavailable: `name` is a path without a model.
     """
     path = Path(name).expanduser()
-    if path.is_dir() and (path / "config.json").is_file():
+    if (path / MODEL_CONFIG).is_file():
         return True
     if path.is_dir() and not REPOSITORY_NAME.fullmatch(name):
         raise ModelUnavailable(
-            f"folder {name} is not a model, because it has no config.json; check the path"
+            f"folder {name} is not a model, because it has no {MODEL_CONFIG}; check the path"
         )
     if path.is_absolute() or name.startswith(("./", "../", "~")):
         raise ModelUnavailable(f"model folder {name} does not exist; check the path")

@@ -16,6 +16,7 @@ from collab.models import store
 from collab.models.local.dimensions import Dimensions, dimensions_of
 from collab.recipe import LoraSpec
 from collab.recipe.model import TransformersModel
+from collab.runs.layout import MODEL_CONFIG
 from collab.trainers.training.plan.cards import Card, ModelDevice, place_of
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -130,7 +131,7 @@ def _config(name: str, revision: str | None) -> Any:
         if name in store.ALIASES or Path(name).expanduser().is_dir():
             folder = store.resolve(name, revision)
         else:
-            folder = Path(str(cached_file(name, "config.json", revision=revision))).parent
+            folder = Path(str(cached_file(name, MODEL_CONFIG, revision=revision))).parent
     except OSError as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise ModelUnavailable(
