@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from collab.sandbox.jail import codec, wire
 from collab.sandbox.jail.probes import LIMITS
-from collab.sandbox.jail.remote_function import Line
 
 DEPTH = 64
 atoms = (
@@ -195,7 +194,7 @@ def test_frames_are_received_one_by_one_however_they_arrive() -> None:
 
 def test_premature_answer_is_detected_in_the_buffer() -> None:
     hear, say = os.pipe()
-    line = Line(hear, say, LIMITS, lambda _: None)
+    line = wire.Line(hear, say, LIMITS, lambda _: None)
     os.write(say, wire.pack({"id": 1}) + wire.pack({"id": 2}))
     assert line.receive() == {"id": 1}
     assert not line.quiet()

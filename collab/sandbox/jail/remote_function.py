@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from . import codec, wire
+from . import codec
 from .answers import Answers
 from .limits import Limits
-
-ENVELOPE_BYTES = 4096
+from .wire import Line
 
 
 class CandidateError(Exception):
@@ -26,50 +24,6 @@ class NoAnswer(CandidateError):
 
 class Trouble(BaseException):
     """Raised when the sandbox itself fails. `except Exception` in a test does not catch it."""
-
-
-class Line:
-    """The two pipes to the worker. Once the worker has ended, every request gets an empty answer at
-    once."""
-
-    def __init__(self, incoming: int, outgoing: int, limits: Limits, tell: Callable[..., None]):
-        self._out = outgoing
-        self._in = wire.Reader(incoming, limits.answer_bytes + ENVELOPE_BYTES)
-        self._tell = tell
-        self.ended: str | None = None
-
-    def send(self, message: object) -> None:
-        """Send a message to the worker, if it has not ended."""
-        if self.ended is None:
-            try:
-                wire.send(self._out, message)
-            except wire.Closed:
-                self.end("the worker ended", "worker_died")
-
-    def receive(self) -> dict[str, Any]:
-        """Return the next frame, or an empty frame at the end of the stream."""
-        if self.ended is not None:
-            return {}
-        try:
-            frame = self._in.receive()
-        except wire.Closed:
-            return self.end("the worker ended", "worker_died")
-        except wire.Malformed as error:
-            over = "over the limit" in str(error)
-            return self.end(str(error), "answer_limit" if over else "protocol_violation")
-        if not isinstance(frame, dict):
-            return self.end("a frame that is not a message", "protocol_violation")
-        return frame
-
-    def quiet(self) -> bool:
-        """Return True if the worker has sent nothing that was not requested."""
-        return self._in.empty and not select.select([self._in.fd], [], [], 0)[0]
-
-    def end(self, reason: str, flag: str) -> dict[str, Any]:
-        """End the connection, report `flag` with the reason, and return an empty frame."""
-        self.ended = reason
-        self._tell({"flag": flag, "reason": reason})
-        return {}
 
 
 class RemoteFunction:

@@ -27,7 +27,7 @@ from .dry_run import Counting, StandIn, count_asserts
 from .layers.descriptors import FIRST, keep_only
 from .layers.stack import LayerUnavailable
 from .limits import Limits
-from .remote_function import CandidateError, Line, RemoteFunction, Trouble
+from .remote_function import CandidateError, RemoteFunction, Trouble
 
 CASE, INCOMING, OUTGOING, REPORT = range(FIRST, FIRST + 4)
 CASE_BYTES = 1 << 30
@@ -106,12 +106,12 @@ def run_test(fds: Sequence[int], _: Limits, seal: Callable[[], None]) -> None:
         if case.dry:
             tell({"counts": _counts(case)})
         else:
-            run_case(case, Line(INCOMING, OUTGOING, case.limits, tell))
+            run_case(case, wire.Line(INCOMING, OUTGOING, case.limits, tell))
     except (BadTest, Trouble) as trouble:
         tell({"trouble": str(trouble)})
 
 
-def run_case(case: Case, line: Line) -> None:
+def run_case(case: Case, line: wire.Line) -> None:
     """Run a case's test against the worker at the other end of `line`, and report every frame.
 
     Raises:
@@ -164,7 +164,7 @@ def _loaded(
     return partial(check, candidate)
 
 
-def _open(line: Line, case: Case) -> None:
+def _open(line: wire.Line, case: Case) -> None:
     first = line.receive()
     if "refused" in first:
         tell(first)
@@ -185,7 +185,7 @@ def _open(line: Line, case: Case) -> None:
     line.ended = reason
 
 
-def _run(line: Line, case: Case, test: CountedTest) -> tuple[str | None, str | None]:
+def _run(line: wire.Line, case: Case, test: CountedTest) -> tuple[str | None, str | None]:
     """Run the test, and return the reason if it did not run to its end, and the text that it
     returned.
     """

@@ -1,16 +1,22 @@
-"""Frames over a file descriptor: four bytes of length, then JSON."""
+"""Frames over a file descriptor: length in four bytes, then JSON. `Line` sends them to a worker."""
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import struct
+from collections.abc import Callable
 from typing import Any
+
+from .limits import Limits
 
 HEADER = struct.Struct(">I")
 _READ_BYTES = 1 << 13
 """Number of bytes to request at once. Most frames arrive with a single call."""
 _MOST_READ_BYTES = 1 << 20
+ENVELOPE_BYTES = 4096
+"""Bytes that a frame may have in addition to those of the answer in it."""
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -98,3 +104,47 @@ class Reader:
             return json.loads(body.decode("ascii"))
         except (ValueError, RecursionError) as error:
             raise Malformed(f"not a frame: {type(error).__name__}") from error
+
+
+class Line:
+    """The two pipes to the worker. Once the worker has ended, every request gets an empty answer at
+    once."""
+
+    def __init__(self, incoming: int, outgoing: int, limits: Limits, tell: Callable[..., None]):
+        self._out = outgoing
+        self._in = Reader(incoming, limits.answer_bytes + ENVELOPE_BYTES)
+        self._tell = tell
+        self.ended: str | None = None
+
+    def send(self, message: object) -> None:
+        """Send a message to the worker, if it has not ended."""
+        if self.ended is None:
+            try:
+                send(self._out, message)
+            except Closed:
+                self.end("the worker ended", "worker_died")
+
+    def receive(self) -> dict[str, Any]:
+        """Return the next frame, or an empty frame at the end of the stream."""
+        if self.ended is not None:
+            return {}
+        try:
+            frame = self._in.receive()
+        except Closed:
+            return self.end("the worker ended", "worker_died")
+        except Malformed as error:
+            over = "over the limit" in str(error)
+            return self.end(str(error), "answer_limit" if over else "protocol_violation")
+        if not isinstance(frame, dict):
+            return self.end("a frame that is not a message", "protocol_violation")
+        return frame
+
+    def quiet(self) -> bool:
+        """Return True if the worker has sent nothing that was not requested."""
+        return self._in.empty and not select.select([self._in.fd], [], [], 0)[0]
+
+    def end(self, reason: str, flag: str) -> dict[str, Any]:
+        """End the connection, report `flag` with the reason, and return an empty frame."""
+        self.ended = reason
+        self._tell({"flag": flag, "reason": reason})
+        return {}
