@@ -203,5 +203,5 @@ def test_premature_answer_is_detected_in_the_buffer() -> None:
 
 
 def test_a_frame_over_the_limit_is_refused_unread() -> None:
-    with pytest.raises(wire.Malformed, match="over the limit of 1000"):
+    with pytest.raises(wire.TooLong, match="over the limit of 1000"):
         framed(b"\x7f\xff\xff\xff")

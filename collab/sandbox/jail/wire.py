@@ -28,6 +28,10 @@ class Malformed(Exception):
     """The received data is not a frame, or a larger one than allowed."""
 
 
+class TooLong(Malformed):
+    """The received frame is larger than allowed."""
+
+
 def pack(message: object) -> bytes:
     """Return a message as a frame: its length, then its JSON."""
     body = _encode(message).encode("ascii")
@@ -67,12 +71,12 @@ class Reader:
         """True if a whole frame was read.
 
         Raises:
-            Malformed: the frame exceeds the limit.
+            TooLong: the frame exceeds the limit.
         """
         if self._due == HEADER.size <= len(self._read):
             (length,) = HEADER.unpack_from(self._read)
             if length > self._limit:
-                raise Malformed(f"a frame of {length} bytes is over the limit of {self._limit}")
+                raise TooLong(f"a frame of {length} bytes is over the limit of {self._limit}")
             self._due += length
         return len(self._read) >= self._due > HEADER.size
 
@@ -132,9 +136,10 @@ class Line:
             frame = self._in.receive()
         except Closed:
             return self.end("the worker ended", "worker_died")
+        except TooLong as error:
+            return self.end(str(error), "answer_limit")
         except Malformed as error:
-            over = "over the limit" in str(error)
-            return self.end(str(error), "answer_limit" if over else "protocol_violation")
+            return self.end(str(error), "protocol_violation")
         if not isinstance(frame, dict):
             return self.end("a frame that is not a message", "protocol_violation")
         return frame
