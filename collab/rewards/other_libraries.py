@@ -1,0 +1,133 @@
+"""Adapters for reward functions that were written for other libraries."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from math import isfinite
+from typing import Any
+
+from collab.errors import RecipeError, RewardError
+from collab.passed_functions import plain_name
+from collab.rewards.context import Part, RewardContext
+
+Adapted = Callable[[RewardContext], Awaitable[Part]]
+
+
+def from_trl(
+    function: Callable[..., Any], *, low: float = 0.0, high: float = 1.0, agent: str | None = None
+) -> Adapted:
+    """Return a reward function of TRL, `f(completions, prompts, **columns) -> list[float]`, as a
+    part.
+
+    The function gets the keywords that it accepts: `prompts`, `completions` and the problem's
+    fields, including hidden ones. Each value is a list with one item. If it returns `None` for a
+    completion, the part does not apply.
+
+    Args:
+        low: the function's lowest value, worth 0 points.
+        high: the function's highest value, worth the part's whole weight.
+        agent: the agent whose answer the function judges, or None for the team's joint answer.
+
+    Raises:
+        RecipeError: `low` is not below `high`, or the function takes an argument that only TRL has.
+    """
+    takes, takes_all = _parameters(function)
+    if "completion_ids" in takes and takes["completion_ids"].default is inspect.Parameter.empty:
+        raise RecipeError(
+            f"from_trl: {plain_name(function)} takes completion_ids, but a reward gets strings only"
+        )
+    scaled = _scale(function, low, high)
+
+    async def part(context: RewardContext) -> Part:
+        prompt, fields = _question(context)
+        answer = context.answer if agent is None else _answer_of(context, agent)
+        given = {"prompts": prompt, "completions": answer, **fields}
+        call = {name: [value] for name, value in given.items() if takes_all or name in takes}
+        return scaled(await _one(function, function(**call)))
+
+    return _named(part, function)
+
+
+def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float = 1.0) -> Adapted:
+    """Return a reward function of CoMLRL, with one list of completions per agent, as a part.
+
+    The answers are passed by position in the team's order. If the function takes `batch_items`, it
+    gets a list of the problem's fields. If it takes `prompts`, it gets a list of the prompt.
+
+    Args:
+        low: the function's lowest value, worth 0 points.
+        high: the function's highest value, worth the part's whole weight.
+
+    Raises:
+        RecipeError: `low` is not below `high`.
+    """
+    takes, _ = _parameters(function)
+    scaled = _scale(function, low, high)
+
+    async def part(context: RewardContext) -> Part:
+        prompt, fields = _question(context)
+        given = {"batch_items": [fields], "prompts": [prompt]}
+        named = {name: value for name, value in given.items() if name in takes}
+        answers = [[text] for text in context.artifacts.values()]
+        return scaled(await _one(function, function(*answers, **named)))
+
+    return _named(part, function)
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:
+    """Return the parameters that can be passed by keyword, and whether any keyword can."""
+    parameters = inspect.signature(function).parameters.values()
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    named = {one.name: one for one in parameters if one.kind in by_name}
+    return named, any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
+
+
+def _question(context: RewardContext) -> tuple[Any, dict[str, Any]]:
+    """Return the prompt of the problem, and all of its fields."""
+    fields = {**context.problem.public, **context.problem.hidden}
+    return fields.get("prompt"), fields
+
+
+def _answer_of(context: RewardContext, agent: str) -> str:
+    if agent not in context.artifacts:
+        agents = ", ".join(context.artifacts)
+        raise RewardError(f"there is no agent '{agent}'; the team has: {agents}")
+    return context.artifacts[agent]
+
+
+async def _one(function: Callable[..., Any], returned: Any) -> float | None:
+    """Return the only value of a reward function's result."""
+    if inspect.isawaitable(returned):
+        returned = await returned
+    values = returned.tolist() if hasattr(returned, "tolist") else returned
+    if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != 1:
+        raise RewardError(
+            f"{plain_name(function)} returned {values!r:.80}; for one completion, it must return a"
+            " list of one number"
+        )
+    return None if values[0] is None else float(values[0])
+
+
+def _scale(function: Callable[..., Any], low: float, high: float) -> Callable[[float | None], Part]:
+    """Convert a value between `low` and `high` to a part."""
+    if not (isfinite(low) and isfinite(high) and low < high):
+        raise RecipeError(f"a reward's range goes from low to high, got {low} to {high}")
+
+    def scaled(value: float | None) -> Part:
+        if value is None:
+            return Part(0.0, "does not apply here", applies=False)
+        if not low <= value <= high:
+            raise RewardError(
+                f"{plain_name(function)} returned {value:g}, outside {low:g} to {high:g}; set its"
+                " range: low=..., high=..."
+            )
+        return Part((value - low) / (high - low), f"{value:g} of {high:g}")
+
+    return scaled
+
+
+def _named(part: Adapted, function: Callable[..., Any]) -> Adapted:
+    part.__name__ = plain_name(function)
+    part.__doc__ = function.__doc__
+    return part
