@@ -1,6 +1,7 @@
 """`collab show` and `collab replay`, on complete and broken runs."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,12 @@ def test_replay_covers_only_recorded_episodes(collab: Collab, run: Path) -> None
     result = collab("replay", str(run))
     assert result.status == 0
     assert "tokens of 2 episodes" in result.out
+
+
+def test_evaluation_names_only_the_teams_that_count(collab: Collab) -> None:
+    assert collab("eval", "pair", "-t", "words/0", "-m", "echo", "--out", "e").status == 0
+    shutil.copytree("e/pair", "e/earlier")
+    assert collab("show", "e").out.splitlines()[-1].endswith("; pair")
 
 
 def test_replay_covers_samples_that_an_evaluation_no_longer_counts(collab: Collab) -> None:

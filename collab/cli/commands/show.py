@@ -104,22 +104,17 @@ def _show_evaluation(folder: Path, *, json: bool) -> None:
     from collab.evaluation.folder import read_evaluation
 
     record = read_evaluation(folder)
+    teams = ", ".join(record.teams) or "none"
     if record.results is not None and json:
         print(json_text(record.results))
     elif record.results is not None:
         page = open_page()
         show_evaluation(page, record.results)
         command = join(["collab", "show", f"{folder}/TEAM"])
-        page.line(f"episodes of a team: {command}; ", (_teams_in(folder), "bold"))
+        page.line(f"episodes of a team: {command}; ", (teams, "bold"))
     remark(record.complaints)
     if record.results is None:
-        raise RecordError(f"{folder}: show one of its teams: {_teams_in(folder)}")
-
-
-def _teams_in(folder: Path) -> str:
-    from collab.runs.layout import EPISODES
-
-    return ", ".join(sorted(file.parent.name for file in folder.glob(f"*/{EPISODES}"))) or "none"
+        raise RecordError(f"{folder}: show one of its teams: {teams}")
 
 
 def _show_run(
