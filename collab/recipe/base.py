@@ -129,6 +129,8 @@ def _write(component: Component) -> str | dict[str, Any]:
 
 
 Named = Annotated[
-    Component, BeforeValidator(_read), PlainSerializer(_write, return_type=str | dict[str, Any])
+    Component,
+    BeforeValidator(_read, json_schema_input_type=str | Component),
+    PlainSerializer(_write, return_type=str | dict[str, Any]),
 ]
 """A component, written as `NAME` or as `{use: NAME, options: {...}}`."""

@@ -104,12 +104,12 @@ def _to_spec(value: Any) -> Any:
     return SOURCES.get(str(source), PluginFeedback).model_validate(value)
 
 
-FeedbackSpec = Annotated[
+_Spec = (
     SelfFeedback
     | StaticFeedback
     | ExecutionFeedback
     | SolvedFeedback
     | ExpertFeedback
-    | PluginFeedback,
-    BeforeValidator(_to_spec),
-]
+    | PluginFeedback
+)
+FeedbackSpec = Annotated[_Spec, BeforeValidator(_to_spec, json_schema_input_type=str | _Spec)]

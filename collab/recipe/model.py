@@ -300,7 +300,7 @@ def _to_spec(value: Any) -> Any:
     return value
 
 
-ModelSpec = Annotated[
+_Spec = (
     TransformersModel
     | VLLMModel
     | ScriptedModel
@@ -308,9 +308,9 @@ ModelSpec = Annotated[
     | ReplayModel
     | AnthropicModel
     | OpenAIModel
-    | PluginModel,
-    BeforeValidator(_to_spec),
-]
+    | PluginModel
+)
+ModelSpec = Annotated[_Spec, BeforeValidator(_to_spec, json_schema_input_type=str | _Spec)]
 
 
 def local_weights(model: ModelSpec) -> TransformersModel | None:

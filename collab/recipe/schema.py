@@ -40,7 +40,9 @@ PARTS: dict[Part, type[Spec]] = {
     "trainer": TrainerSpec,
 }
 
-_NAMED = {"TeamSpec", "TaskSpec", "RewardSpec", "TrainerSpec", "Component"}
+
+_COMPONENTS = {spec.__name__ for part, spec in PARTS.items() if part != "recipe"}
+"""Parts that may be a name in a recipe, or extend a component of a name."""
 
 
 def json_schema(part: Part = "recipe") -> dict[str, Any]:
@@ -50,12 +52,13 @@ def json_schema(part: Part = "recipe") -> dict[str, Any]:
     schema = PARTS[part].model_json_schema()
     _describe({PARTS[part].__name__: schema, **schema.get("$defs", {})})
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    if part != "recipe":
-        schema.setdefault("properties", {})["extends"] = {
-            "type": "string",
-            "description": "Start from the component of this name.",
-        }
-        schema["required"] = []
+    for component in (schema, *schema.get("$defs", {}).values()):
+        if component["title"] in _COMPONENTS:
+            component["properties"]["extends"] = {
+                "type": "string",
+                "description": "Start from the component of this name.",
+            }
+            component["required"] = []
     return {key: _allow_names(value) for key, value in schema.items()}
 
 
@@ -100,7 +103,7 @@ def _allow_names(node: Any) -> Any:
         return node
     node = {key: _allow_names(value) for key, value in node.items()}
     target = str(node.get("$ref", "")).rpartition("/")[2]
-    if target in _NAMED:
+    if target in _COMPONENTS:
         described = {key: value for key, value in node.items() if key != "$ref"}
         return {"anyOf": [{"type": "string"}, {"$ref": node["$ref"]}], **described}
     return node

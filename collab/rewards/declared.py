@@ -100,10 +100,6 @@ def _alarm_of(part: PartSpec) -> AlarmSpec | None:
     return part.alarm or ALARMS.get(part.use)
 
 
-def _share_of(level: str) -> Callable[[Score], float | None]:
-    return lambda score: level_shares(score).get(level)
-
-
 def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
     """Return lines about who writes the answer, the highest reward, and the parts that do not
     apply.

@@ -63,6 +63,17 @@ def test_shipped_components_name_their_schema(kind: library.Kind) -> None:
         assert yaml.safe_load(path.read_text())
 
 
+@pytest.mark.parametrize("part", PARTS)
+def test_schema_accepts_every_shipped_file(part: Part) -> None:
+    files = [*(ROOT / "examples" / "recipes").glob("*.yaml")]
+    if part != "recipe":
+        files = [path for _, path in library.components(part)]
+    schema = pytest.importorskip("jsonschema").Draft202012Validator(schema_of(part))
+    for path in files:
+        faults = [fault.message for fault in schema.iter_errors(yaml.safe_load(path.read_text()))]
+        assert not faults, path
+
+
 def test_too_long_recipe_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collab.recipe.schema.MOST_CHARACTERS", 100)
     with pytest.raises(RecipeError, match=r"has [\d,]+ characters of YAML, more than 100; shorten"):
