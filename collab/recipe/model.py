@@ -166,7 +166,7 @@ class VLLMModel(Spec):
         kept = self.model_dump(exclude={*_SERVER_FLAGS, "servers", "seeds"})
         return VLLMModel(servers=servers, seeds=self.is_seeded, **kept)
 
-    @field_validator("servers", mode="before")
+    @field_validator("servers", mode="before", json_schema_input_type=str | tuple[str, ...])
     @classmethod
     def _one_server(cls, servers: Any) -> Any:
         return (servers,) if isinstance(servers, str) else servers

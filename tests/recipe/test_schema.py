@@ -74,6 +74,13 @@ def test_schema_accepts_every_shipped_file(part: Part) -> None:
         assert not faults, path
 
 
+def test_schema_accepts_one_server_as_a_recipe_does() -> None:
+    schema = pytest.importorskip("jsonschema").Draft202012Validator(schema_of("recipe"))
+    model = {"engine": "vllm", "name": "m", "servers": "http://127.0.0.1:8000"}
+    schema.validate({"team": "coding", "model": model})
+    assert load_recipe({"team": "coding", "model": model})
+
+
 def test_too_long_recipe_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collab.recipe.schema.MOST_CHARACTERS", 100)
     with pytest.raises(RecipeError, match=r"has [\d,]+ characters of YAML, more than 100; shorten"):
