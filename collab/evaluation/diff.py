@@ -66,6 +66,8 @@ class Side(Record):
     """Held-out metrics after training minus before it, paired by problem."""
     values: Values = Field(exclude=True)
     """Values by metric and problem."""
+    step: int = Field(default=0, exclude=True)
+    """Number of training steps before the held-out evaluation, if there is one."""
     complaints: tuple[str, ...] = Field(default=(), exclude=True)
 
 
@@ -165,12 +167,12 @@ def read_side(folder: Path) -> Side:
         RecordError: there is nothing to read.
     """
     before: Values = {}
-    complaints: list[str] = []
+    step, complaints = 0, list[str]()
     if is_training(folder) and (evaluations := read_evaluations(folder)):
         first, last = evaluations[0], evaluations[-1]
         about, values = read_about(folder), _of_evaluation(last)
         before = _of_evaluation(first) if first.step < last.step else {}
-        largest = largest_return(last.sampled)
+        largest, step = largest_return(last.sampled), last.step
     else:
         record = open_run(folder)
         groups: dict[str, list[Episode]] = {}
@@ -195,6 +197,7 @@ def read_side(folder: Path) -> Side:
         before=estimates_of(before, largest or 0.0),
         gain=paired_differences(before, values, largest or 0.0),
         values=values,
+        step=step,
         complaints=tuple(complaints),
     )
 

@@ -32,7 +32,6 @@ from collab.runs.layout import (
     TRAINING,
 )
 from collab.runs.links import check_within
-from collab.trainers.training.events import read_evaluations
 from collab.trust.from_hub import REPOSITORY_NAME
 from collab.wording import counted, option
 
@@ -122,8 +121,7 @@ def _results(run: Path) -> Iterator[str]:
         return
     main = (names.JOINT_RETURN, names.SOLVED)
     shown = {name: estimate for name, estimate in side.metrics.items() if name in main}
-    is_untrained = not any(evaluation.step for evaluation in read_evaluations(run)[-1:])
-    if not shown or (is_training(run) and is_untrained):
+    if not shown or (is_training(run) and not side.step):
         return  # episodes of training say little about the trained team
     where = counted(side.problems, "held-out problem" if side.gain else "problem")
     most = "-" if side.largest_return is None else f"{side.largest_return:.2f}"
