@@ -121,6 +121,17 @@ def fault_of(step: Any, seats: Sequence[str]) -> str:
     return "" if is_text else f"a {type(step.summary).__name__} as a summary, not text"
 
 
+def fault_of_start(step: Any, seats: Sequence[str]) -> str:
+    """Return a description of the fault in what `reset` returned, or "" if there is none."""
+    fault = fault_of(step, seats)
+    return fault if fault or step.observations else "no observation, so no seat can act"
+
+
+def fault_of_state(state: Any) -> str:
+    """Return a description of the fault in what `render` returned, or "" if there is none."""
+    return "" if isinstance(state, str) else f"a {type(state).__name__}, not text"
+
+
 def by_seat(rewards: float | Mapping[str, float], seats: Sequence[str]) -> dict[str, float]:
     """Return the reward of each seat, for a step with one reward for all seats or one per seat."""
     if isinstance(rewards, Mapping):

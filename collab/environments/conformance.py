@@ -10,7 +10,8 @@ from math import isfinite
 from random import Random
 from typing import Any
 
-from collab.environments.base import Environment, Observation, Step, by_seat, fault_of
+from collab.environments import base as rules
+from collab.environments.base import Environment, Observation, Step, by_seat
 from collab.errors import one_line as in_words
 
 NewGame = Callable[[], Environment]
@@ -116,19 +117,16 @@ def play(
         Fault: the game breaks a rule.
     """
     now = game.reset(chance)
-    check_step(game, now)
-    if now.ended:
-        raise Fault("reset returned no observation, so no seat can act")
+    refuse("reset", rules.fault_of_start(now, game.seats))
     if any(by_seat(now.rewards, game.seats).values()):
         raise Fault(f"reset paid {now.rewards!r:.80}; its rewards are not counted; pay in step")
     total = dict.fromkeys(game.seats, 0.0)
     for _ in range(game.turns):
         before, now = now, game.step(draw_texts(game, now, chance, hostile, always))
-        check_step(game, now)
+        refuse("step", rules.fault_of(now, game.seats))
         for seat, reward in by_seat(now.rewards, game.seats).items():
             total[seat] += reward
-        if not isinstance(game.render(), str):
-            raise Fault(f"render returned a {type(game.render()).__name__}, not text")
+        refuse("render", rules.fault_of_state(game.render()))
         yield before, now
         if now.ended:
             check_returns(game, total)
@@ -153,10 +151,10 @@ def draw_texts(
     return texts_by_seat
 
 
-def check_step(game: Environment, step: Any) -> None:
-    """Raise Fault if a step breaks the rules for its observations and rewards."""
-    if fault := fault_of(step, game.seats):
-        raise Fault(f"it gave {fault}")
+def refuse(method: str, fault: str) -> None:
+    """Raise Fault if what a method returned has a fault."""
+    if fault:
+        raise Fault(f"{method} returned {fault}")
 
 
 def check_returns(game: Environment, total: Mapping[str, float]) -> None:

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from collab.environments import BUILT_IN, Observation, Step, environment_for
-from collab.environments.base import by_seat, fault_of
+from collab.environments.base import by_seat, fault_of, fault_of_start, fault_of_state
 from collab.environments.library import Make
 from collab.errors import CollabError, EnvironmentFailed, RecipeError, attribute
 from collab.recipe import Recipe, TaskSpec
@@ -69,11 +69,8 @@ class Game:
         Raises:
             EnvironmentFailed: the environment fails, or no seat can act.
         """
-        self._now = await self._call_checked(self.environment.reset, Random(self._random))
-        if self.ended:
-            raise EnvironmentFailed(
-                f"{self._what}: reset returned no observation, so no seat can act"
-            )
+        reset = self.environment.reset
+        self._now = await self._checked(fault_of_start, reset, Random(self._random))
         for turn in played:
             await self.step(turn.artifacts)
 
@@ -84,13 +81,11 @@ class Game:
             EnvironmentFailed: the environment fails, or an agent that had to act has not acted.
         """
         actions = self._actions(artifacts)
-        self._now = await self._call_checked(self.environment.step, actions)
+        self._now = await self._checked(fault_of, self.environment.step, actions)
         self._left -= 1
         state = await self._in_time(self.environment.render)
-        if not isinstance(state, str):
-            raise EnvironmentFailed(
-                f"{self._what}: render returned a {type(state).__name__}, not text"
-            )
+        if fault := fault_of_state(state):
+            raise EnvironmentFailed(f"{self._what}: render returned {fault}")
         return self._score(), state
 
     def _actions(self, artifacts: Mapping[str, str]) -> dict[str, str]:
@@ -119,9 +114,11 @@ class Game:
             ),
         )
 
-    async def _call_checked(self, function: Callable[..., Any], *args: Any) -> Step:
+    async def _checked(
+        self, fault_in: Callable[..., str], function: Callable[..., Any], *args: Any
+    ) -> Step:
         step = await self._in_time(function, *args)
-        if fault := fault_of(step, self.environment.seats):
+        if fault := fault_in(step, self.environment.seats):
             raise EnvironmentFailed(f"{self._what}: {function.__name__} returned {fault}")
         made: Step = step
         return made
