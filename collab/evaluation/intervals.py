@@ -23,9 +23,10 @@ from collab.evaluation.results import Estimate
 from collab.stats import mean
 
 CONFIDENCE = 0.95
-METHOD = "Bayesian bootstrap over problems, with one extra pseudo-problem as a prior"
+_METHOD = "Bayesian bootstrap over problems, with one extra pseudo-problem as a prior"
+INTERVALS = f"{100 * CONFIDENCE:g} % intervals ({_METHOD})"
 """The kind of interval, for captions."""
-INTERVALS = f"{100 * CONFIDENCE:g} % intervals ({METHOD})"
+PAIRED = "differences are paired by problem"
 DRAWS = 5000
 
 _SEED = 20250804
@@ -42,6 +43,11 @@ _OF_TWO = 3.0
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
+
+
+def in_brackets(confidence: float = CONFIDENCE) -> str:
+    """Return the caption of a table with intervals in brackets."""
+    return f"brackets hold {100 * confidence:g} % intervals ({_METHOD})"
 
 
 def estimate_mean(values: Sequence[float], largest: float) -> Estimate:

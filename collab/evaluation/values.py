@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import chain
 from math import comb, fsum
 
-from collab.evaluation.intervals import METHOD, estimate_change, estimate_mean
+from collab.evaluation.intervals import PAIRED, estimate_change, estimate_mean, in_brackets
 from collab.evaluation.results import Difference, Estimate, Results, Speed, TeamResult
 from collab.evaluation.teams import EvaluatedTeam
 from collab.recipe.reward import RewardSpec
@@ -214,8 +214,8 @@ def explain_results(results: Results) -> str:
     agents = [agent for team in results.teams for agent in team.agents.values()]
     costs = ", total cost" if any(agent["cost"] is not None for agent in agents) else ""
     return (
-        f"brackets hold {results.confidence:.0%} intervals ({METHOD}); new tokens per episode"
-        f"{costs}; speed with {lanes} episodes at the same time"
+        f"{in_brackets(results.confidence)}; new tokens per episode{costs}; speed with {lanes}"
+        f" episodes at the same time{f'; {PAIRED}' if results.differences else ''}"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collab.evaluation.intervals import INTERVALS
+from collab.evaluation.intervals import in_brackets
 from collab.evaluation.results import Estimate, Results, metric_names, metric_rows, sections
 from collab.evaluation.table import ResultTable
 from collab.evaluation.values import estimates_of, explain_results, task_values
@@ -18,7 +18,7 @@ def evaluation_tables(results: Results) -> list[ResultTable]:
     if not results.teams:
         return []
     *tables, last = sections(results)
-    note = f"{explain_results(results)}; differences are paired by problem."
+    note = f"{explain_results(results)}."
     notes = " ".join([note[0].upper() + note[1:], *results.notes])
     return [*tables, replace(last, note=notes)]
 
@@ -31,7 +31,7 @@ def run_tables(runs: Sequence[Run]) -> list[ResultTable]:
     columns = [(metrics, largest_return(run)) for run, metrics in scored]
     rows = [*metric_rows(metric_names([metrics for metrics, _ in columns]), columns)]
     labels = ["mean"] if len(scored) == 1 else [run.name for run, _ in scored]
-    note = f"Means over problems. Brackets contain {INTERVALS}."
+    note = f"Means over problems; {in_brackets()}."
     if len({frozenset(e.task for e in run.episodes) for run, _ in scored}) > 1:
         note += " The runs have different problems."
     return [ResultTable("Results", ["", *labels], rows, note)]

@@ -11,7 +11,7 @@ import yaml
 
 from collab.errors import CollabError, RecipeError, RecordError
 from collab.evaluation.diff import read_side
-from collab.evaluation.intervals import INTERVALS
+from collab.evaluation.intervals import in_brackets
 from collab.evaluation.results import estimate_cell, metric_title
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
@@ -141,7 +141,7 @@ def _results(run: Path) -> Iterator[str]:
         yield _table(
             ("", "mean"), [(metric_title(n), estimate_cell(n, shown[n]).text) for n in shown]
         )
-    yield f"Brackets contain {INTERVALS}."
+    yield f"In the table, {in_brackets()}."
 
 
 def _table(heads: tuple[str, ...], rows: Any) -> str:

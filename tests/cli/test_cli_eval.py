@@ -37,6 +37,7 @@ def test_teams_are_shown_side_by_side_with_intervals(collab: Collab) -> None:
     assert "difference to pair, on the same problems" in result.out
     change = row(result.out.partition("difference")[2], "return")
     assert re.fullmatch(r"-0\.50 \[-0\.\d\d, [-+]0\.\d\d\]", change[0])
+    assert "differences are paired by problem" in result.out
     assert "record: out" in result.out
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from collab.cli.options import JSON, argument, complete_runs
 from collab.cli.screen.page import BOLD, WARN, Page, open_page
 from collab.cli.screen.results import show_table
-from collab.evaluation.intervals import INTERVALS
+from collab.evaluation.intervals import PAIRED, in_brackets
 from collab.evaluation.results import estimate_cell, metric_title
 from collab.evaluation.table import ResultTable, TableRow, text_cell
 from collab.runs import metric_names as names
@@ -78,7 +78,7 @@ def _metrics_table(runs: RunDiff) -> ResultTable | None:
         if names.matched(names.VALUE_OF_PART, name) is None
     ]
     title = f"on the {counted(runs.shared, 'problem')} that both ran"
-    note = f"brackets hold {INTERVALS}; differences are paired by problem"
+    note = f"{in_brackets()}; {PAIRED}"
     return ResultTable(title, ["", "B less A", "A", "B"], rows, note) if rows else None
 
 
