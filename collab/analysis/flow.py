@@ -5,19 +5,9 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from collab.analysis.scopes import (
-    Scope,
-    Variable,
-    arguments,
-    bindings,
-    called_names,
-    closure,
-    deciding_expression,
-    evaluated_at_definition,
-    indices,
-)
+from collab.analysis.scopes import Definition, Scope, Variable, closure, evaluated_at_definition
 
 USED = Variable(-1, "used")
 """Target of every value that decides something."""
@@ -54,7 +44,7 @@ class Flow:
         """Return the helper's names that are called, or passed on to be called."""
         names = set()
         for node in scope.nodes:
-            for name in called_names(node):
+            for name in _called_names(node):
                 if scope.resolve(name.id) in self.aliases:
                     names.add(id(name))
                     self.calls.append(name)
@@ -107,16 +97,16 @@ class Flow:
             self._connect_node(scope, node)
 
     def _connect_node(self, scope: Scope, node: ast.AST) -> None:
-        for target, value in bindings(node):
+        for target, value in _bindings(node):
             self._assign(scope, target, self._reads(scope, [value]))
-        self._add(self._reads(scope, [deciding_expression(node)]), [USED])
+        self._add(self._reads(scope, [_deciding_expression(node)]), [USED])
         match node:
             case ast.Return(value=value) | ast.Yield(value=value) | ast.YieldFrom(value=value):
                 self._add(self._reads(scope, [value]), [self._result(scope)])
             case ast.Expr(value=ast.Call() as call):
-                self._add(self._reads(scope, arguments(call)), self._effects(scope, call))
+                self._add(self._reads(scope, _arguments(call)), self._effects(scope, call))
             case ast.Call(func=ast.Attribute()):
-                given = [*arguments(node), *indices(node.func)]
+                given = [*_arguments(node), *_indices(node.func)]
                 self._add(self._reads(scope, given), self._mutated(scope, node.func))
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 sources = self._reads(scope, evaluated_at_definition(node))
@@ -131,7 +121,7 @@ class Flow:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self._add(sources, [scope.resolve(node.id)])
             elif isinstance(node, ast.Attribute | ast.Subscript):
-                keys = self._reads(scope, indices(node))
+                keys = self._reads(scope, _indices(node))
                 self._add(sources | keys, self._mutated(scope, node))
 
     def _mutated(self, scope: Scope, node: ast.expr) -> list[Variable]:
@@ -186,3 +176,92 @@ def _reachable(scopes: list[Scope], entry: Scope) -> list[Scope]:
     begin: list[Scope | Variable] = [scopes[0], entry]
     reached = closure(begin, used_by)
     return [scope for scope in scopes if scope in reached]
+
+
+_SEQUENCE = ast.Tuple | ast.List
+
+
+def _assignment(node: ast.AST) -> tuple[list[ast.expr], ast.expr | None]:
+    """Return the targets that a node binds, and the expression that gives their values."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            return targets, value
+        case ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
+            return [node.target], node.value
+        case ast.For() | ast.AsyncFor() | ast.comprehension():
+            return [node.target], node.iter
+        case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+            return [target], value
+    return [], None
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """Yield each bound target with its source: `a, b = x, y` binds a to x and b to y."""
+    targets, value = _assignment(node)
+    for target in targets:
+        if isinstance(node, ast.Assign):
+            yield from _unpacked(target, node.value)
+        else:
+            yield target, value
+
+
+def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    pairs = _pairs(target, value)
+    if not pairs:
+        yield target, value
+    for pair in pairs:
+        yield from _unpacked(*pair)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """Pair the items of two tuples or lists if their numbers are known and equal."""
+    if not (isinstance(target, _SEQUENCE) and isinstance(value, _SEQUENCE)):
+        return []
+    if len(target.elts) != len(value.elts):
+        return []
+    starred = any(isinstance(item, ast.Starred) for item in (*target.elts, *value.elts))
+    return [] if starred else list(zip(target.elts, value.elts, strict=True))
+
+
+def _deciding_expression(node: ast.AST) -> ast.expr | None:
+    """Return the expression by which a statement decides how the program continues."""
+    match node:
+        case ast.If(test=value) | ast.While(test=value) | ast.Assert(test=value):
+            return value
+        case ast.For(iter=value) | ast.AsyncFor(iter=value) | ast.Match(subject=value):
+            return value
+        case ast.Raise(exc=value) | ast.match_case(guard=value):
+            return value
+    return None
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    """Return the expressions of a call's positional and keyword arguments, in order."""
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def _indices(node: ast.expr) -> list[ast.expr]:
+    """Return the index and key expressions of a target, e.g. `i` and `j` in `a[i].b[j]`."""
+    slices = []
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Subscript):
+            slices.append(node.slice)
+        node = node.value
+    return slices
+
+
+def _called_names(node: ast.AST) -> Iterator[ast.Name]:
+    """Yield the plain names among a node's operands: its function, arguments, decorators or
+    items.
+    """
+    if isinstance(node, ast.Call):
+        candidates: list[ast.AST] = [node.func, *_arguments(node)]
+    elif isinstance(node, Definition):
+        candidates = [*evaluated_at_definition(node)]
+    elif isinstance(node, ast.List | ast.Tuple | ast.Set):
+        candidates = [*node.elts]
+    elif isinstance(node, ast.Dict):
+        candidates = [*node.values]
+    else:
+        return
+    yield from (name for name in candidates if isinstance(name, ast.Name))
