@@ -27,10 +27,10 @@ from collab.trainers.credit import Group
 from collab.trainers.credit.counterfactual.algorithms import Cross
 from collab.trainers.credit.counterfactual.base import MOST_SCORED, scored_at_most
 from collab.trainers.credit.counterfactual.forms import FORMS, Form, forms
+from collab.trainers.credit.group import group_of
 from collab.trainers.credit.joint_actions import JointActions
 from collab.trainers.credit.magrpo import marloo
 from collab.trainers.credit.shape import Shape
-from collab.trainers.credit.step_credit import group_of
 from collab.trainers.learner.samples import is_dead
 from collab.trainers.training.alarms import credit_warnings
 from collab.wording import counted
@@ -207,7 +207,7 @@ class Crossing:
         joint = JointActions(problem, episodes, self._spec, score)
         agents = tuple(self._recipe.team.agents)
         shape = Shape("chains", len(episodes), self._recipe.team.turns)
-        group = group_of(episodes, joint, agents=agents, spec=self._spec, shape=shape)
+        group = group_of(episodes, agents, self._spec, shape, ask=joint.score)
         nodes = [(number, 0) for number in range(len(episodes))]
         by_agent = forms(group, nodes)
         team = list(episodes[0].turns[0].contributions)

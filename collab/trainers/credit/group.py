@@ -123,6 +123,24 @@ def reward_of(score: Score, agent: str, spec: TrainerSpec) -> float:
     return spec.team_weight * earned + fsum(p.points for p in score.parts if p.name in parts)
 
 
+def group_of(
+    episodes: Sequence[Episode],
+    agents: Sequence[str],
+    spec: TrainerSpec,
+    shape: Shape,
+    *,
+    ask: Ask,
+) -> Group:
+    """Return the group of one task's complete episodes. `ask` scores additional joint actions."""
+
+    def rewards_at(node: Node) -> dict[str, float]:
+        score = episodes[node[0]].turns[node[1]].score
+        assert score is not None, "an episode without a score has no reward"
+        return {agent: reward_of(score, agent, spec) for agent in agents}
+
+    return make_group(episodes, agents, rewards_at, shape, spec.discount, ask=ask)
+
+
 def make_group(
     episodes: Sequence[Episode],
     agents: Sequence[str],

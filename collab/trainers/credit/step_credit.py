@@ -13,28 +13,10 @@ from collab.rewards.context import Stopwatch
 from collab.runs import metric_names as names
 from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.checks import check_weights
-from collab.trainers.credit.group import Group, Node, Weights, make_group, reward_of
+from collab.trainers.credit.group import Group, Weights, group_of
 from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
-
-
-def group_of(
-    episodes: Sequence[Episode],
-    joint: JointActions,
-    *,
-    agents: Sequence[str],
-    spec: TrainerSpec,
-    shape: Shape,
-) -> Group:
-    """Return the group of one task's complete episodes. `joint` scores additional joint actions."""
-
-    def rewards_at(node: Node) -> dict[str, float]:
-        score = episodes[node[0]].turns[node[1]].score
-        assert score is not None, "an episode without a score has no reward"
-        return {agent: reward_of(score, agent, spec) for agent in agents}
-
-    return make_group(episodes, agents, rewards_at, shape, spec.discount, ask=joint.score)
 
 
 @dataclass(frozen=True)
@@ -112,7 +94,7 @@ class StepCredit:
     async def _prepare(self, problem: Problem, episodes: Sequence[Episode]) -> Group:
         joint = JointActions(problem, episodes, self._spec, self._judge)
         self._joint.append(joint)
-        group = group_of(episodes, joint, agents=self._agents, spec=self._spec, shape=self._shape)
+        group = group_of(episodes, self._agents, self._spec, self._shape, ask=joint.score)
         try:
             await self._algorithm.prepare(group)
         except Exception as error:
