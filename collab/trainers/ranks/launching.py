@@ -13,7 +13,7 @@ from pathlib import Path
 from collab.distribution import own_python
 from collab.errors import TrainingError
 from collab.runs.about import how_to_resume, mark_interrupted
-from collab.runs.layout import LOGS
+from collab.runs.layout import LOGS, RANK_LOG
 from collab.runs.log import last_error
 from collab.signals import INTERRUPTED
 from collab.trainers.learner.ranks import ALONE, Ranks
@@ -64,7 +64,7 @@ def _tell(ended: dict[int, int], folder: Path) -> int:
     rank = killed[0] if killed else min(ended)
     status = ended[rank]
     why = f"signal {-status}" if status < 0 else f"exit status {status}"
-    log = folder / LOGS / f"rank-{rank}.log"
+    log = folder / LOGS / RANK_LOG.format(rank=rank)
     if log.is_file():
         error = last_error(log)
         why += f"{': ' * bool(error)}{error}; its log is {log}"

@@ -25,7 +25,7 @@ from collab.models.vllm.backend import Capacity
 from collab.models.vllm.own_server import OwnServer
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import VLLMModel
-from collab.runs.layout import LOGS, SERVER_LOG
+from collab.runs.layout import LOGS, RANK_LOG, SERVER_LOG
 from collab.signals import ending_signals
 from collab.trainers.learner.learner import TorchLearner
 from collab.trainers.learner.policy import Policies, open_policies
@@ -204,7 +204,7 @@ def restore(learner: TorchLearner, order: Restore) -> None:
 
 def redirect_output_to_log(folder: Path, rank: int) -> None:
     """Redirect the rest of this process's output to a log in the run's folder."""
-    path = folder / LOGS / f"rank-{rank}.log"
+    path = folder / LOGS / RANK_LOG.format(rank=rank)
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
