@@ -28,7 +28,7 @@ from collab.serving.reading import TeamQuestion
 from collab.serving.refusal import Refused, unavailable
 from collab.serving.reply import PING, Narrator
 from collab.serving.responses import ResponseReply, read_response
-from collab.serving.service import Service, play
+from collab.serving.service import LEFT, Service, play
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 from collab.serving.teams import tool_names
@@ -257,7 +257,7 @@ class AnswerApp:
                 else:
                     await self._give(JSONResponse(self.reply.whole(episode)))
         except TimeoutError:
-            self.service.metrics.count_refusal(self.team.name, "client left")
+            self.service.metrics.count_refusal(self.team.name, LEFT)
         else:
             self.service.metrics.count_answer(self.team.name, episode)
 

@@ -88,6 +88,9 @@ class Lanes:
             self._free.release()
 
 
+LEFT = "client left"
+"""Type of a failed request whose client did not wait for its answer."""
+
 _SECONDS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 
 
@@ -242,7 +245,7 @@ class Service:
         """
         working = asyncio.create_task(work)
         ends = [asyncio.create_task(end) for end in (self.shut.wait(), left) if end]
-        reason = "client left"
+        reason = LEFT
         try:
             await asyncio.wait({working, *ends}, return_when=asyncio.FIRST_COMPLETED)
             reason = "shut down" if ends[0].done() else reason
