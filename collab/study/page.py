@@ -45,7 +45,7 @@ def write_page(results: StudyResults, folder: Path) -> Path | None:
         lead=results.description,
         panels=[*curve_panels(results), *report.panels],
         tables=[*study_tables(results), *report.tables],
-        notes=[*_notes(results), *report.notes],
+        notes=[*(f"{cell.gap}." for cell in results.cells if cell.gap), *report.notes],
     )
     path = folder / REPORT
     write_atomically(path, make_page(report, reading.runs), "free some space")
@@ -122,7 +122,7 @@ def _done(results: StudyResults, trainer: TrainerResult) -> Sequence[CellResult]
     return [
         cell
         for cell in results.cells
-        if (cell.task, cell.trainer) == (trainer.task, trainer.trainer) and cell.status == "done"
+        if (cell.task, cell.trainer) == (trainer.task, trainer.trainer) and not cell.gap
     ]
 
 
@@ -152,10 +152,3 @@ def _difference_row(change: TrainerDifference, several: bool) -> list[TableCell]
 def _cell(value: OverSeeds, form: Form = "points", *, change: bool = False) -> TableCell:
     cell = estimate(value.mean, value.interval, form, change=change)
     return cell if value.interval else replace(cell, interval=value.interval_note)
-
-
-def _notes(results: StudyResults) -> Iterator[str]:
-    for cell in results.cells:
-        if cell.gap:
-            why = f": {cell.message}" if cell.message else ""
-            yield f"{cell.name} is {cell.gap}, so the study's numbers do not include it{why}."

@@ -68,10 +68,13 @@ class CellResult(Record):
 
     @property
     def gap(self) -> str:
-        """Reason why the study's numbers leave the cell out, or "" if they include it."""
-        if self.status != "done":
-            return self.status
-        return "" if self.points else "done, but has no readable evaluation"
+        """Note on a cell that the study's numbers leave out, or "" if they include it."""
+        is_done = self.status == "done"
+        if is_done and self.points:
+            return ""
+        state = "done, but has no readable evaluation" if is_done else self.status
+        why = f": {self.message}" if self.message else ""
+        return f"{self.name} is {state}, so the study's numbers do not include it{why}"
 
 
 class TrainerResult(Record):
@@ -162,7 +165,7 @@ _ROUNDING = 1e-9
 
 def trainer_results(cells: Sequence[CellResult], marks: Sequence[int]) -> list[TrainerResult]:
     """Return a result for each trainer and suite with a finished cell."""
-    done = [cell for cell in cells if cell.status == "done" and cell.points]
+    done = [cell for cell in cells if not cell.gap]
     results = []
     for task in dict.fromkeys(cell.task for cell in done):
         of_task = [cell for cell in done if cell.task == task]
@@ -178,7 +181,7 @@ def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[T
     """Yield the difference of each trainer from the first one, per suite and, with several suites,
     over all of them.
     """
-    done = {(c.task, c.trainer, c.seed): c for c in cells if c.status == "done" and c.points}
+    done = {(c.task, c.trainer, c.seed): c for c in cells if not c.gap}
     tasks = list(dict.fromkeys(task for task, _, _ in done))
     trainers = list(dict.fromkeys(cell.trainer for cell in cells))
     for trainer in trainers[1:]:

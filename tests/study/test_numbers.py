@@ -65,8 +65,11 @@ def test_no_level_is_reached_if_every_trainer_gets_worse() -> None:
 
 
 def test_a_finished_cell_without_an_evaluation_is_a_gap() -> None:
-    assert cell("a", 0).gap == "done, but has no readable evaluation"
-    assert (cell("a", 0, 1).gap, cell("a", 0, 1, status="failed").gap) == ("", "failed")
+    left_out = "so the study's numbers do not include it"
+    assert cell("a", 0).gap.endswith(f"is done, but has no readable evaluation, {left_out}")
+    assert cell("a", 0, 1).gap == ""
+    failed = cell("a", 0, 1, status="failed").model_copy(update={"message": "no memory"})
+    assert failed.gap.endswith(f"is failed, {left_out}: no memory")
 
 
 def test_differences_are_paired_by_task_and_seed() -> None:
