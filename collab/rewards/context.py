@@ -123,7 +123,7 @@ class RewardContext(FormerArtifacts):
         """Return the sandbox's verdict on the joint artifact, requested at most once.
 
         Args:
-            artifact: judged instead of the joint artifact.
+            artifact: scored instead of the joint artifact.
             treatment: replaces the values that one of its functions returns.
             run: another number forces a separate run.
             subject: the part of the problem to judge, in terms of the reward's family; None: the

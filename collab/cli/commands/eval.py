@@ -109,7 +109,7 @@ def command(
       collab eval coding runs/first --task humaneval/133-163 --greedy
       collab eval coding runs/first -t humaneval -n 10 --k 1,10 --out evals/first
       collab eval coding --task mine.jsonl --set team.turns=2 --json
-      collab eval pro pro-single -n 8 --k 1,4,8 --select examples --recombine
+      collab eval pro pro-single -t humaneval-pro -n 8 --select examples --recombine
       collab eval coding-single coding --task humaneval --samples 10 --dry-run
 
     Exit status:
