@@ -17,7 +17,6 @@ from collab.evaluation.results import Estimate
 from collab.models.fakes import EchoModel
 from collab.probe.results import AgentProbe, Best, Crossed, GameProbe, TeamProbe
 from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.model import local_weights
 from collab.records import Episode, Problem, Score
 from collab.runs import metric_names as names
 from collab.runtime.session import Session
@@ -33,6 +32,7 @@ from collab.trainers.credit.magrpo import marloo
 from collab.trainers.credit.shape import Shape
 from collab.trainers.learner.samples import is_dead
 from collab.trainers.training.alarms import credit_warnings
+from collab.trainers.training.check import why_untrainable
 from collab.wording import counted
 
 
@@ -140,22 +140,13 @@ def _agent(recipe: Recipe, name: str, groups: Groups) -> AgentProbe:
     ]
     return AgentProbe(
         model=str(getattr(recipe.model_of(name), "name", recipe.model_of(name).engine)),
-        untrainable=_untrainable(recipe, name),
+        untrainable=why_untrainable(recipe, name),
         responses=len(lengths),
         tokens=mean(lengths),
         limit=recipe.sampling_of(name).max_new_tokens,
         truncated=estimate([mean(each) for each in cut if each], 1.0),
         empty=estimate([mean(each) for each in empty if each], 1.0),
     )
-
-
-def _untrainable(recipe: Recipe, name: str) -> str | None:
-    if not recipe.team.agents[name].trainable:
-        return "trainable is false"
-    engine = recipe.model_of(name).engine
-    if local_weights(recipe.model_of(name)) is None:
-        return f"its engine '{engine}' has no weights here"
-    return None
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """`collab probe`: its measurements and advice for teams with known answers."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from collab.cli.app import app
 from collab.evaluation.results import Estimate
-from collab.probe.probe import advice_on, draw, training_addresses
+from collab.probe.probe import advice_on, draw, probe, training_addresses
 from collab.probe.results import AgentProbe, Best, Crossed, TeamProbe
 from collab.recipe import load_recipe
 
@@ -152,6 +153,13 @@ def test_models_without_weights_are_named_as_not_trainable(project: Path) -> Non
     assert "`a` takes part but cannot be trained: its engine 'models.py:one' has no weights" in (
         "\n".join(message)
     )
+
+
+def test_model_that_training_refuses_is_named_as_not_trainable(project: Path) -> None:
+    recipe = load_recipe("pair", settings=["model={name: smollm2-135m, dtype: float16}"])
+    reason = asyncio.run(probe(recipe, [], [], 0.0)).agents["a"].untrainable
+    assert reason
+    assert "in float16, small gradients become 0; set model.dtype to bfloat16" in reason
 
 
 def test_the_folder_is_a_run(project: Path) -> None:

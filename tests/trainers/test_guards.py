@@ -90,7 +90,7 @@ def test_functions_with_a_wrong_signature_are_refused_before_any_work(
         ("task", None, "the recipe has no task"),
         ("team.agents.a.model", "echo", "engine 'echo' has no weights here"),
         ("sampling.temperature", 0.0, "samples at temperature 0"),
-        ("model.dtype", "float16", "float16: .* set model.dtype to bfloat16 or float32"),
+        ("model.dtype", "float16", "float16, .* set model.dtype to bfloat16 or float32"),
         (
             "team.agents.b.model",
             {"engine": "vllm", "name": "smollm2-135m", "dtype": "float16"},

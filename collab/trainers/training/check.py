@@ -76,25 +76,34 @@ def _check_algorithm(recipe: Recipe, spec: TrainerSpec) -> None:
         )
 
 
-def _check_agent(recipe: Recipe, name: str) -> None:
-    model, sampling = recipe.model_of(name), recipe.sampling_of(name)
+def why_untrainable(recipe: Recipe, name: str) -> str | None:
+    """Return why an agent cannot be trained, with the remedy, or None if it can."""
+    if not recipe.team.agents[name].trainable:
+        return "trainable is false"
+    model = recipe.model_of(name)
     weights = local_weights(model)
     if weights is None:
-        raise RecipeError(
-            f"agent '{name}' cannot be trained: its engine '{model.engine}' has no weights here;"
-            f" set agents.{name}.trainable=false, or give it a local model"
+        return (
+            f"its engine '{model.engine}' has no weights here; set agents.{name}.trainable=false,"
+            " or give it a local model"
         )
     if weights.dtype == "float16":
-        key = recipe.key_of_model(name)
-        raise RecipeError(
-            f"agent '{name}' cannot be trained in float16: small gradients become 0; set"
-            f" {key}.dtype to bfloat16 or float32, or agents.{name}.trainable=false"
+        return (
+            f"in float16, small gradients become 0; set {recipe.key_of_model(name)}.dtype to"
+            f" bfloat16 or float32, or agents.{name}.trainable=false"
         )
     if weights.load_in and recipe.trainer and recipe.trainer.policies == "full":
-        raise RecipeError(
-            f"agent '{name}' cannot be trained as a whole model in {weights.load_in}, because such"
-            " weights are frozen; set trainer.policies to 'adapters', or leave out load_in"
+        return (
+            f"the weights of a whole model in {weights.load_in} are frozen; set trainer.policies to"
+            " 'adapters', or leave out load_in"
         )
+    return None
+
+
+def _check_agent(recipe: Recipe, name: str) -> None:
+    if why := why_untrainable(recipe, name):
+        raise RecipeError(f"agent '{name}' cannot be trained: {why}")
+    sampling = recipe.sampling_of(name)
     if sampling.temperature == 0:
         raise RecipeError(
             f"agent '{name}' samples at temperature 0, so all episodes of a group are equal; set"

@@ -50,7 +50,7 @@ def test_devices_without_4bit_support_are_refused(wide_words: Path) -> None:
 
 def test_full_training_in_4bit_is_refused(wide_words: Path, tmp_path: Path) -> None:
     recipe = in_four_bits(wide_words, tmp_path, policies="full")
-    with pytest.raises(RecipeError, match="cannot be trained as a whole model in 4bit"):
+    with pytest.raises(RecipeError, match="the weights of a whole model in 4bit are frozen"):
         check_recipe(recipe)
 
 
