@@ -17,6 +17,10 @@ MOVES = {"U": (0, -1), "D": (0, 1), "L": (-1, 0), "R": (1, 0)}
 WALLS = 0.22
 """Share of cells that are walls."""
 
+MOVE, BLOCKED, MISSED = -0.01, -0.1, -1.0
+GOAL, SHORTEST = 1.0, 0.5
+"""Rewards, in addition to the share of the way."""
+
 
 class GridPlan(Environment):
     """The scout sees the map with the walker, and the walker only adjacent walls. Both are paid.
@@ -44,7 +48,7 @@ class GridPlan(Environment):
         stride: Annotated[int, Field(ge=1, le=24)] = 6,
     ) -> None:
         self.size, self.turns, self.stride = size, turns, stride
-        self.returns = (-1.0 - 0.11 * turns * stride - size, 2.5)
+        self.returns = (MISSED + (MOVE + BLOCKED) * turns * stride - size, 1 + GOAL + SHORTEST)
         self._walls: frozenset[Cell] = frozenset()
         self._place: Cell = (0, 0)
         self._goal: Cell = (0, 0)
@@ -71,20 +75,20 @@ class GridPlan(Environment):
         letters = read(actions["walker"], self.stride)
         blocked = not letters
         if not letters:
-            reward -= 0.1
+            reward += BLOCKED
         for letter in letters:
             if self._place == self._goal:
                 break
             moved = self._move(letter)
             blocked |= not moved
-            reward -= 0.01 if moved else 0.11
+            reward += MOVE if moved else MOVE + BLOCKED
             self._walked += 1
         reward += (before - self._far[self._place]) / self._start
         there, over = self._place == self._goal, self._played == self.turns
         if there:
-            reward += 1.5 if self._walked == self._start else 1.0
+            reward += GOAL + SHORTEST if self._walked == self._start else GOAL
         elif over:
-            reward -= 1.0
+            reward += MISSED
         summary = f"the walker goes {''.join(letters) or 'nowhere'}" + ", and is blocked" * blocked
         near = max(0.0, 1 - self._far[self._place] / self._start)
         seen = {} if there or over else self._observed()
