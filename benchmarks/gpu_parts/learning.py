@@ -14,7 +14,7 @@ from collab.models.local.dimensions import dimensions_of
 from collab.models.local.multi_lora import unwrapped
 from collab.recipe import LoraSpec, TrainerSpec
 from collab.trainers.learner.device_sizes import learning_bytes
-from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.lora import add_adapter
 from collab.trainers.learner.policy import Policies, Policy, disable_dropout
 from collab.trainers.learner.prefix_tree.packing import packed_sequences
@@ -66,7 +66,7 @@ def step_flops(module: Any, samples: list[Sample], tokens: int, *, twice: bool) 
 
 
 @contextmanager
-def learner_of(engine: Any, **options: Any) -> Iterator[TorchLearner]:
+def learner_of(engine: Any, **options: Any) -> Iterator[Learner]:
     """A learner of one adapter under `options` of the trainer."""
     spec = TrainerSpec.model_validate({"steps": 100, "mismatch_tolerance": 1e9, **options})
     parameters = add_adapter(engine, "a", LoraSpec(), seed=0, start=None)
@@ -75,7 +75,7 @@ def learner_of(engine: Any, **options: Any) -> Iterator[TorchLearner]:
     if spec.gradient_checkpointing is True:
         policy.enable_gradient_checkpointing()
     try:
-        yield TorchLearner(Policies({"a": policy}, {}), spec, total_steps=100)
+        yield Learner(Policies({"a": policy}, {}), spec, total_steps=100)
     finally:
         engine.module = engine.module.unload()
         free(engine.load().device)
@@ -164,7 +164,7 @@ def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, An
     return found
 
 
-def phases(learner: TorchLearner, samples: list[Sample], device: torch.device) -> dict[str, float]:
+def phases(learner: Learner, samples: list[Sample], device: torch.device) -> dict[str, float]:
     """Seconds of each phase of one step more, in which the host waits after each."""
     spent: dict[str, float] = {}
     optimizer = learner.optimizers["a"]

@@ -10,7 +10,7 @@ from support.rooms.gradients import trainer_of
 from support.trainer_recipes import make_game
 
 from collab.recipe import Recipe
-from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.training.check import check_recipe
 
@@ -22,10 +22,10 @@ def game(tiny_words: Path, tmp_path: Path) -> Recipe:
 
 
 @pytest.fixture
-def learner(game: Recipe) -> Iterator[TorchLearner]:
+def learner(game: Recipe) -> Iterator[Learner]:
     spec = check_recipe(game)
     policies = open_policies(game, spec)
-    yield TorchLearner(policies, spec, total_steps=4)
+    yield Learner(policies, spec, total_steps=4)
     asyncio.run(policies.aclose())
 
 

@@ -20,7 +20,7 @@ from collab.records import read_episodes
 from collab.trainers import TrainingRun
 from collab.trainers.credit import PerGroup
 from collab.trainers.credit.magrpo import magrpo
-from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.learner import Learner
 from collab.trainers.training.checkpoints import Checkpoints
 
 REWARDS = """\
@@ -184,7 +184,7 @@ def test_a_full_disk_loses_nothing(game: Recipe, here: Path) -> None:
     assert list((here / "run" / "checkpoints").glob("step-*"))
 
 
-def test_a_full_disk_leaves_no_part_of_a_checkpoint(learner: TorchLearner, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_part_of_a_checkpoint(learner: Learner, tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
     message = r"cannot be written: .*File too large"
     with full_disk(2000), pytest.raises(RecordError, match=message):

@@ -18,7 +18,7 @@ from collab.errors import TrainingError
 from collab.recipe import Recipe
 from collab.records import read_episodes
 from collab.trainers import TrainingRun
-from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.learner import Learner
 from collab.trainers.training import run, skipping
 from collab.trainers.training.events import StepFinished, TrainingEvent
 from collab.trainers.training.skipping import History
@@ -113,7 +113,7 @@ def test_skips_are_counted_by_policy_until_an_update(tiny_words: Path, tmp_path:
         history.check_skipped({"policy/a": "no number", "policy/b": "no number"})
 
 
-def poison(learner: TorchLearner, name: str) -> Callable[[], None]:
+def poison(learner: Learner, name: str) -> Callable[[], None]:
     """Make one gradient of a policy nan; return a function that undoes it."""
     parameter = next(iter(learner.policies.by_name[name].parameters.values()))
 
@@ -124,7 +124,7 @@ def poison(learner: TorchLearner, name: str) -> Callable[[], None]:
     return remove
 
 
-def test_nan_gradient_skips_its_policy_once(learner: TorchLearner) -> None:
+def test_nan_gradient_skips_its_policy_once(learner: Learner) -> None:
     policies = learner.policies
     before = {p.name: [x.clone() for x in p.parameters.values()] for p in policies}
     heal = poison(learner, "a")
@@ -139,7 +139,7 @@ def test_nan_gradient_skips_its_policy_once(learner: TorchLearner) -> None:
     assert (update.skipped, sorted(update.gradient_norms)) == ({}, ["a", "b"])
 
 
-def test_nan_loss_leaves_no_trace(learner: TorchLearner) -> None:
+def test_nan_loss_leaves_no_trace(learner: Learner) -> None:
     """If the parameters are finite, a single response may be the cause."""
     a, b = on_policy_samples(learner.policies)
     update = learner.learn([replace(a, weight=float("inf")), b], 0, Event())
@@ -151,12 +151,12 @@ def test_nan_loss_leaves_no_trace(learner: TorchLearner) -> None:
 def test_persistent_nan_gradients_end_the_training(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def poisoned(*arguments: Any) -> TorchLearner:
-        learner = TorchLearner(*arguments)
+    def poisoned(*arguments: Any) -> Learner:
+        learner = Learner(*arguments)
         poison(learner, "a")
         return learner
 
-    monkeypatch.setattr(run, "TorchLearner", poisoned)
+    monkeypatch.setattr(run, "Learner", poisoned)
     recipe = make_game(tiny_words, tmp_path, steps=20)
     with pytest.raises(TrainingError, match="the gradient norm of policy 'a' is nan"):
         train(recipe, tmp_path / "run")
@@ -168,13 +168,13 @@ def test_persistent_nan_gradients_end_the_training(
 def test_nan_gradients_of_all_policies_end_an_alternating_training(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def poisoned(*arguments: Any) -> TorchLearner:
-        learner = TorchLearner(*arguments)
+    def poisoned(*arguments: Any) -> Learner:
+        learner = Learner(*arguments)
         for name in learner.policies.by_name:
             poison(learner, name)
         return learner
 
-    monkeypatch.setattr(run, "TorchLearner", poisoned)
+    monkeypatch.setattr(run, "Learner", poisoned)
     recipe = make_game(tiny_words, tmp_path, steps=20, update_order="alternating")
     with pytest.raises(TrainingError, match="4 steps in a row were skipped"):
         train(recipe, tmp_path / "run")

@@ -12,7 +12,7 @@ from support.trainer_recipes import make_game
 from collab.errors import RecipeError
 from collab.recipe import Recipe, load_recipe
 from collab.trainers import TrainingRun
-from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.training.check import check_recipe
 
@@ -138,7 +138,7 @@ def test_row_sharing_is_probed_once_per_base(
     monkeypatch.setattr(batch_sizes, "supports_prefix_tree", watched)
     recipe = make_game(tiny_words, tmp_path, policies=policies)
     opened = open_policies(recipe, check_recipe(recipe))
-    learner = TorchLearner(opened, check_recipe(recipe), total_steps=1)
+    learner = Learner(opened, check_recipe(recipe), total_steps=1)
     assert len({learner._sizes.shares_rows(policy) for policy in opened}) == 1
     assert len(calls) == 1
     asyncio.run(opened.aclose())

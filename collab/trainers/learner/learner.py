@@ -33,7 +33,7 @@ def updated_at(step: int, policies: Sequence[Policy], spec: TrainerSpec) -> list
     return list(policies)
 
 
-class TorchLearner:
+class Learner:
     """Learns in this process: holds the policies' optimizers and takes their steps."""
 
     def __init__(

@@ -23,7 +23,7 @@ class GradientSum:
 
 class Ranks:
     """The processes that take a step together, seen from one of them. This class stands for one
-    process, and `collab.trainers.ranks.group.TorchRanks` for several."""
+    process, and `collab.trainers.ranks.group.ProcessRanks` for several."""
 
     rank: int = 0
     """Number of this process, from 0."""

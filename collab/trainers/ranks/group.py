@@ -189,7 +189,7 @@ LOST_SECONDS = 0.5
 """Seconds that a rank waits, after losing another one, for torchrun to report that and end it."""
 
 
-class TorchRanks(Ranks):
+class ProcessRanks(Ranks):
     """The `Ranks` of a world that torchrun has started. A single rank is also a world."""
 
     def __init__(self) -> None:

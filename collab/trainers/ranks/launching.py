@@ -78,9 +78,9 @@ def leading() -> Iterator[Ranks]:
         yield ALONE
         return
     _prepare()
-    from collab.trainers.ranks.group import TorchRanks
+    from collab.trainers.ranks.group import ProcessRanks
 
-    ranks = TorchRanks()
+    ranks = ProcessRanks()
     try:
         yield ranks
     finally:

@@ -27,11 +27,11 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import VLLMModel
 from collab.runs.layout import LOGS, RANK_LOG, SERVER_LOG
 from collab.signals import ending_signals
-from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import Update
-from collab.trainers.ranks.group import TorchRanks, is_known_to_all
+from collab.trainers.ranks.group import ProcessRanks, is_known_to_all
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ CHECK_EVERY = 10
 
 def open_learner(
     begin: Begin,
-    ranks: TorchRanks,
-    kind: type[TorchLearner] = TorchLearner,
+    ranks: ProcessRanks,
+    kind: type[Learner] = Learner,
     loading: StoreProgress | None = None,
-) -> TorchLearner:
+) -> Learner:
     """Open this rank's policies and its learner, with a vLLM server on each rank.
 
     Every rank calls this, because it makes collective calls.
@@ -87,10 +87,10 @@ def open_learner(
     return kind(policies, spec, begin.total_steps, ranks)
 
 
-class LeadingLearner(TorchLearner):
+class LeadingLearner(Learner):
     """Rank 0's learner: all ranks learn and restore, and rank 0 does everything else."""
 
-    _ranks: TorchRanks
+    _ranks: ProcessRanks
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
         """Learn from the step's samples on every rank, and return the statistics of rank 0.
@@ -115,7 +115,7 @@ TakeStep = Callable[[Sequence[Sample], int, Event], Update]
 
 
 def learn_together(
-    learn: TakeStep, policies: Policies, ranks: TorchRanks, order: Learn, cancelled: Event
+    learn: TakeStep, policies: Policies, ranks: ProcessRanks, order: Learn, cancelled: Event
 ) -> Update:
     """Take a step together with every other rank, and return this rank's statistics. A failure on
     one rank is raised on all.
@@ -157,7 +157,7 @@ def run_following_rank() -> None:
     """
     for number in ending_signals():
         signal.signal(number, signal.SIG_DFL)  # nothing to save: rank 0 keeps the record
-    ranks = TorchRanks()
+    ranks = ProcessRanks()
     begin: Order = ranks.send_order()
     if not isinstance(begin, Begin):
         return ranks.close()
@@ -178,7 +178,7 @@ def run_following_rank() -> None:
     return ranks.close()
 
 
-def _obey(order: Learn | Restore, learner: TorchLearner, ranks: TorchRanks) -> None:
+def _obey(order: Learn | Restore, learner: Learner, ranks: ProcessRanks) -> None:
     if isinstance(order, Restore):
         restore(learner, order)
         return
@@ -194,7 +194,7 @@ def _obey(order: Learn | Restore, learner: TorchLearner, ranks: TorchRanks) -> N
 
 
 @torch.no_grad()
-def restore(learner: TorchLearner, order: Restore) -> None:
+def restore(learner: Learner, order: Restore) -> None:
     """Load the parameters and the state that rank 0 has read from a checkpoint."""
     for policy in learner.policies:
         for name, parameter in policy.parameters.items():
@@ -213,7 +213,7 @@ def redirect_output_to_log(folder: Path, rank: int) -> None:
             os.dup2(stream.fileno(), number)
 
 
-def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: TorchRanks) -> Recipe:
+def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: ProcessRanks) -> Recipe:
     """Return the recipe with a server on each rank for its vLLM models. Every rank calls this.
 
     The servers are stopped when `ranks` are closed. Their output is in `logs/` of `folder`.
@@ -261,7 +261,7 @@ def _check(models: Sequence[VLLMModel], hosts: Sequence[str]) -> None:
             )
 
 
-def _started(model: VLLMModel, capacity: Capacity, log: Path, ranks: TorchRanks) -> list[str]:
+def _started(model: VLLMModel, capacity: Capacity, log: Path, ranks: ProcessRanks) -> list[str]:
     server = OwnServer(model, capacity, log)
     ranks.servers.callback(server.stop)
     return [server.wait()]

@@ -20,7 +20,7 @@ from collab.runs.atomic import check_same_folder, sync_files, sync_names
 from collab.runs.checkpoint import State, check_fits, name_of, read_state
 from collab.runs.layout import CHECKPOINT, CHECKPOINT_POLICIES, CHECKPOINT_STATE, CHECKPOINT_TENSORS
 from collab.trainers.credit import Algorithm
-from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.learner import Learner
 from collab.wording import option
 
 CHECKPOINT_PATTERN = f"{CHECKPOINT}*"
@@ -34,7 +34,7 @@ class Checkpoints:
         self.folder, self._keep = folder, keep
 
     def save(
-        self, step: int, learner: TorchLearner, algorithm: Algorithm, state: Mapping[str, Any]
+        self, step: int, learner: Learner, algorithm: Algorithm, state: Mapping[str, Any]
     ) -> Path:
         """Write a checkpoint, remove old ones except the best, and return the new folder.
 
@@ -78,7 +78,7 @@ class Checkpoints:
         if (newest := self.latest()) is not None:
             check_fits(read_state(newest), newest, run, steps)
 
-    def restore(self, learner: TorchLearner, algorithm: Algorithm) -> State | None:
+    def restore(self, learner: Learner, algorithm: Algorithm) -> State | None:
         """Restore the newest checkpoint, and return its state, or None if there is none.
 
         Raises:

@@ -25,12 +25,12 @@ from collab.runtime.events import RunFinished
 from collab.runtime.notes import run_started, start_record, tool_forms
 from collab.telemetry import operation
 from collab.trainers.credit import Algorithm
-from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.update import OutOfMemory
 from collab.trainers.ranks import orders
-from collab.trainers.ranks.group import TorchRanks
+from collab.trainers.ranks.group import ProcessRanks
 from collab.trainers.ranks.orders import Begin, LeadingLearner
 from collab.trainers.training.check import check_recipe, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
@@ -78,18 +78,18 @@ def open_learner(
     *,
     ranks: Ranks,
     loading: StoreProgress | None,
-) -> TorchLearner:
+) -> Learner:
     """Open a team's policies on every rank, and return their learner.
 
     Raises:
         CollabError: a rank cannot open them.
     """
     recipe = with_sleeping_engines(recipe, spec, ranks.world)
-    if isinstance(ranks, TorchRanks):
+    if isinstance(ranks, ProcessRanks):
         begin = ranks.send_order(Begin(recipe, spec, total_steps, out))
         return orders.open_learner(begin, ranks, LeadingLearner, loading)
     policies = open_policies(recipe, spec, loading=loading)
-    return TorchLearner(policies, spec, total_steps, ranks)
+    return Learner(policies, spec, total_steps, ranks)
 
 
 Emit = Callable[[TrainingEvent], None]
@@ -107,7 +107,7 @@ class TrainingRun:
 
     _folder: TrainingFolder
     """The run's folder, open once everything that the run needs is open."""
-    _stateful: tuple[TorchLearner, Algorithm]
+    _stateful: tuple[Learner, Algorithm]
     """Objects whose states a checkpoint keeps, made by `run`."""
 
     def __init__(

@@ -21,7 +21,7 @@ from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit, StepCredit
 from collab.trainers.learner.frozen_models import PolicyModels
-from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.optimizer import rate_at
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import Sample, make_samples
@@ -50,7 +50,7 @@ class Stepper:
         spec: TrainerSpec,
         tasks: TaskOrder,
         policies: Policies,
-        learner: TorchLearner,
+        learner: Learner,
         *,
         pool: ModelPool,
     ) -> None:

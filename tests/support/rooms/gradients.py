@@ -17,7 +17,7 @@ from collab.trainers.credit.group import Node, make_group, reward_of
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit
-from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.prefix_tree.packing import PackedSequence
@@ -87,7 +87,7 @@ def gradients_of_ours(
     policies: Policies, samples: list[Sample], spec: TrainerSpec
 ) -> dict[str, dict[str, torch.Tensor]]:
     """The gradients that the optimizer receives, by policy."""
-    learner = TorchLearner(policies, spec, total_steps=1)
+    learner = Learner(policies, spec, total_steps=1)
     caught: dict[str, dict[str, torch.Tensor]] = {}
     for policy in policies:
 

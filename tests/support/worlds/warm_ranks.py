@@ -157,10 +157,10 @@ def be_rank(
 
 def plant(fault: Callable[[], None]) -> None:
     """Raise `fault` once in a backward pass, in this rank's second learning step or later."""
-    from collab.trainers.learner.learner import TorchLearner
+    from collab.trainers.learner.learner import Learner
     from collab.trainers.learner.passes import Passes
 
-    learn, backward = TorchLearner.learn, Passes.backward
+    learn, backward = Learner.learn, Passes.backward
     steps, faults_left = 0, 1
 
     def counted(self: Any, *arguments: Any) -> Any:
@@ -175,7 +175,7 @@ def plant(fault: Callable[[], None]) -> None:
             faults_left = 0
             fault()
 
-    setattr(TorchLearner, "learn", counted)  # noqa: B010
+    setattr(Learner, "learn", counted)  # noqa: B010
     setattr(Passes, "backward", faulty)  # noqa: B010
 
 

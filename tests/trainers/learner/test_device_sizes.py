@@ -19,7 +19,7 @@ from collab.trainers.learner.device_sizes import (
     forward_tokens,
     learning_bytes,
 )
-from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.policy import open_policies
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -84,7 +84,7 @@ def test_learner_reserves_memory_for_the_optimizer_state(
     recipe = recipe.model_copy(update={"model": model})
     assert recipe.trainer is not None
     policies = open_policies(recipe, recipe.trainer)
-    learner = TorchLearner(policies, recipe.trainer, total_steps=1)
+    learner = Learner(policies, recipe.trainer, total_steps=1)
     for policy in policies:
         sizes = [p.numel() for p in policy.parameters.values()]
         narrow = 2 * max(sizes) if dtype == "bfloat16" else 0

@@ -16,7 +16,7 @@ from support.trainer_recipes import make_game
 from collab.errors import TrainingError
 from collab.models.out_of_memory import is_out_of_memory
 from collab.trainers import TrainingRun
-from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.lora import add_adapter
 from collab.trainers.learner.policy import Policies, Policy, open_policies
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, tokens_of
@@ -25,7 +25,7 @@ from collab.trainers.learner.update import OutOfMemory, explain_memory
 from collab.trainers.training.check import check_recipe
 
 
-def test_only_the_agents_own_adapter_changes(learner: TorchLearner) -> None:
+def test_only_the_agents_own_adapter_changes(learner: Learner) -> None:
     before = tensors(learner.policies)
     learner.learn(on_policy_samples(learner.policies, "a"), 0, Event())
     after = tensors(learner.policies)
@@ -40,7 +40,7 @@ def tensors(policies: Policies) -> dict[str, torch.Tensor]:
     return {**found, **{f"base/{k}": v.detach().clone() for k, v in base.items()}}
 
 
-def test_responses_without_weight_are_not_computed(learner: TorchLearner) -> None:
+def test_responses_without_weight_are_not_computed(learner: Learner) -> None:
     update = learner.learn(on_policy_samples(learner.policies, weight=0.0), 0, Event())
     assert update.computed_tokens == 0
     assert update.losses == {}
@@ -57,7 +57,7 @@ def test_gradient_checkpointing_raises_no_warning(
     asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
 
 
-def test_an_optimizer_of_stale_parameters_stops_the_run(learner: TorchLearner) -> None:
+def test_an_optimizer_of_stale_parameters_stops_the_run(learner: Learner) -> None:
     policy = learner.policies.by_name["a"]
     with pytest.warns(UserWarning, match="Adapter a was active"):
         policy.engine.module.delete_adapter("a")
@@ -66,14 +66,14 @@ def test_an_optimizer_of_stale_parameters_stops_the_run(learner: TorchLearner) -
         learner.learn(on_policy_samples(learner.policies, "a"), 0, Event())
 
 
-def test_sampler_that_differs_from_the_trainer_stops_the_run(learner: TorchLearner) -> None:
+def test_sampler_that_differs_from_the_trainer_stops_the_run(learner: Learner) -> None:
     [sample] = on_policy_samples(learner.policies, "b")
     off = Sample("b", sample.prompt_ids, sample.token_ids, (-0.1, -0.1), 1.0, 1.0, 0.5)
     with pytest.raises(TrainingError, match=r"agent 'b'.*more than trainer.mismatch_tolerance 0.1"):
         learner.learn([off], 0, Event())
 
 
-def test_nan_loss_stops_the_run(learner: TorchLearner) -> None:
+def test_nan_loss_stops_the_run(learner: Learner) -> None:
     samples = on_policy_samples(learner.policies, "a")
     for parameter in learner.policies.by_name["a"].parameters.values():
         parameter.data.fill_(float("nan"))
@@ -81,7 +81,7 @@ def test_nan_loss_stops_the_run(learner: TorchLearner) -> None:
         learner.learn(samples, 0, Event())
 
 
-def test_frozen_parameters_stop_the_run(learner: TorchLearner) -> None:
+def test_frozen_parameters_stop_the_run(learner: Learner) -> None:
     policy = learner.policies.by_name["a"]
     samples = on_policy_samples(learner.policies, "a")
     training = policy.training
@@ -98,7 +98,7 @@ def test_frozen_parameters_stop_the_run(learner: TorchLearner) -> None:
 
 
 def test_slow_attention_is_warned_about_only_in_the_first_step(
-    learner: TorchLearner, monkeypatch: pytest.MonkeyPatch
+    learner: Learner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reason = "mask, not varlen: it needs a GPU, but the model is on cpu"
     assert learner.about() == {"attention": {"a": reason, "b": reason}}
@@ -109,7 +109,7 @@ def test_slow_attention_is_warned_about_only_in_the_first_step(
     assert learner.learn(samples, 1, Event()).warnings == []
 
 
-def test_out_of_memory_error_names_the_settings(learner: TorchLearner) -> None:
+def test_out_of_memory_error_names_the_settings(learner: Learner) -> None:
     policy = learner.policies.by_name["a"]
     with pytest.raises(OutOfMemory, match=r"lower trainer.micro_batch_tokens, now 2048"):  # noqa: SIM117
         with explain_memory(lambda: learner._sizes.of(policy), policy.name):
@@ -119,7 +119,7 @@ def test_out_of_memory_error_names_the_settings(learner: TorchLearner) -> None:
 class Scarce:
     """A device that runs out of memory above `holds` tokens per pass; records all attempts."""
 
-    def __init__(self, learner: TorchLearner, monkeypatch: pytest.MonkeyPatch, holds: int) -> None:
+    def __init__(self, learner: Learner, monkeypatch: pytest.MonkeyPatch, holds: int) -> None:
         self.tried: list[int] = []
         passes = learner._passes
         scored, backward = passes.scored, passes.backward
@@ -175,7 +175,7 @@ def test_out_of_memory_falls_back_to_smaller_micro_batches(
         )
         spec = check_recipe(recipe)
         policies = open_policies(recipe, spec)
-        learner = TorchLearner(policies, spec, total_steps=4)
+        learner = Learner(policies, spec, total_steps=4)
         scarce = Scarce(learner, monkeypatch, holds=12)
         for step in (0, 1):
             update = learner.learn(several_samples(), step, Event())
@@ -195,7 +195,7 @@ def test_out_of_memory_falls_back_to_smaller_micro_batches(
 
 
 def test_response_that_exceeds_memory_alone_ends_the_run(
-    learner: TorchLearner, monkeypatch: pytest.MonkeyPatch
+    learner: Learner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scarce = Scarce(learner, monkeypatch, holds=1)
     with pytest.raises(OutOfMemory, match=r"learning with policy 'a'; lower"):

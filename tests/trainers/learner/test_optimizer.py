@@ -9,7 +9,7 @@ from support.trainer_recipes import make_game
 from torch import nn
 
 from collab.recipe import Recipe, TrainerSpec
-from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.optimizer import Optimizer, rate_at
 from collab.trainers.learner.policy import open_policies
@@ -123,7 +123,7 @@ def test_learner_adds_up_bfloat16_gradients_in_float32(tiny_words: Path, tmp_pat
         recipe = Recipe.model_validate(data)
         spec = check_recipe(recipe)
         policies = open_policies(recipe, spec)
-        learner = TorchLearner(policies, spec, total_steps=1)
+        learner = Learner(policies, spec, total_steps=1)
         samples = [
             Sample("a", (1, 2), (3 + n % 5, n % 7), (0.0, 0.0), 1.0, weight=1.0, scale=0.1)
             for n in range(40)

@@ -21,7 +21,7 @@ from collab.models.open import ModelPool
 from collab.recipe import Recipe, TrainerSpec, load_recipe
 from collab.records import Episode, read_episodes
 from collab.trainers import TrainingRun
-from collab.trainers.learner.learner import TorchLearner
+from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.learner.samples import Sample
 from collab.trainers.training.check import check_recipe
@@ -60,7 +60,7 @@ def open_stepper(recipe: Recipe) -> Iterator[tuple[Policies, RecordedStepper]]:
     spec = check_recipe(recipe)
     policies = open_policies(recipe, spec)
     policies.by_name["a"].engine.module.double()
-    learner = TorchLearner(policies, spec, total_steps=1)
+    learner = Learner(policies, spec, total_steps=1)
     tasks = choose_tasks(recipe, spec)
     stepper = RecordedStepper(recipe, spec, tasks, policies, learner, pool=ModelPool())
     yield policies, stepper
@@ -70,7 +70,7 @@ def open_stepper(recipe: Recipe) -> Iterator[tuple[Policies, RecordedStepper]]:
 
 def gradient(policies: Policies, samples: Sequence[Sample], spec: TrainerSpec, agent: str) -> Any:
     """Return the gradients that the agent's optimizer receives."""
-    learner = TorchLearner(policies, spec, total_steps=1)
+    learner = Learner(policies, spec, total_steps=1)
     policy = policies.of(agent)
     caught: list[torch.Tensor] = []
 

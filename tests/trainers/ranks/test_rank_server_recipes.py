@@ -10,7 +10,7 @@ from support.trainer_recipes import make_game
 from collab.errors import RecipeError
 from collab.recipe.model import VLLMModel
 from collab.trainers.ranks import orders
-from collab.trainers.ranks.group import TorchRanks
+from collab.trainers.ranks.group import ProcessRanks
 from collab.trainers.ranks.orders import with_servers
 
 URL = "http://127.0.0.1:8000"
@@ -78,4 +78,4 @@ def test_unsupported_server_options_are_refused_with_the_remedy(
     recipe = recipe.model_copy(update={"model": vllm})
     assert recipe.trainer is not None
     with pytest.raises(RecipeError, match=message):
-        with_servers(recipe, recipe.trainer, tmp_path, cast(TorchRanks, Ranks(*hosts)))
+        with_servers(recipe, recipe.trainer, tmp_path, cast(ProcessRanks, Ranks(*hosts)))
