@@ -98,7 +98,7 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
         if Path(name).is_dir():
             remedy = f"(the folder {name} contains no {RECIPE})"
         elif kind == "task" and " " in name:
-            remedy = "(to ask your own question, put it into a file, as a row {'prompt': '...'})"
+            remedy = "(for a text of your own: collab run TEAM --prompt TEXT, or a row in a file)"
         suggested = _FORMER.get((kind, name), known)
         raise UnknownName(_NOUNS.get(kind, kind), name, suggested, remedy=remedy)
     return known[name]

@@ -144,7 +144,7 @@ def test_addresses_may_come_as_lists(project: Path) -> None:
         ([3], r"an address is text such as 'humaneval/12', got \[3\]"),
         (3, "an address is text such as 'humaneval/12', got 3"),
         (None, "an address is text"),
-        ("Add two numbers.", "to ask your own question, put it into a file, as a row {'prompt'"),
+        ("Add two numbers.", "for a text of your own: collab run TEAM --prompt TEXT"),
     ],
 )
 def test_invalid_addresses_are_refused(project: Path, addresses: Any, message: str) -> None:
