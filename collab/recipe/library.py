@@ -23,6 +23,8 @@ FOLDERS: dict[Kind, str] = {
     "trainer": "trainers",
 }
 
+ORIGINS = ("package", "path", "hub", "generate")
+"""Keys of a suite's source that set where its rows come from."""
 FAMILIES = {"reasoning_gym": "name", "verifiers": "environment"}
 """Families of suites, with the option of the generator of that name that selects a member."""
 _MEMBER = re.compile(rf"(?:{'|'.join(FAMILIES)})/[a-z][\w-]*", re.ASCII)

@@ -23,12 +23,12 @@ from collab.recipe.in_python import (
     settings_of,
     with_rewards,
 )
-from collab.recipe.library import Kind, is_member, suite_data_of_member
+from collab.recipe.library import ORIGINS, Kind, is_member, suite_data_of_member
 from collab.recipe.model import parse_model
 from collab.recipe.packing import Files
 from collab.recipe.question import allow, own_functions, question_of, settled_in
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
-from collab.recipe.task import ORIGINS, TABLES, TaskSpec, drop_former_source
+from collab.recipe.task import TABLES, TaskSpec, drop_former_source
 from collab.recipe.trainer import TrainerSpec
 from collab.runs.layout import RECIPE
 from collab.trust import Consent, Question, from_hub

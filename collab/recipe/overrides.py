@@ -7,7 +7,8 @@ from typing import Any
 
 from collab.errors import RecipeError, UnknownName
 from collab.recipe.documents import parse_yaml
-from collab.recipe.task import ORIGINS, drop_former_source
+from collab.recipe.library import ORIGINS
+from collab.recipe.task import drop_former_source
 
 _NAMED = {"agents": "agent", "parts": "part of the reward"}
 """Keys whose entries the user names, so that a mistyped name would silently add an entry."""

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from collab.naming import SuiteName
 from collab.recipe.base import Component, Named, Spec
+from collab.recipe.library import ORIGINS
 from collab.recipe.reward import RewardSpec
 
 ALWAYS_HIDDEN = ("test", "canonical_solution")
@@ -23,8 +24,6 @@ TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
 """File extensions of tables that collab does not read."""
 
 
-ORIGINS = ("package", "path", "hub", "generate")
-"""Keys of a source that set where its rows come from."""
 OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed")
 """Keys to drop once the rows come from another source. `adapt` and `leave_out` stay."""
 

@@ -21,8 +21,8 @@ from functools import cached_property
 
 from collab.errors import TaskError, Unfit, nearest
 from collab.recipe import SourceSpec, TaskSpec
-from collab.recipe.library import is_member
-from collab.recipe.task import ORIGINS, TABLES
+from collab.recipe.library import ORIGINS, is_member
+from collab.recipe.task import TABLES
 from collab.records import Problem
 from collab.tasks.checks import check_rows, id_of
 from collab.tasks.formats import converter_for

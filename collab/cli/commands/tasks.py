@@ -61,7 +61,7 @@ def _suites() -> None:
 
 
 def _source(source: Any) -> str:
-    from collab.recipe.task import ORIGINS
+    from collab.recipe.library import ORIGINS
 
     if not isinstance(source, dict):
         return ""
