@@ -353,12 +353,11 @@ def _known(kind: Kind, name: str, file: Path | None, files: Files) -> str:
 def _merge_task(base: Any, override: dict[str, Any]) -> Any:
     """Merge a task into the task that it extends. Its own row source replaces the other's."""
     source = override.get("source")
-    given = [key for key in ORIGINS if isinstance(source, dict) and source.get(key)]
-    merged = _merge(base, override)
+    source = source if isinstance(source, dict) else {}
+    given = [key for key in ORIGINS if source.get(key)]
     if len(given) != 1 or not isinstance(base.get("source"), dict):
-        return merged
-    former = drop_former_source({**base, "source": {**base["source"], given[0]: None}}, given[0])
-    return _merge(former, override)
+        return _merge(base, override)
+    return _merge(drop_former_source(base, given[0], source[given[0]]), override)
 
 
 def _expand_team(team: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ def apply(data: dict[str, Any], setting: str) -> None:
         data["task"].pop("splits", None)  # ranges of the old rows
     _assign(data, keys, value, setting)
     if keys[:-1] == ["task", "source"] and keys[-1] in ORIGINS:
-        data["task"] = drop_former_source(data["task"], keys[-1])
+        data["task"] = drop_former_source(data["task"], keys[-1], value)
 
 
 def _has_other_origin(task: Any, source: Any) -> bool:

@@ -28,14 +28,14 @@ OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed"
 """Keys to drop once the rows come from another source. `adapt` and `leave_out` stay."""
 
 
-def drop_former_source(task: dict[str, Any], origin: str) -> dict[str, Any]:
-    """Return a suite's data without the keys of its old row source, which the source `origin`
+def drop_former_source(task: dict[str, Any], origin: str, value: Any) -> dict[str, Any]:
+    """Return a suite's data without the keys of its old row source, which the `value` of `origin`
     replaces.
 
     The splits are dropped too, because they were ranges of the old rows.
     """
     source = task["source"]
-    if not any(source.get(other) for other in ORIGINS if other != origin):
+    if all(source.get(key) in (None, value if key == origin else None) for key in ORIGINS):
         return task
     kept = {key: source[key] for key in source if key == origin or key not in OF_THE_ORIGIN}
     return {**{key: task[key] for key in task if key != "splits"}, "source": kept}

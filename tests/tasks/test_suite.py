@@ -135,3 +135,10 @@ def test_missing_file_and_package(tmp_path: Path) -> None:
     spec = load_task("humaneval", settings=["task.source.package=not-there"])
     with pytest.raises(TaskError, match="run: pip install not-there"):
         open_suite(spec)
+
+
+def test_data_file_has_no_splits_of_the_suite_it_is_like(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"prompt": "one post"}\n')
+    spec = load_task(str(path), like="tldr")
+    assert (spec.splits, len(open_suite(spec))) == ({}, 1)
