@@ -93,9 +93,10 @@ def _one_suite(
 ) -> tuple[TaskSpec, list[str]]:
     if not addresses:
         if recipe.task is None:
+            suite = recipe.team.suite
+            example = option("task", f"{'humaneval' if suite == 'code' else suite}/0")
             raise RecipeError(
-                "no task given; choose one with"
-                f" {option('task', 'SUITE/PROBLEM')}; `collab tasks` lists the suites"
+                f"no task given; choose one, e.g. {example}; `collab tasks` lists the suites"
             )
         return recipe.task, [""]
     pairs = [split_address(address) for address in addresses]
