@@ -214,7 +214,7 @@ class TeamSpec(Spec):
     """The model for which the team's prompts were written, used if neither the recipe nor `-m`
     specifies a model."""
     suite: str = "code"
-    """The suite that provides kind and reward if the task is a data file, e.g. `posts`."""
+    """The suite that provides kind and reward if the task is a data file, e.g. `tldr`."""
     sampling: SamplingSpec = SamplingSpec()
     agents: dict[str, AgentSpec] = Field(min_length=1, max_length=MOST_AGENTS)
     """Agents by name, in the order in which they act and are joined."""

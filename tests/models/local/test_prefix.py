@@ -87,7 +87,7 @@ def test_prefix_with_a_hosted_model_is_refused(tmp_path: Path) -> None:
     from collab.runtime.agents import make_agents
 
     (tmp_path / "team.yaml").write_text("agents: {a: {prompt: x, prefix: y}}\n")
-    recipe = load_recipe(str(tmp_path / "team.yaml"), task="posts")
+    recipe = load_recipe(str(tmp_path / "team.yaml"), task="tldr")
     model = open_model(OpenAIModel(base_url="http://127.0.0.1:9/v1", name="m"))
     with pytest.raises(RecipeError, match="give the agent a local model"):
         make_agents(recipe, {"a": model}, {"a": {}})
