@@ -66,6 +66,8 @@ class Side(Record):
     """Held-out metrics after training minus before it, paired by problem."""
     values: Values = Field(exclude=True)
     """Values by metric and problem."""
+    tasks: frozenset[str] = Field(exclude=True)
+    """Addresses of the problems."""
     step: int = Field(default=0, exclude=True)
     """Number of training steps before the held-out evaluation, if there is one."""
     complaints: tuple[str, ...] = Field(default=(), exclude=True)
@@ -145,9 +147,11 @@ def _shared(side: Side, other: Side, name: str) -> list[float]:
 
 def _notes(one: Side, other: Side, keys: Sequence[str]) -> list[str]:
     notes = [*one.complaints, *other.complaints]
-    tasks, others = (side.values.get(names.JOINT_RETURN, {}) for side in (one, other))
-    if not set(tasks) & set(others):
+    if not one.tasks & other.tasks:
         notes.append("the two share no problem; collab eval runs teams on the same problems")
+    for side in (one, other):
+        if side.tasks and not side.values:
+            notes.append(f"the answers of {side.folder} are not scored")
     if one.largest_return != other.largest_return:
         notes.append(
             f"the largest returns differ ({one.largest_return} and {other.largest_return});"
@@ -171,6 +175,7 @@ def read_side(folder: Path) -> Side:
     if is_training(folder) and (evaluations := read_evaluations(folder)):
         first, last = evaluations[0], evaluations[-1]
         about, values = read_about(folder), _of_evaluation(last)
+        tasks = frozenset(values.get(names.JOINT_RETURN, {}))
         before = _of_evaluation(first) if first.step < last.step else {}
         largest, step = largest_return(last.sampled), last.step
     else:
@@ -182,6 +187,7 @@ def read_side(folder: Path) -> Side:
             if not episode.further and (whole is None or whole.counts(episode)):
                 groups.setdefault(episode.task, []).append(episode)
         about, values = record.about, task_values(groups, ())
+        tasks = frozenset(e.task for group in groups.values() for e in group if not e.failure)
         scored = [e.largest_return for e in record.episodes if e.largest_return is not None]
         largest = max(scored, default=None)
         complaints = [f"{folder}: {complaint}" for complaint in record.complaints]
@@ -191,12 +197,13 @@ def read_side(folder: Path) -> Side:
         folder=str(folder),
         team=str(about.get("team", "")),
         status=status_of(about),
-        problems=len(values.get(names.JOINT_RETURN, {})),
+        problems=len(tasks),
         metrics=estimates_of(values, largest or 0.0),
         largest_return=largest,
         before=estimates_of(before, largest or 0.0),
         gain=paired_differences(before, values, largest or 0.0),
         values=values,
+        tasks=tasks,
         step=step,
         complaints=tuple(complaints),
     )

@@ -54,6 +54,15 @@ def test_runs_without_a_common_problem(collab: Collab) -> None:
     assert "B less A" not in message.out
 
 
+def test_runs_without_a_score_are_compared_by_their_settings(collab: Collab) -> None:
+    for folder in ("a", "b"):
+        collab("run", "pair", "--prompt", "hello", "-m", "echo", "--out", folder)
+    message = collab("diff", "a", "b").out
+    assert "A a: pair, 1 problem, done" in message
+    assert "note: the answers of b are not scored" in message
+    assert "share no problem" not in message
+
+
 def test_changed_functions_are_listed(collab: Collab) -> None:
     played(collab, "a")
     played(collab, "b")
