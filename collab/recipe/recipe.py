@@ -125,8 +125,8 @@ class Recipe(Spec):
             )
         if self.task.reward is None and self.task.environment is None:
             raise RecipeError(
-                f"the problems of '{self.task.name}' are not scored; add a reward to the suite, or"
-                " in Python pass rewards=[...]"
+                f"the problems of '{self.task.name}' are not scored; add a reward to the suite"
+                " (in Python: rewards=[...])"
             )
 
     @property

@@ -170,6 +170,15 @@ def test_the_folder_is_a_run(project: Path) -> None:
     assert (project / "runs/p" / "report.html").is_file()
 
 
+def test_problems_without_a_reward_are_refused_before_any_episode(project: Path) -> None:
+    text = TASK.partition("reward:")[0]
+    (project / "tasks" / "words.yaml").write_text(text)
+    result = CliRunner().invoke(app, ["probe", "pair", "-t", "words", "-m", "echo", "--out", "p"])
+    message = "the problems of 'words' are not scored; add a reward to the suite\n"
+    assert (result.exit_code, message in result.stderr) == (2, True)
+    assert not (project / "p").exists()
+
+
 def test_training_tasks_are_drawn(project: Path) -> None:
     recipe = load_recipe("pair", task="words")
     assert training_addresses(recipe, ["words"]) == ["words/train"]

@@ -98,6 +98,7 @@ def command(
     )
     recipe = recipe.model_copy(update={"samples": samples or planned})
     recipe, problems = check(recipe, training_addresses(recipe, task or []))
+    recipe.check_scored()
     problems = draw(problems, tasks, recipe.seed)
     folder = out or new_folder(recipe.team.name)
     view = open_view(json=json)
