@@ -12,10 +12,11 @@ from pydantic import TypeAdapter, ValidationError
 from collab import distribution
 from collab.records import Episode, Problem
 from collab.runtime.events import AgentActed, Event
+from collab.runtime.fields import CONVERSATION
 from collab.serving.reading import FieldValue, TeamQuestion
 from collab.serving.refusal import Refused, invalid
 from collab.serving.service import Hear, Service, play
-from collab.serving.team import CONVERSATION, ServedTeam
+from collab.serving.team import ServedTeam
 from collab.serving.teams import tool_names
 
 if TYPE_CHECKING:

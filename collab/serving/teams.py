@@ -16,9 +16,10 @@ from collab.recipe import Recipe, allow, library, read_recipe
 from collab.recipe.feedback import ExecutionFeedback, SolvedFeedback
 from collab.records import Action, Sampling
 from collab.runtime import Session
+from collab.runtime.fields import fields_of
 from collab.runtime.scheduler import Scheduler
 from collab.serving.settings import Settings
-from collab.serving.team import ServedTeam, fields_of
+from collab.serving.team import ServedTeam
 from collab.trust import Consent
 
 MOMENT = 0.02

@@ -1,6 +1,7 @@
 """`collab run`: its output, its files, and its exit."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,17 @@ def test_prompt_fills_the_field_that_the_team_reads(collab: Collab) -> None:
     assert (again.status, "Say again." in again.out) == (0, True), again.err
     both = collab(*ECHO, "--prompt", "hello", "--task", "words/0")
     assert (both.status, "leave out --task or --prompt" in both.err) == (2, True)
+
+
+def test_prompt_needs_no_package_for_serving(
+    collab: Collab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [n for n in sys.modules if n.partition(".")[0] == "starlette"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for name in [n for n in sys.modules if n.startswith("collab.serving")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    assert collab(*ECHO, "--prompt", "hello").status == 0
 
 
 LOST = """

@@ -15,11 +15,11 @@ import pytest
 from support.served import DUO, SOLO, Server, Talker, recipe
 
 from collab.errors import RecipeError
+from collab.runtime.fields import fields_of
 from collab.serving.application import Application
 from collab.serving.mcp_tools import make_server
 from collab.serving.service import Service
 from collab.serving.settings import Settings
-from collab.serving.team import fields_of
 
 if TYPE_CHECKING:
     from mcp import ClientSession  # slow import; workers without these tests skip it

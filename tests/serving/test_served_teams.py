@@ -19,9 +19,9 @@ from collab.errors import RecipeError, RecordError, UnknownName
 from collab.recipe import load_recipe
 from collab.records import read_episodes
 from collab.runs.about import read_about
+from collab.runtime.fields import fields_of
 from collab.serving.application import Application
 from collab.serving.settings import Settings
-from collab.serving.team import fields_of
 from collab.serving.teams import named, read_teams, served_recipe
 
 

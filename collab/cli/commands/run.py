@@ -106,7 +106,7 @@ def command(
         seed=seed,
     )
     if prompt is not None:
-        from collab.serving.team import fields_of
+        from collab.runtime.fields import fields_of
 
         recipe = load_recipe(recipe, task=[{fields_of(recipe).text: prompt}], rewards=[])
     remark(unused(recipe, model), "note")
