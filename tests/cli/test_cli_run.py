@@ -213,8 +213,33 @@ def test_prompt_fills_the_field_that_the_team_reads(collab: Collab) -> None:
     assert "Say hello." in episode.answer
     again = collab("run", "out", "--prompt", "again", "-m", "echo")
     assert (again.status, "Say again." in again.out) == (0, True), again.err
-    both = collab(*ECHO, "--prompt", "hello", "--task", "words/0")
-    assert (both.status, "leave out --task or --prompt" in both.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--task", "words/0"], "--prompt replaces the task; leave out --task or --prompt"),
+        (["--set", "task.hidden=[word]"], "leave out --set task.hidden=[word] or --prompt"),
+        (["--set", "task=words"], "leave out --set task=words or --prompt"),
+        (["--best-of", "2"], "answers to --prompt are not scored; leave out --best-of or"),
+        (["--require-solved"], "answers to --prompt are not scored; leave out --require-solved"),
+        (["--prompt", " "], "the text of --prompt is empty; give at least one word"),
+        (
+            ["--set", "team.agents.a.prompt='{{ task.x }}'"],
+            "no template of the team 'pair' reads the text of --prompt (fields that it reads: x,",
+        ),
+        (
+            ["--set", "team.agents.a.prompt=Hi", "--set", "team.agents.b.prompt=Hi"],
+            "it reads: none); use a suite or a file with --task",
+        ),
+    ],
+)
+def test_prompt_refuses_what_it_cannot_use(
+    collab: Collab, arguments: list[str], message: str
+) -> None:
+    result = collab(*ECHO, "--prompt", "hello", *arguments, "--out", "out")
+    assert (result.status, message in result.err) == (2, True), result.err
+    assert not Path("out").exists()
 
 
 def test_prompt_needs_no_package_for_serving(
@@ -226,6 +251,13 @@ def test_prompt_needs_no_package_for_serving(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "starlette", None)
     assert collab(*ECHO, "--prompt", "hello").status == 0
+
+
+def test_require_solved_needs_problems_with_a_reward(collab: Collab, project: Path) -> None:
+    (project / "tasks" / "plain.yaml").write_text("kind: text\nsource: {path: words.jsonl}\n")
+    result = collab(*ECHO, "--task", "plain/0", "--require-solved", "--out", "out")
+    assert (result.status, "'plain' are not scored" in result.err) == (2, True), result.err
+    assert not Path("out").exists()
 
 
 LOST = """

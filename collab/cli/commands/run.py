@@ -94,8 +94,8 @@ def command(
         raise RecipeError(
             f"--best-of {best_of} already runs {best_of} episodes per task; leave out --samples"
         )
-    if prompt is not None and task:
-        raise RecipeError("--prompt replaces the task; leave out --task or --prompt")
+    if prompt is not None:
+        _check_prompt(prompt, task, settings or (), best_of, require_solved=require_solved)
     recipe = load_recipe(
         team,
         task=suite_of(task),
@@ -106,9 +106,7 @@ def command(
         seed=seed,
     )
     if prompt is not None:
-        from collab.runtime.fields import fields_of
-
-        recipe = load_recipe(recipe, task=[{fields_of(recipe).text: prompt}], rewards=[])
+        recipe = load_recipe(recipe, task=[_row(recipe, prompt)], rewards=[])
     remark(unused(recipe, model), "note")
     if best_of is not None:
         from collab.probe.best_of import check_best_of
@@ -121,6 +119,41 @@ def command(
     raise typer.Exit(
         _run(recipe, task or [], out, json=json, require_solved=require_solved, combine=combine)
     )
+
+
+def _check_prompt(
+    prompt: str,
+    task: Sequence[str] | None,
+    settings: Sequence[str],
+    best_of: int | None,
+    *,
+    require_solved: bool,
+) -> None:
+    from collab.errors import RecipeError
+
+    of_task = [s for s in settings if s.partition("=")[0].strip().partition(".")[0] == "task"]
+    if task or of_task:
+        other = f"--set {of_task[0]}" if of_task else "--task"
+        raise RecipeError(f"--prompt replaces the task; leave out {other} or --prompt")
+    if best_of is not None or require_solved:
+        other = "--require-solved" if require_solved else "--best-of"
+        raise RecipeError(f"answers to --prompt are not scored; leave out {other} or --prompt")
+    if not prompt.strip():
+        raise RecipeError("the text of --prompt is empty; give at least one word")
+
+
+def _row(recipe: Recipe, prompt: str) -> dict[str, str]:
+    """Return a problem with the user's text, in the field that the team reads."""
+    from collab.errors import RecipeError
+    from collab.runtime.fields import fields_of
+
+    fields = fields_of(recipe)
+    if not fields.names_text:
+        raise RecipeError(
+            f"no template of the team '{recipe.team.name}' reads the text of --prompt (fields that"
+            f" it reads: {', '.join(fields.known) or 'none'}); use a suite or a file with --task"
+        )
+    return {fields.text: prompt}
 
 
 def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> None:
@@ -156,6 +189,8 @@ def _run(
 
     send_spans()
     recipe, problems = check(recipe, addresses)
+    if require_solved:
+        recipe.check_scored()
     folder = out or new_folder(recipe.team.name)
     view = open_view(json=json)
     played = play(recipe, problems, out=folder, view=view)
