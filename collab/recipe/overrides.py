@@ -8,7 +8,7 @@ from typing import Any
 from collab.errors import RecipeError, UnknownName
 from collab.recipe.documents import parse_yaml
 from collab.recipe.library import ORIGINS
-from collab.recipe.task import drop_former_source
+from collab.recipe.task import drop_former_source, has_other_origin
 
 _NAMED = {"agents": "agent", "parts": "part of the reward"}
 """Keys whose entries the user names, so that a mistyped name would silently add an entry."""
@@ -37,25 +37,25 @@ def apply(data: dict[str, Any], setting: str) -> None:
     if keys[0] == "agents":
         keys.insert(0, "team")
     value = parse_yaml(text, f"--set {path}")
-    if keys == ["task", "source"] and _has_other_origin(data.get("task"), value):
+    former = task.get("source") if isinstance(task := data.get("task"), dict) else None
+    if keys == ["task", "source"] and has_other_origin(former, value):
         data["task"].pop("splits", None)  # ranges of the old rows
-    _assign(data, keys, value, setting)
-    if keys[:-1] == ["task", "source"] and keys[-1] in ORIGINS:
+    if keys[:-1] == ["task", "source"] and keys[-1] in ORIGINS and isinstance(former, dict):
         data["task"] = drop_former_source(data["task"], keys[-1], value)
-
-
-def _has_other_origin(task: Any, source: Any) -> bool:
-    """Return True if the rows of a task come from another kind of source than `source`."""
-    former = task.get("source") if isinstance(task, dict) else None
-    if not (isinstance(former, dict) and isinstance(source, dict)):
-        return False
-    return any(former.get(origin) and not source.get(origin) for origin in ORIGINS)
+    _assign(data, keys, value, setting)
 
 
 def ordered(settings: Sequence[str]) -> list[str]:
-    """Return the settings with splits and the model last, because a setting of the row source drops
-    the existing splits, and one of the team may choose the model."""
-    return sorted(settings, key=lambda setting: setting.strip().startswith(("task.splits", MODEL)))
+    """Return the settings with the model and the details of the row source last. A setting of where
+    the rows come from drops the existing details and splits, and one of the team may choose the
+    model."""
+    return sorted(settings, key=_is_last)
+
+
+def _is_last(setting: str) -> bool:
+    path = setting.partition("=")[0].strip()
+    is_detail = path.startswith("task.source.") and path.split(".")[2] not in ORIGINS
+    return is_detail or path.startswith(("task.splits", MODEL))
 
 
 def flatten(data: Any, above: str = "") -> dict[str, Any]:

@@ -24,8 +24,27 @@ TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
 """File extensions of tables that collab does not read."""
 
 
-OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed")
+OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed", "levels")
 """Keys to drop once the rows come from another source. `adapt` and `leave_out` stay."""
+
+
+def has_other_origin(former: Any, source: Any) -> bool:
+    """Return True if a task's row source gets its rows from elsewhere than its `former` one.
+
+    The same file of another package, and a generator with other options, are the same.
+    """
+    if not (isinstance(former, dict) and isinstance(source, dict)):
+        return False
+    return any(former.get(key) and _differs(key, former[key], source.get(key)) for key in ORIGINS)
+
+
+def _differs(origin: str, former: Any, value: Any) -> bool:
+    if value and origin == "package":
+        return False
+    if isinstance(value, dict) and "use" not in value:
+        return False
+    used, uses = (v.get("use") if isinstance(v, dict) else v for v in (former, value))
+    return bool(used != uses)
 
 
 def drop_former_source(task: dict[str, Any], origin: str, value: Any) -> dict[str, Any]:
@@ -35,7 +54,7 @@ def drop_former_source(task: dict[str, Any], origin: str, value: Any) -> dict[st
     The splits are dropped too, because they were ranges of the old rows.
     """
     source = task["source"]
-    if all(source.get(key) in (None, value if key == origin else None) for key in ORIGINS):
+    if not has_other_origin(source, {origin: value}):
         return task
     kept = {key: source[key] for key in source if key == origin or key not in OF_THE_ORIGIN}
     return {**{key: task[key] for key in task if key != "splits"}, "source": kept}

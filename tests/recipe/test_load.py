@@ -131,6 +131,49 @@ def test_rows_of_another_origin_have_no_splits(source: str, kept: dict[str, str]
     assert first.task.splits == {**kept, "x": "0-3"}, "splits are set last"
 
 
+@pytest.mark.parametrize(
+    "source",
+    ["task.source.path=rows.jsonl", "task.source={path: rows.jsonl}", "task.source.hub=a/b"],
+)
+def test_another_file_has_no_splits_of_the_suite(source: str) -> None:
+    recipe = load_recipe("tldr", task="tldr", settings=[source])
+    assert recipe.task is not None
+    assert recipe.task.splits == {}
+
+
+def test_details_of_another_source_are_set_after_it() -> None:
+    settings = ["task.source.config=new", "task.source.hub=a/b"]
+    task = load_recipe("coding", task="mbpp", settings=settings).task
+    assert task is not None
+    assert (task.source.hub, task.source.config, task.source.split) == ("a/b", "new", "train")
+
+
+@pytest.mark.parametrize(
+    "generate",
+    [
+        "pocket_code",
+        {"use": "pocket_code", "options": {"level": 1}},
+        {"options": {"level": 1}},
+    ],
+)
+def test_generator_with_other_options_keeps_rows_and_splits(generate: Any) -> None:
+    suite = load_recipe("coding", task="pocket-code").task
+    task = load_recipe(
+        "coding", task={"extends": "pocket-code", "source": {"generate": generate}}
+    ).task
+    assert suite is not None
+    assert task is not None
+    assert (task.splits, task.source.rows) == (suite.splits, suite.source.rows)
+
+
+def test_levels_of_a_generator_do_not_hold_for_a_file() -> None:
+    task = load_recipe(
+        "coding", task={"extends": "pocket-levels", "source": {"path": "rows.jsonl"}}
+    ).task
+    assert task is not None
+    assert (task.source.levels, task.splits) == ((), {})
+
+
 def test_set_expands_a_short_model_spec(project: Path) -> None:
     recipe = load_recipe("coding", settings=["agents.aux.model=echo", "agents.aux.model.name=e"])
     assert recipe.model_of("aux").name == "e"
