@@ -35,6 +35,16 @@ def programs(project: Path) -> None:
     (project / "main.py").write_text(f"from typing import List, Optional\n\n{main}")
 
 
+def test_problem_without_a_reward_is_not_called_a_game(collab: Collab, project: Path) -> None:
+    (project / "plain.yaml").write_text("kind: text\nsource: {path: rows.jsonl}\n")
+    (project / "rows.jsonl").write_text('{"prompt": "Hello"}\n')
+    result = collab("score", "plain.yaml/0", "right.py")
+    assert result.status == 2
+    assert (
+        result.err == "error: the problems of 'plain' are not scored; add a reward to the suite\n"
+    )
+
+
 def test_several_programs_at_once(collab: Collab) -> None:
     files = ("right.py", "wrong.py", "broken.py")
     result = collab("score", "humaneval/12", *files, "--json")

@@ -178,6 +178,7 @@ async def _score_all(recipe: Recipe, problem: Problem, works: list[Work]) -> lis
     from collab.sandbox import Sandbox
 
     assert recipe.task is not None
+    recipe.check_scored()
     if recipe.task.reward is None:
         raise RecipeError(
             f"'{recipe.task.name}' is a game, which is played and not scored; play it with: collab"
