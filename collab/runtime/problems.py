@@ -10,6 +10,7 @@ from collab.errors import RecipeError
 from collab.feedback import check_sources
 from collab.naming import as_name
 from collab.recipe import Recipe, TaskSpec, documents, library, load_task
+from collab.recipe.feedback import FeedbackSpec, SolvedFeedback
 from collab.records import Problem
 from collab.runtime.rehearsal import gives_feedback
 from collab.tasks import Suite, open_suite, split_address
@@ -62,9 +63,21 @@ def open_problems(
     problems = [problem for selection in selections for problem in suite.select(selection)]
     unique = {problem.address: problem for problem in problems}
     check_episodes(len(unique) * recipe.samples, "the number of problems, and of samples")
-    for problem in unique.values() if gives_feedback(recipe) else ():
-        check_sources(recipe.team.feedback, problem)
+    if gives_feedback(recipe):
+        _check_solved(recipe.team.feedback, spec)
+        for problem in unique.values():
+            check_sources(recipe.team.feedback, problem)
     return suite, list(unique.values())
+
+
+def _check_solved(feedback: Sequence[FeedbackSpec], task: TaskSpec) -> None:
+    if task.reward is not None or task.environment is not None:
+        return
+    if any(isinstance(spec, SolvedFeedback) and spec.required for spec in feedback):
+        raise RecipeError(
+            f"feedback 'solved' reads the reward, but the problems of '{task.name}' are not scored;"
+            " add a reward to the suite, or use another source"
+        )
 
 
 def flat_addresses(addresses: Sequence[Any]) -> list[str]:
