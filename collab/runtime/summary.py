@@ -178,7 +178,8 @@ class Rollout:
         return f"<Rollout: {', '.join(parts)}>"
 
     def _solved(self) -> list[str]:
-        if not any(episode.score for episode in self.episodes):
+        finished = [episode for episode in self.episodes if not episode.failure]
+        if finished and not any(episode.score for episode in finished):
             return ["not scored"]
         return [f"{sum(episode.solved for episode in self.episodes)} solved"]
 

@@ -62,6 +62,23 @@ def test_without_a_reward_a_team_answers_unscored() -> None:
     )
 
 
+def test_feedback_that_reads_the_reward_is_refused_without_one() -> None:
+    agent = collab.Agent(prompt="{{ task.prompt }}", revise="Again.")
+    team = collab.Team({"a": agent}, turns=2, feedback=["solved"], model="echo")
+    with pytest.raises(RecipeError, match=r"'solved' reads the reward, but .* 'rows' are not"):
+        team.run({"prompt": "why?"})
+    optional = [{"source": "solved", "required": False}]
+    team = collab.Team({"a": agent}, turns=2, feedback=optional, model="echo")
+    assert len(team.run({"prompt": "why?"}).episode.turns) == 2
+
+
+def test_failed_episodes_are_not_called_unscored() -> None:
+    def broken(artifacts: dict[str, str], problem: object) -> str:
+        raise ValueError("no")
+
+    assert "0 solved, 2 failed" in repr(make(join=broken).run(ROWS))
+
+
 def test_an_empty_list_of_rewards_replaces_the_reward(tmp_path: Path) -> None:
     make().run(ROWS, out=tmp_path / "run")
     rollout = collab.load(str(tmp_path / "run"), rewards=[]).run({"prompt": "green"})
