@@ -212,7 +212,8 @@ def locate_artifacts(text: str, artifacts: Mapping[str, str]) -> Joint:
 
 def join_text(artifacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
     """Return the artifacts, concatenated in the team's order."""
-    return _stack(dict(artifacts), "\n\n")
+    joint = _stack(dict(artifacts), "\n\n")
+    return Joint(joint.text.removesuffix("\n"), joint.spans)
 
 
 def join_python(artifacts: Mapping[str, str], problem: Problem) -> Joint:

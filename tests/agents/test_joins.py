@@ -57,5 +57,5 @@ def test_empty_artifacts_leave_no_trace() -> None:
 
 def test_join_text_stacks_in_order() -> None:
     joint = join_text({"a": "one\ntwo", "b": "three"}, PROBLEM)
-    assert joint.text == "one\ntwo\n\nthree\n"
+    assert joint.text == "one\ntwo\n\nthree"
     assert joint.locate(4) == ("b", 1)

@@ -24,7 +24,7 @@ def test_teams_are_listed_as_models(client: openai.OpenAI) -> None:
 def test_the_joint_answer_is_the_content(client: openai.OpenAI) -> None:
     completion = client.chat.completions.create(model="duo", messages=ASKED, seed=3)
     [choice] = completion.choices
-    assert choice.message.content == f"{AUX}\n\n{MAIN}\n"
+    assert choice.message.content == f"{AUX}\n\n{MAIN}"
     assert choice.finish_reason == "stop"
     reasoning = f"aux:\n{AUX}\n\nmain:\n{MAIN}"
     extra = choice.message.model_extra or {}
@@ -78,7 +78,6 @@ def test_the_bytes_of_a_stream(server: Server) -> None:
         {"role": "assistant", "content": ""},
         {"content": "one"},
         {"content": " says:"},
-        {"content": "\n"},
         {},
     ]
     assert reason[-1]["choices"][0]["finish_reason"] == "length"
@@ -91,7 +90,7 @@ def test_max_tokens_applies_per_agent_and_only_lowers_the_limit(server: Server) 
         cut = client.chat.completions.create(model="duo", messages=ASKED, max_tokens=2)
         client.chat.completions.create(model="duo", messages=ASKED, max_completion_tokens=10**6)
     assert cut.choices[0].finish_reason == "length"
-    assert cut.choices[0].message.content == "aux says:\n\nmain says:\n"
+    assert cut.choices[0].message.content == "aux says:\n\nmain says:"
     assert server.model.requests[-1].sampling.max_new_tokens == 256
 
 
@@ -165,7 +164,7 @@ def test_extra_fields_are_passed_to_the_templates() -> None:
     with Server(recipe(team)) as server, server.client() as client:
         extra = {"collab": {"fields": {"language": "Welsh"}}}
         completion = client.chat.completions.create(model="solo", messages=ASKED, extra_body=extra)
-        assert completion.choices[0].message.content == "one says: What is two and two? in Welsh\n"
+        assert completion.choices[0].message.content == "one says: What is two and two? in Welsh"
         with pytest.raises(openai.BadRequestError, match="'language'") as caught:
             client.chat.completions.create(model="solo", messages=ASKED)
     assert (caught.value.code, caught.value.param) == ("missing_field", "collab.fields.language")
@@ -202,4 +201,4 @@ def test_agent_prefix_is_streamed_first() -> None:
         chunks = list(client.chat.completions.create(model="solo", messages=ASKED, stream=True))
     contents = [c.choices[0].delta.content or "" for c in chunks if c.choices]
     assert contents[:3] == ["", "Well,one", " says:"]
-    assert "".join(contents) == "Well,one says: What is two and two?\n"
+    assert "".join(contents) == "Well,one says: What is two and two?"

@@ -54,7 +54,7 @@ def test_each_team_is_a_tool_and_answers() -> None:
         tools, result = asyncio.run(ask())
     assert [tool.name for tool in tools] == ["duo", "solo"]
     assert tools[0].input_schema["required"] == ["prompt"]
-    answer = "aux says: Help with: Hello.\n\nmain says: Answer: Hello.\n"
+    answer = "aux says: Help with: Hello.\n\nmain says: Answer: Hello."
     assert result.content[0].text == result.structured_content["answer"] == answer
     assert [agent["name"] for agent in result.structured_content["agents"]] == ["aux", "main"]
     assert progress_messages == ["1 aux has answered", "2 main has answered"]
@@ -67,7 +67,7 @@ def test_the_agents_responses_may_be_left_out() -> None:
 
     with Server(recipe(DUO), mcp=True, details=False) as server:
         result = asyncio.run(ask())
-    answer = "aux says: Help with: Hello.\n\nmain says: Answer: Hello.\n"
+    answer = "aux says: Help with: Hello.\n\nmain says: Answer: Hello."
     assert result.structured_content == {"answer": answer, "agents": []}
 
 
@@ -82,7 +82,7 @@ def test_arguments_are_the_fields_that_templates_use() -> None:
     with Server(recipe(team), mcp=True) as server:
         tool, result = asyncio.run(ask())
     assert tool.input_schema["required"] == [*tool.input_schema["properties"]] == ["one", "two"]
-    assert result.structured_content["answer"] == "one says: 1 2\n"
+    assert result.structured_content["answer"] == "one says: 1 2"
 
 
 def test_a_team_that_reads_the_whole_task_needs_a_prompt() -> None:
