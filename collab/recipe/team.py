@@ -103,6 +103,8 @@ REVISE = """\
 
 PROMPT = "{{ task.prompt }}"
 OBSERVATION = "{{ observation }}"
+TEMPLATES = ("prompt", "revise", "discuss")
+"""Templates that every agent has."""
 
 
 class AgentSpec(Spec):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from collab.agents.parsers import Parser
 from collab.errors import RecipeError
 from collab.models import Call, ChecksSettings, Model, Request, capabilities_of
 from collab.recipe import AgentSpec, Recipe
-from collab.recipe.team import OBSERVATION, PROMPT, REVISE
+from collab.recipe.team import OBSERVATION, PROMPT, REVISE, TEMPLATES
 from collab.records import Feedback, Message, Problem, Sampling, Style
 from collab.runtime.harness import Harness, harness_for
 from collab.seeds import seed_of
@@ -53,14 +53,23 @@ class RunningAgent:
         return [Message(role="system", content=role), message] if role else [message]
 
     def _template(self, name: str, otherwise: str | None) -> Template:
-        if name in self.templates:
-            return self.templates[name]
-        if otherwise is None:
-            raise RecipeError(
-                f"agent '{self.name}' has no template '{name}', which its protocol needs; add it"
-                f" under team.agents.{self.name}.templates (it has: {', '.join(self.templates)})"
-            )
-        return Template(otherwise, f"team.agents.{self.name}.templates.{name}")
+        if name not in self.templates and otherwise is not None:
+            return Template(otherwise, f"team.agents.{self.name}.templates.{name}")
+        check_template(self.name, name, self.templates)
+        return self.templates[name]
+
+
+def check_template(agent: str, name: str, known: Collection[str]) -> None:
+    """Check that an agent has a template that its protocol needs.
+
+    Raises:
+        RecipeError: the name is not `known`.
+    """
+    if name not in known:
+        raise RecipeError(
+            f"agent '{agent}' has no template '{name}', which its protocol needs; add it under"
+            f" team.agents.{agent}.templates (it has: {', '.join(known)})"
+        )
 
 
 def make_agents(
@@ -109,7 +118,7 @@ def _make_agent(
         prefix=prefix_of(name, spec),
         style=spec.style,
         templates={
-            **{field: template(field) for field in ("prompt", "revise", "discuss")},
+            **{field: template(field) for field in TEMPLATES},
             **{
                 key: Template(text, f"team.agents.{name}.templates.{key}")
                 for key, text in spec.templates.items()

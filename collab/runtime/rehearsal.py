@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from collab.errors import AgentError, RecipeError, attribute
+from collab.errors import AgentError, CollabError, RecipeError, attribute
 from collab.recipe import Recipe
-from collab.recipe.team import TeamSpec
+from collab.recipe.team import TEMPLATES, TeamSpec
 from collab.records import Feedback, Finding, Problem
+from collab.runtime.agents import check_template
 from collab.runtime.game import Game, Games
 from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.turn import Round, Turn, TurnFeedback
@@ -54,6 +55,8 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
                 f"the protocol lets agents act in more than {MOST_ROUNDS} rounds of one turn; give"
                 " its loop a limit"
             )
+        for agent in round_.agents if round_.otherwise is None else ():
+            check_template(agent, round_.template, (*TEMPLATES, *team.agents[agent].templates))
         rounds.append(round_)
         return dict.fromkeys(round_.agents, "")
 
@@ -82,7 +85,11 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
         joined = turn.joined(team.roles.contributors)
     except Exception as error:
         cause = attribute(error, AgentError)
-        raise cause if isinstance(cause, RecipeError) else RecipeError(str(cause)) from error
+        hint = ""
+        if rounds and not isinstance(error, CollabError):
+            hint = "; before a run, collab runs a turn in which every answer is empty, and the"
+            hint += " protocol must accept such answers"
+        raise cause if isinstance(cause, RecipeError) else RecipeError(f"{cause}{hint}") from error
     return Rehearsed(
         tuple(rounds), joined, turn.chosen is not None, asks_feedback=consultations > 0
     )

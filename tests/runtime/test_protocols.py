@@ -201,9 +201,23 @@ def test_a_chosen_agent_that_does_not_contribute_need_not_act(trio: Path) -> Non
 
 def test_missing_template_is_named(trio: Path) -> None:
     (trio / "own.py").write_text("async def own(turn):\n    await turn.act('a', 'decide')\n")
-    episode = play(trio, "own.py:own", {"a": []})
+    with pytest.raises(RecipeError, match=r"no template 'decide'.*team\.agents\.a\.templates"):
+        play(trio, "own.py:own", {"a": []})
+
+
+def test_template_of_a_later_turn_is_named_in_its_episode(trio: Path) -> None:
+    code = "async def own(turn):\n    await turn.act('a', 'decide' if turn.index else 'prompt')\n"
+    (trio / "own.py").write_text(code)
+    episode = play(trio, "own.py:own", {"a": ["x"]}, "team.turns=2", "team.feedback=[self]")
     assert episode.failure is not None
     assert "team.agents.a.templates" in episode.failure.message
+
+
+def test_rehearsal_says_that_its_answers_are_empty(trio: Path) -> None:
+    code = "async def own(turn):\n    await turn.act((await turn.act('a'))[0])\n"
+    (trio / "own.py").write_text(code)
+    with pytest.raises(RecipeError, match=r"IndexError.*in which every answer is empty"):
+        play(trio, "own.py:own", {"a": []})
 
 
 def test_turns_build_on_each_other(trio: Path) -> None:
