@@ -16,8 +16,9 @@ from collab.trust.bounded import BoundedEnvironment
 from collab.trust.template_costs import Overrun, bounded, charge
 
 _NOTHING_SEEN = {
-    "others": "only sequential and discussion teams see `others`: the agents that acted before",
-    "previous": "only sequential and discussion teams see `previous`, from the second turn on",
+    "others": "the protocol shows it no other answers; your own protocol does with `sees`",
+    "previous": "only sequential and discussion teams see `previous`, from the second turn on; your"
+    " own protocol passes it as `previous=turn.previous`",
 }
 
 
@@ -94,6 +95,15 @@ class _Fields(dict[str, Any]):
         return f"; {whose}: {', '.join(self) or 'none'}"
 
 
+class _Environment(BoundedEnvironment):
+    """An environment in which `task.items` is the field `items` of the task, if it has one."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if isinstance(obj, _Fields) and attribute in obj:
+            return obj[attribute]
+        return super().getattr(obj, attribute)
+
+
 OF_MISSING = 2_000
 """Cost of the error for a missing name per known name, because it compares them."""
 
@@ -115,8 +125,8 @@ def _cost_of_parsing(prompt: str) -> int:
 
 
 @cache
-def _environment(as_written: bool) -> BoundedEnvironment:
-    environment = BoundedEnvironment(
+def _environment(as_written: bool) -> _Environment:
+    environment = _Environment(
         undefined=_Missing,
         autoescape=False,
         trim_blocks=not as_written,
