@@ -26,6 +26,9 @@ class Training:
 
     folder: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))
+
     @property
     def about(self) -> dict[str, Any]:
         """The content of `run.json`: the team that was trained, the versions, and the outcome."""

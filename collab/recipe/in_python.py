@@ -161,7 +161,7 @@ class Agent:
     tools: Sequence[Function | str | Mapping[str, Any]] | None = None
     parser: Function | str | None = None
     contributes: bool | None = None
-    model: str | Mapping[str, Any] | None = None
+    model: Function | str | Mapping[str, Any] | None = None
     sampling: Mapping[str, Any] | None = None
     adapter: str | PathLike[str] | None = None
     trainable: bool | None = None
@@ -196,7 +196,7 @@ class GivenObjects:
             return [self.data(item, key) for item in value]
         return self._named(value, key) if callable(value) else _scalar(value, key)
 
-    def _named(self, function: Function, key: str) -> str:
+    def _named(self, function: Function, key: str) -> str | dict[str, str]:
         if key in _AS_WRITTEN:
             raise RecipeError(
                 f"{key}: the function {plain_name(function)} cannot be an option, because options"
@@ -204,7 +204,7 @@ class GivenObjects:
             )
         name = name_of(function)
         self.words.add(name)
-        return name
+        return {"engine": name} if key == "model" else name
 
 
 def given_task(

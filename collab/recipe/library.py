@@ -100,7 +100,8 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
         if Path(name).is_dir():
             remedy = f"(the folder {name} contains no {RECIPE})"
         elif kind == "task" and " " in name:
-            remedy = "(for a text of your own: collab run TEAM --prompt TEXT, or a row in a file)"
+            remedy = "(for a text of your own: collab run TEAM --prompt TEXT, or in Python the row"
+            remedy += " {'prompt': TEXT})"
         suggested = _FORMER.get((kind, name), known)
         raise UnknownName(_NOUNS.get(kind, kind), name, suggested, remedy=remedy)
     return known[name]

@@ -260,7 +260,8 @@ def _calls(part: Spec) -> Iterator[tuple[str, str]]:
 
 def _reads(spec: Spec, files: Files, typed: set[str]) -> Iterator[Item]:
     """List files outside the recipe's folder whose text would go into prompts and records."""
-    given_paths = {Path(word).resolve() for word in typed}
+    given = {text for word in typed for text in (word, word.partition(":")[2])}  # ENGINE:FILE
+    given_paths = {Path(text).resolve() for text in given if text}
     for path in _data_named_in(spec):
         if not files.holds(path) and path.resolve() not in given_paths:
             yield Item("read", f"read {path}", f"reads {path.resolve()}")

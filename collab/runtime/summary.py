@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from collab.errors import CollabError
 from collab.records import Episode, Usage
 from collab.records.episode import known_solved
 from collab.runtime.events import RunFinished, Status
@@ -163,7 +164,10 @@ class Rollout:
 
         Raises:
             ValueError: the number of episodes is not 1.
+            CollabError: the episode failed.
         """
+        if failure := self.episode.failure:
+            raise CollabError(f"the episode failed: {failure.type}: {failure.message}")
         return self.episode.answer
 
     def __repr__(self) -> str:
@@ -181,7 +185,8 @@ class Rollout:
         finished = [episode for episode in self.episodes if not episode.failure]
         if finished and not any(episode.score for episode in finished):
             return ["not scored"]
-        return [f"{sum(episode.solved for episode in self.episodes)} solved"]
+        known = known_solved(finished)
+        return [f"{sum(known)} solved"] if known or not finished else []
 
     def _repr_html_(self) -> str:
         """Return a table of the first episodes, for notebooks."""

@@ -23,6 +23,7 @@ from collab.recipe.in_python import (
     rows_in,
     settings_of,
 )
+from collab.recipe.team import TeamSpec
 from collab.records import Problem
 from collab.runtime.events import EpisodeFinished, Event, RunFinished
 from collab.runtime.folder import RunFolder
@@ -81,7 +82,8 @@ class Team:
                 fields.
             trust: whether third-party suites may run code, or a function that asks; used when an
                 address names one.
-            more: other top-level keys of a team or a recipe, e.g. `seed=1`.
+            more: other keys of a team, a recipe or a section of it, e.g. `seed=1`,
+                `max_new_tokens=64`.
 
         Raises:
             RecipeError: an unknown key or a wrong value.
@@ -131,8 +133,8 @@ class Team:
 
         Args:
             problems: addresses, e.g. `humaneval/12`, `humaneval/0-19`, `mine.jsonl/3`, or lists of
-                these; or one list of rows, mappings of a problem's fields. Without any, the
-                recipe's whole suite.
+                these; or rows, mappings of a problem's fields. Without any, the recipe's whole
+                suite.
             samples: episodes per problem, by default those of the recipe.
             seed: seed of the run, by default that of the recipe.
             out: a folder for the record; None writes none.
@@ -200,7 +202,7 @@ class Team:
 
     def _recipe_for(self, problems: Sequence[Problems]) -> tuple[Recipe, list[str]]:
         """Return the recipe and the addresses. Rows become the recipe's task."""
-        rows = rows_in(problems[0]) if len(problems) == 1 else None
+        rows = rows_in(problems[0] if len(problems) == 1 else problems)
         addresses = flat_addresses(problems) if rows is None else []
         task = rows or (
             split_address(addresses[0])[0] if addresses and self._has_own_reward else None
@@ -226,7 +228,8 @@ def _recipe_of(
     if isinstance(agents, Recipe):
         if keys:
             raise RecipeError(
-                f"a team given as a recipe takes no {', '.join(keys)}; change the recipe"
+                f"a team given as a recipe takes no {', '.join(keys)}; use"
+                f" collab.load(recipe, {', '.join(f'{key}=...' for key in keys)})"
             )
         return agents
     if not isinstance(agents, Mapping):
@@ -234,7 +237,9 @@ def _recipe_of(
             f"agents is a mapping from names to agents, got {agents!r:.60}; to load a team by its"
             " name or file, use collab.load"
         )
-    return load_recipe(recipe_of_parts({"agents": agents, **keys}), trust=trust)
+    top = {*Recipe.model_fields, *TeamSpec.model_fields}
+    parts, settings = settings_of(keys, PLAYED, top=top)
+    return load_recipe(recipe_of_parts({"agents": agents, **parts}), settings=settings, trust=trust)
 
 
 def load(

@@ -15,6 +15,7 @@ import collab
 from collab.cli.app import app
 from collab.errors import CollabError, RecipeError, TaskError
 from collab.models import open as opening
+from collab.models.fakes import EchoModel
 from collab.runtime.waiting import LoopThread, wait_for
 
 ROWS = [{"prompt": "red", "answer": "RED"}, {"prompt": "blue", "answer": "RED"}]
@@ -244,7 +245,7 @@ def test_a_rollout_names_its_first_failure() -> None:
 
 def test_rollout_repr_is_short_and_its_html_escaped() -> None:
     rollout = make().run([{"prompt": "<b>red", "answer": "RED"}] * 30)
-    assert repr(rollout) == ("<Rollout: 30 episodes, 0 solved, 0 failed, mean return 1.00 of 1.00>")
+    assert repr(rollout) == ("<Rollout: 30 episodes, 0 failed, mean return 1.00 of 1.00>")
     page = rollout._repr_html_()
     assert (page.count("<tr>"), "&lt;b&gt;red" in page, "<b>red" in page) == (21, True, False)
 
@@ -307,3 +308,51 @@ def test_run_takes_samples_and_seed() -> None:
     assert [(episode.sample, episode.seed) for episode in rollout.episodes] == [(0, 5), (1, 5)]
     with pytest.raises(RecipeError, match="samples"):
         make().run(ROWS[0], samples=0)
+
+
+def test_answer_of_one_agent_equals_its_artifact() -> None:
+    def exact(context: Any) -> float:
+        return float(context.answer == context.field("answer"))
+
+    team = collab.Team({"a": collab.Agent()}, model="echo", rewards=[exact], hidden=["answer"])
+    assert rewards(team.run({"prompt": "cherry", "answer": "cherry"})) == [1.0]
+
+
+def test_answer_of_a_failed_episode_is_its_error() -> None:
+    team = collab.Team({"a": collab.Agent(prompt="{{ task.nope }}")}, model="echo")
+    with pytest.raises(CollabError, match=r"the episode failed: AgentError: .*no 'nope'"):
+        assert team.run({"prompt": "red"}).answer
+
+
+def test_engine_may_be_a_function_of_the_script() -> None:
+    def engine(spec: Any) -> EchoModel:
+        return EchoModel()
+
+    for team in (
+        collab.Team({"a": collab.Agent()}, model=engine),
+        collab.Team({"a": collab.Agent(model=engine)}),
+    ):
+        assert team.run({"prompt": "red"}).answer == "red"
+
+
+def test_run_takes_several_rows() -> None:
+    assert rewards(make().run(ROWS[0], ROWS[1])) == [1.0, 0.0]
+
+
+def test_field_may_have_the_name_of_a_method() -> None:
+    prompt = "{% for item in task.items %}{{ item }},{% endfor %}"
+    team = collab.Team({"a": collab.Agent(prompt=prompt)}, model="echo")
+    assert team.run({"prompt": "q", "items": ["x", "y"]}).answer == "x,y,"
+
+
+def test_team_takes_keys_of_a_section() -> None:
+    team = collab.Team({"a": collab.Agent()}, model="echo", max_new_tokens=2)
+    assert team.recipe.sampling.max_new_tokens == 2
+
+
+def test_typed_script_is_not_asked_about(tmp_path: Path) -> None:
+    make().run(ROWS[0], out=tmp_path / "run")
+    script = tmp_path / "script.yaml"
+    script.write_text("[red, blue]")
+    team = collab.load(str(tmp_path / "run"), model=f"scripted:{script}")
+    assert team.run().episode.turns[-1].artifacts == {"low": "red", "high": "BLUE"}
