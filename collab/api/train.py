@@ -148,7 +148,7 @@ def _recipe(
         team = team.recipe
     sections: dict[str, type[Spec]] = {"trainer": TrainerSpec, **SECTIONS}
     top = {*Recipe.model_fields} - {"team", "task", "trainer"}
-    keys, within = settings_of(more, sections, top=top)
+    keys, settings = settings_of(more, sections, top=top, written=settings)
     return load_recipe(
         team,
         task=task,
@@ -157,7 +157,7 @@ def _recipe(
         defaults={"trainer": "magrpo"},
         trust=trust,
         trainer=trainer,
-        settings=[*settings, *within],
+        settings=settings,
         **keys,
     )
 

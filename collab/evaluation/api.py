@@ -86,7 +86,7 @@ def evaluate(
             is missing; no episode has run.
         CollabError: no episode of any team finished. Other failures are counted in the results.
     """
-    _, within = settings_of(more, PLAYED, top=set())
+    _, settings = settings_of(more, PLAYED, top=set(), written=settings)
     rows = rows_in(task)
     named = [team.recipe if isinstance(team, Team) else team for team in teams]
     python_teams = {
@@ -107,7 +107,7 @@ def evaluate(
         seed=seed,
         greedy=greedy,
         model=model,
-        settings=[*settings, *within],
+        settings=settings,
         trust=trust,
     )
     if not isinstance(select, Selection | None):

@@ -98,15 +98,22 @@ PLAYED = {name: section for name, section in SECTIONS.items() if name != "traine
 
 
 def settings_of(
-    given: Mapping[str, Any], sections: Mapping[str, type[Spec]], *, top: set[str]
+    given: Mapping[str, Any],
+    sections: Mapping[str, type[Spec]],
+    *,
+    top: set[str],
+    written: Sequence[str] = (),
 ) -> tuple[dict[str, Any], list[str]]:
     """Return keyword arguments, split into top-level keys of the recipe (`top`) and settings of the
-    recipe's sections.
+    recipe's sections. The settings follow those `written` as on the command line.
 
     Raises:
         UnknownName: no section has the key.
+        RecipeError: the settings are not a list.
     """
-    objects, settings = GivenObjects(), []
+    if isinstance(written, str):
+        raise RecipeError(f"settings is a list, e.g. ['team.turns=2'], got '{written}'")
+    objects, settings = GivenObjects(), [*written]
     for key, value in given.items():
         if key in top:
             continue

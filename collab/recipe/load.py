@@ -113,8 +113,8 @@ def read_recipe(
     Raises:
         RecipeError: see `load_recipe`.
     """
-    keys, within = settings_of(more, SECTIONS, top={*Recipe.model_fields})
-    settings = [*settings, *within]
+    top = {*Recipe.model_fields}
+    keys, settings = settings_of(more, SECTIONS, top=top, written=settings)
     files, objects = Files(), GivenObjects()
     if written_in := written_in or _path_in(WRITTEN_IN):
         files.read(written_in)

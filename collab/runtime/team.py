@@ -269,8 +269,8 @@ def load(
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
         Untrusted: the recipe is third-party, would run code, and is not approved.
     """
-    keys, within = settings_of(more, PLAYED, top={*Recipe.model_fields} - {"team", "task"})
-    settings = [*settings, *within]
+    top = {*Recipe.model_fields} - {"team", "task"}
+    keys, settings = settings_of(more, PLAYED, top=top, written=settings)
     scoring: dict[str, Any] = {"rewards": rewards, "hidden": hidden}
     if task is not None:
         recipe, question = read_recipe(name, task=task, settings=settings, **scoring, **keys)

@@ -130,6 +130,14 @@ def test_resume_accepts_no_team_and_train_needs_one(tmp_path: Path) -> None:
         collab.train()
 
 
+def test_settings_are_a_list(pair: collab.Team, tmp_path: Path) -> None:
+    message = r"settings is a list, e.g. \['team.turns=2'\], got 'trainer.steps=2'"
+    with pytest.raises(RecipeError, match=message):
+        collab.train(pair, settings="trainer.steps=2", out=tmp_path / "run")
+    with pytest.raises(RecipeError, match=message):
+        collab.load("tldr", settings="trainer.steps=2")
+
+
 def test_settings_accept_numpy_scalars_and_refuse_arrays(pair: collab.Team, tmp_path: Path) -> None:
     settings = {**QUICK, "steps": np.int64(1), "learning_rate": np.float64(1e-4)}
     run = collab.train(pair, ROWS, [wanted], out=tmp_path / "run", **settings)
