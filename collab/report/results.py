@@ -25,15 +25,18 @@ def evaluation_tables(results: Results) -> list[ResultTable]:
 
 def run_tables(runs: Sequence[Run]) -> list[ResultTable]:
     """Return the table of runs without training, or none if there is no score."""
-    scored = [(run, metrics) for run in runs if (metrics := _estimates(run))]
+    estimates = [(run, _estimates(run)) for run in runs]
+    scored = [(run, metrics) for run, metrics in estimates if metrics]
     if not scored:
         return []
     columns = [(metrics, largest_return(run)) for run, metrics in scored]
     rows = [*metric_rows(metric_names([metrics for metrics, _ in columns]), columns)]
-    labels = ["mean"] if len(scored) == 1 else [run.name for run, _ in scored]
+    labels = ["mean"] if len(runs) == 1 else [run.name for run, _ in scored]
     note = f"Means over problems; {in_brackets()}."
     if len({frozenset(e.task for e in run.episodes) for run, _ in scored}) > 1:
         note += " The runs have different problems."
+    if unscored := [run.name for run, metrics in estimates if not metrics]:
+        note += f" Without a score: {', '.join(unscored)}."
     return [ResultTable("Results", ["", *labels], rows, note)]
 
 

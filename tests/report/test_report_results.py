@@ -73,6 +73,16 @@ def test_runs_are_columns_of_one_table(played: Path, tmp_path: Path) -> None:
     assert rows["solved %"].whisker[1:] == (100.0, 100.0)
 
 
+def test_runs_without_a_score_are_named_below_the_table(played: Path, tmp_path: Path) -> None:
+    scored = make_episode(0, task="rows/0")
+    turns = tuple(turn.model_copy(update={"score": None}) for turn in scored.turns)
+    asked = make_run(tmp_path / "asked", [scored.model_copy(update={"turns": turns})])
+    table = opened(report_of(played, asked), "Results")
+    assert table.columns == ["", "played"]
+    assert table.note.endswith("Without a score: asked.")
+    assert report_of(asked).results == []
+
+
 def test_whiskers_scale_to_the_maximum_and_changes_center_on_zero() -> None:
     assert estimate(3.0, (2.0, 5.0), "points", largest=5.0).whisker == (40.0, 60.0, 100.0)
     assert estimate(0.0, (-0.5, 2.0), "share", change=True, largest=1.0).whisker == (
