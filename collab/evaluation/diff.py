@@ -152,10 +152,10 @@ def _notes(one: Side, other: Side, keys: Sequence[str]) -> list[str]:
     for side in (one, other):
         if side.tasks and not side.values:
             notes.append(f"the answers of {side.folder} are not scored")
-    if one.largest_return != other.largest_return:
+    largest = one.largest_return, other.largest_return
+    if None not in largest and largest[0] != largest[1]:
         notes.append(
-            f"the largest returns differ ({one.largest_return} and {other.largest_return});"
-            " compare the shares"
+            f"the largest returns differ ({largest[0]} and {largest[1]}); compare the shares"
         )
     if any(key.startswith(("task.reward", "rewards")) for key in keys):
         notes.append("the rewards differ, so points are not comparable")

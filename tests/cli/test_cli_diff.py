@@ -61,6 +61,8 @@ def test_runs_without_a_score_are_compared_by_their_settings(collab: Collab) -> 
     assert "A a: pair, 1 problem, done" in message
     assert "note: the answers of b are not scored" in message
     assert "share no problem" not in message
+    played(collab, "c")
+    assert "None" not in collab("diff", "a", "c").out
 
 
 def test_changed_functions_are_listed(collab: Collab) -> None:
