@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from collab.errors import TaskError
 from collab.recipe import SourceSpec, documents
+from collab.recipe.in_python import source_name
 from collab.recipe.task import TABLES
 from collab.runs.reading import read_data
 from collab.tasks.generated import generated_rows
@@ -132,7 +133,8 @@ def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
             try:
                 yield f"line {number}", documents.parse(line.rstrip("\n"))
             except ValueError as error:
-                raise TaskError(f"{path}, line {number}: not JSON: {error}") from error
+                place = f"{source_name(str(path))}, line {number}"
+                raise TaskError(f"{place}: not JSON: {error}") from error
             count += 1
 
 
