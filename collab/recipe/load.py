@@ -126,7 +126,7 @@ def read_recipe(
             task,
             data.get("task"),
             objects,
-            like=_suite_for_files(_expand("team", data.get("team"), files)),
+            like=_suite_for_files(_expand("team", data.get("team"), files), files),
             rewarded=rewards is not None,
         )
         if isinstance(task, str):
@@ -260,7 +260,7 @@ def _expand_recipe(data: dict[str, Any], files: Files) -> dict[str, Any]:
     for kind in ("team", "task", "trainer"):
         value = expanded.get(kind)
         if kind == "task":
-            value = _as_suite(value, _suite_for_files(expanded.get("team")))
+            value = _as_suite(value, _suite_for_files(expanded.get("team"), files))
             if _is_address(value, files):
                 continue  # the recipe refuses it, along with all other errors
         if value is not None:
@@ -270,9 +270,16 @@ def _expand_recipe(data: dict[str, Any], files: Files) -> dict[str, Any]:
     return expanded
 
 
-def _suite_for_files(team: Any) -> str:
+_FORMER_SUITES = {"posts": "tldr", "abstracts": "arxiv"}
+"""Suites without rows that shipped teams named, as folders of older runs still do."""
+
+
+def _suite_for_files(team: Any, files: Files) -> str:
     """Return the suite that provides kind and reward for a file of rows."""
-    return str(team.get("suite", "code")) if isinstance(team, dict) else "code"
+    suite = str(team.get("suite", "code")) if isinstance(team, dict) else "code"
+    if suite in _FORMER_SUITES and suite not in dict(library.components("task", files.project)):
+        return _FORMER_SUITES[suite]
+    return suite
 
 
 def _with_model(data: dict[str, Any]) -> dict[str, Any]:

@@ -319,6 +319,22 @@ def test_the_old_name_of_a_trainer_suggests_the_new_one() -> None:
             load_recipe("coding", settings=[f"trainer={trainer}"])
 
 
+def test_team_of_an_older_run_scores_a_file_as_before(project: Path) -> None:
+    (project / "mine.jsonl").write_text('{"prompt": "A post."}\n')
+    team = {"suite": "posts", "agents": {"a": {}}}
+    task = load_recipe({"team": team}, task="mine.jsonl").task
+    assert task is not None
+    assert task.reward is not None
+    assert (task.name, task.reward.name, task.splits) == ("mine", "tldr", {})
+    (project / "tasks").mkdir(exist_ok=True)
+    own = "kind: text\nsource: {path: own.jsonl}\nreward: exact-answer\n"
+    (project / "tasks" / "posts.yaml").write_text(own)
+    task = load_recipe({"team": team}, task="mine.jsonl").task
+    assert task is not None
+    assert task.reward is not None
+    assert task.reward.name == "exact-answer"
+
+
 def test_circular_extends_is_refused(project: Path) -> None:
     (project / "agents" / "a.yaml").write_text("extends: b\n")
     (project / "agents" / "b.yaml").write_text("extends: a\n")
