@@ -106,8 +106,8 @@ def _one_suite(
 ) -> tuple[TaskSpec, list[str]]:
     if not addresses:
         if recipe.task is None:
-            suite = recipe.team.suite
-            example = option("task", f"{'humaneval' if suite == 'code' else suite}/0")
+            suite = recipe.team.suite if "suite" in recipe.team.model_fields_set else "SUITE"
+            example = option("task", f"{suite}/0")
             raise RecipeError(
                 f"no task given; choose one, e.g. {example}; `collab tasks` lists the suites"
             )

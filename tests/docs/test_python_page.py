@@ -31,12 +31,14 @@ def test_the_first_example_trains(page: str, tiny_words: Path, here: Path) -> No
 def test_the_other_examples_run(
     here: Path, capsys: pytest.CaptureFixture[str], tiny_words: Path
 ) -> None:
-    keeps, unscored, evaluates, objects, reads = blocks("python.md", "python")[1:]
+    keeps, unscored, streams, evaluates, objects, reads = blocks("python.md", "python")[1:]
     assert len(run(keeps, tiny_words)["others"].episodes) == 2
     teams = run(evaluates, tiny_words)["results"].teams
     assert [(t.label, t.metrics["return"].mean) for t in teams] == [("plain", 0.0), ("hinted", 0.5)]
     run(unscored, tiny_words)
     assert "What is a proof? Be brief." in capsys.readouterr().out
+    run(streams, tiny_words)
+    assert "run.finished" in capsys.readouterr().out
     run(objects, tiny_words)
     assert "Say it in fewer words." in capsys.readouterr().out
     collab.load("coding", model="echo").run("humaneval/1", out="runs/first")
