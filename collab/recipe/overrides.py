@@ -8,7 +8,7 @@ from typing import Any
 from collab.errors import RecipeError, UnknownName
 from collab.recipe.documents import parse_yaml
 from collab.recipe.library import ORIGINS
-from collab.recipe.task import drop_former_source, has_other_origin
+from collab.recipe.task import drop_former_source
 
 _NAMED = {"agents": "agent", "parts": "part of the reward"}
 """Keys whose entries the user names, so that a mistyped name would silently add an entry."""
@@ -38,11 +38,19 @@ def apply(data: dict[str, Any], setting: str) -> None:
         keys.insert(0, "team")
     value = parse_yaml(text, f"--set {path}")
     former = task.get("source") if isinstance(task := data.get("task"), dict) else None
-    if keys == ["task", "source"] and has_other_origin(former, value):
+    if keys == ["task", "source"] and _has_other_kind(former, value):
         data["task"].pop("splits", None)  # ranges of the old rows
-    if keys[:-1] == ["task", "source"] and keys[-1] in ORIGINS and isinstance(former, dict):
+    if keys[:-1] == ["task", "source"] and _has_other_kind(former, {keys[-1]: value}):
         data["task"] = drop_former_source(data["task"], keys[-1], value)
     _assign(data, keys, value, setting)
+
+
+def _has_other_kind(former: Any, source: Any) -> bool:
+    """Return True if a setting changes the kind of a task's row source. A file that has moved is
+    still the same."""
+    if not (isinstance(former, dict) and isinstance(source, dict) and set(ORIGINS) & set(source)):
+        return False
+    return any(former.get(origin) and not source.get(origin) for origin in ORIGINS)
 
 
 def ordered(settings: Sequence[str]) -> list[str]:

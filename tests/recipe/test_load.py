@@ -132,20 +132,25 @@ def test_rows_of_another_origin_have_no_splits(source: str, kept: dict[str, str]
 
 
 @pytest.mark.parametrize(
-    "source",
-    ["task.source.path=rows.jsonl", "task.source={path: rows.jsonl}", "task.source.hub=a/b"],
+    ("source", "keeps"),
+    [
+        ("task.source.path=rows.jsonl", True),
+        ("task.source={path: rows.jsonl}", True),
+        ("task.source.hub=a/b", False),
+        ("task.source={hub: a/b}", False),
+    ],
 )
-def test_another_file_has_no_splits_of_the_suite(source: str) -> None:
+def test_setting_keeps_the_splits_of_a_file_that_has_moved(source: str, keeps: bool) -> None:
     recipe = load_recipe("tldr", task="tldr", settings=[source])
     assert recipe.task is not None
-    assert recipe.task.splits == {}
+    assert bool(recipe.task.splits) is keeps
 
 
 def test_details_of_another_source_are_set_after_it() -> None:
     settings = ["task.source.config=new", "task.source.hub=a/b"]
-    task = load_recipe("coding", task="mbpp", settings=settings).task
+    task = load_recipe("coding", task="pocket-code", settings=settings).task
     assert task is not None
-    assert (task.source.hub, task.source.config, task.source.split) == ("a/b", "new", "train")
+    assert (task.source.hub, task.source.config, task.source.generate) == ("a/b", "new", None)
 
 
 @pytest.mark.parametrize(
