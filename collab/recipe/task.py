@@ -28,7 +28,7 @@ OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed"
 """Keys to drop once the rows come from another source. `adapt` and `leave_out` stay."""
 
 
-def has_other_origin(former: Any, source: Any) -> bool:
+def _has_other_origin(former: Any, source: Any) -> bool:
     """Return True if a task's row source gets its rows from elsewhere than its `former` one.
 
     The same file of another package, and a generator with other options, are the same.
@@ -54,7 +54,7 @@ def drop_former_source(task: dict[str, Any], origin: str, value: Any) -> dict[st
     The splits are dropped too, because they were ranges of the old rows.
     """
     source = task["source"]
-    if not has_other_origin(source, {origin: value}):
+    if not _has_other_origin(source, {origin: value}):
         return task
     kept = {key: source[key] for key in source if key == origin or key not in OF_THE_ORIGIN}
     return {**{key: task[key] for key in task if key != "splits"}, "source": kept}
