@@ -16,7 +16,7 @@ from collab.trust.bounded import BoundedEnvironment
 from collab.trust.template_costs import Overrun, bounded, charge
 
 _NOTHING_SEEN = {
-    "others": "the protocol shows it no other answers; your own protocol does with `sees`",
+    "others": "the protocol shows this agent no other answers; your own can, with `sees`",
     "previous": "only sequential and discussion teams see `previous`, from the second turn on; your"
     " own protocol passes it as `previous=turn.previous`",
 }

@@ -27,7 +27,7 @@ def from_trl(
     Args:
         low: the function's lowest value, worth 0 points.
         high: the function's highest value, worth the part's whole weight.
-        agent: the agent whose answer the function judges, or None for the team's joint answer.
+        agent: the agent whose answer the function scores, or None for the team's joint answer.
 
     Raises:
         RecipeError: `low` is not below `high`, or the function takes an argument that only TRL has.

@@ -38,7 +38,7 @@ def test_error_for_a_missing_field_lists_the_fields() -> None:
         (
             "{{ others['plannr'] }}",
             {"others": {}},
-            "others has no 'plannr': the protocol shows it no other answers",
+            "others has no 'plannr': the protocol shows this agent no other answers",
         ),
         (
             "{% if task.cases %}{% endif %}",
