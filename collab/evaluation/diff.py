@@ -159,7 +159,13 @@ def _notes(one: Side, other: Side, keys: Sequence[str]) -> list[str]:
         )
     if any(key.startswith(("task.reward", "rewards")) for key in keys):
         notes.append("the rewards differ, so points are not comparable")
-    if any(key.startswith("data/") for key in keys):
+    rows = {
+        value
+        for side in (one, other)
+        for key, value in _settings(Path(side.folder))
+        if key.startswith("task.")
+    }
+    if not rows.isdisjoint(keys):
         notes.append("the rows differ, so an address may name different problems")
     return notes
 

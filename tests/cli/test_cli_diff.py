@@ -134,3 +134,20 @@ def test_training_runs_are_compared_before_and_after(collab: Collab) -> None:
     message = collab("diff", "a", "b").out
     assert "held out" in message
     assert "+2.00 [" in message
+
+
+def test_only_different_rows_are_noted_not_other_data(collab: Collab) -> None:
+    def run(out: str, word: str, answer: str) -> None:
+        row = {"word": word, "answer": word}
+        Path("tasks/words.jsonl").write_text(2 * (json.dumps(row) + "\n"))
+        Path("script.yaml").write_text(f"{{a: [{answer}], b: [{answer}]}}\n")
+        model = "scripted:script.yaml"
+        result = collab("run", "pair", "-t", "words/0", "--model", model, "--out", out)
+        assert result.status == 0, result.err
+
+    run("first", "one", "x")
+    run("answer", "one", "y")
+    run("word", "two", "x")
+    note = "the rows differ"
+    assert note not in collab("diff", "first", "answer").out
+    assert note in collab("diff", "first", "word").out
