@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -112,7 +113,7 @@ def components(kind: Kind, project: Path | None = None) -> Iterator[tuple[str, P
     shipped one."""
     seen: set[str] = set()
     for root in roots(project):
-        for path in sorted((root / FOLDERS[kind]).glob("*.yaml")):
+        for path in sorted((root / FOLDERS[kind]).glob("*.yaml"), key=attrgetter("stem")):
             if path.stem not in seen:
                 seen.add(path.stem)
                 yield path.stem, path

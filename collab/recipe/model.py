@@ -81,8 +81,7 @@ class TransformersModel(Spec):
 
 
 class VLLMModel(Spec):
-    """A local model run by vLLM, in its own processes or on servers. Adapters on it can be
-    trained."""
+    """A local model run by vLLM, in its own processes or on servers. It can be trained."""
 
     key: ClassVar[str] = "VLLM_API_KEY"
 
