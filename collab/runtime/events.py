@@ -26,6 +26,10 @@ class RunStarted(Record):
     seed: int
     isolation: str | None
     versions: dict[str, str]
+    trainer: str = ""
+    """The main settings of a training run in words, or "" for other runs."""
+    warnings: tuple[str, ...] = ()
+    """Settings of a training run that will not work as intended."""
 
 
 class EpisodeStarted(Record):
@@ -136,7 +140,7 @@ class BestOf(Record):
         return (
             f"{self.task}: best of {self.scored} combinations of {self.samples} samples: reward"
             f" {self.score.reward:.2f} of {self.score.maximum:.2f} by {made_of}, {how}; best"
-            f" sample: {self.best_played:.2f}"
+            f" sample: {self.best_played:.2f}; an upper bound, because the reward itself chose"
         )
 
 

@@ -308,7 +308,10 @@ async def play(
             )
             names, place = session.model_names(), Path(out) if out else None
             opening = run_started(recipe, names, problems, recipe.samples, place)
-            about = {**opening.model_dump(mode="json", exclude={"type"}), **start_record(recipe)}
+            about = {
+                **opening.model_dump(mode="json", exclude={"type", "trainer", "warnings"}),
+                **start_record(recipe),
+            }
             folder = RunFolder.create(place, recipe, about) if place else None
             played.run = opening.run
             yield opening

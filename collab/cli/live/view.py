@@ -154,6 +154,10 @@ class Report(View):
         self._in_full = len(event.tasks) * event.samples <= IN_FULL
         self._width = max(map(len, event.tasks), default=0) + len(f"#{event.samples - 1}")
         self.page.line(*opening_line(event))
+        if event.trainer:
+            self.page.line(event.trainer)
+        for warning in event.warnings:
+            self.page.line(WARNING, warning)
         self._warn_of(event.isolation)
         self.page.line()
 

@@ -19,6 +19,7 @@ from collab.runtime.dry_run import DryRun, dry_run
 from collab.trainers.credit import Algorithm, algorithm_for
 from collab.trainers.training.data import TaskOrder, most_turns, phases
 from collab.trainers.training.trackers import check_trackers
+from collab.wording import counted
 
 
 def check_recipe(recipe: Recipe) -> TrainerSpec:
@@ -192,3 +193,16 @@ def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
     problems = [*tasks.training, *tasks.held_out]
     played = [(phase.team.turns, dry_run(phase, problems)) for _, phase in phases(recipe, spec)]
     return max(played, key=itemgetter(0))[1]
+
+
+def describe_trainer(recipe: Recipe, spec: TrainerSpec) -> str:
+    """Return the settings that decide a training run: algorithm, sizes of a step, learning rate,
+    temperatures and models.
+    """
+    temperatures = sorted({recipe.sampling_of(name).temperature for name in recipe.team.trained})
+    models = sorted({recipe.model_of(name).name for name in recipe.team.trained})
+    return (
+        f"{spec.algorithm.use}: {counted(spec.tasks_per_step, 'task')} per step,"
+        f" {counted(spec.group_size, 'sample')} per task, learning rate {spec.rate:g},"
+        f" temperature {', '.join(f'{t:g}' for t in temperatures)}, {', '.join(models)}"
+    )

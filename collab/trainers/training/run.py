@@ -32,7 +32,7 @@ from collab.trainers.learner.update import OutOfMemory
 from collab.trainers.ranks import orders
 from collab.trainers.ranks.group import ProcessRanks
 from collab.trainers.ranks.orders import Begin, LeadingLearner
-from collab.trainers.training.check import check_recipe, play_dry
+from collab.trainers.training.check import check_recipe, describe_trainer, play_dry
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.evaluations import Evaluations, mean_return
@@ -126,7 +126,7 @@ class TrainingRun:
         self.spec = check_recipe(recipe)
         self.tasks = choose_tasks(recipe, self.spec)
         self.recipe = recipe = recipe.model_copy(update={"task": self.tasks.suite})
-        play_dry(recipe, self.spec, self.tasks)
+        warnings = play_dry(recipe, self.spec, self.tasks).warnings
         self.total_steps = self.tasks.total_steps(self.spec)
         self._history = History(recipe, self.total_steps)
         self._emit = emit or (lambda _: None)
@@ -138,7 +138,9 @@ class TrainingRun:
         self._saved_step, self._trackers = -1, Trackers(self.spec.report_samples)
         models = {name: recipe.model_of(name).name for name in recipe.team.agents}
         samples = self.spec.group_size
-        self._opening = run_started(recipe, models, self.tasks.training, samples, out)
+        started = run_started(recipe, models, self.tasks.training, samples, out)
+        trainer = describe_trainer(recipe, self.spec)
+        self._opening = started.model_copy(update={"trainer": trainer, "warnings": warnings})
         self._began = time.perf_counter()
 
     async def run(self) -> dict[str, Any]:
@@ -227,9 +229,9 @@ class TrainingRun:
                 about.pop(ended, None)
         else:
             TrainingFolder.check_is_free(self.out)
-            about = self._opening.model_dump(mode="json", exclude={"type"}) | start_record(
-                self.recipe
-            )
+            about = self._opening.model_dump(
+                mode="json", exclude={"type", "trainer"}
+            ) | start_record(self.recipe)
         return {**about, **self._limits(), **self._ranks.about(), "status": "running"}
 
     @property

@@ -13,7 +13,7 @@ from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import at_a_time
 from collab.trainers.credit import algorithm_for
 from collab.trainers.learner.device_sizes import check_device
-from collab.trainers.training.check import check_recipe, play_dry
+from collab.trainers.training.check import check_recipe, describe_trainer, play_dry
 from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.plan.cards import Card
 from collab.trainers.training.plan.memory import MEMORY, count_memory, lengths_of, step_episodes
@@ -41,6 +41,8 @@ LEAST_SHOWN = 500_000
 class Plan:
     """Counts of a training run, and its memory in bytes by part."""
 
+    trainer: str
+    """The main settings of the trainer, in words."""
     steps: int
     """Number of steps, or the minimum number that reaches the tokens that end the run."""
     episodes_per_step: int
@@ -98,6 +100,7 @@ class Plan:
                 f" 'trainer.evaluation={{tasks: {self.unused_split}}}' to evaluate on it"
             )
         lines = [
+            self.trainer,
             f"{end}, {counted(self.training_tasks, 'task')} to train on,"
             f" {self.held_out_tasks:,} held out{unused}",
             f"per step: {counted(self.episodes_per_step, 'episode')},"
@@ -161,6 +164,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     steps = _steps(spec, tasks.total_steps(spec), a_step)
     checkpoints = min(spec.keep_checkpoints + (spec.evaluation is not None), steps + 1) + 1
     plan = Plan(
+        trainer=describe_trainer(recipe, spec),
         steps=steps,
         tokens=spec.tokens,
         episodes_per_step=step_episodes(played.requests, spec),
