@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,14 @@ from collab.recipe.recipe import SECTIONS
 from collab.runs.about import mark_interrupted, new_folder
 from collab.runs.layout import TRAINING
 from collab.runtime import Team
+from collab.runtime.events import RunStarted
 from collab.runtime.waiting import wait_for
 from collab.trainers import TrainingRun
-from collab.trainers.training.events import StepFinished, TrainingEvent
+from collab.trainers.training.events import Evaluation, StepFinished, TrainingEvent
 from collab.trust import Consent
+
+LOGGER = logging.getLogger("collab")
+"""Gets the warnings of a training run. Python prints them on stderr unless logging is set up."""
 
 OnStep = Callable[[dict[str, Any]], object]
 """Callback for the metrics of a step, with its number as `step` and the number of steps as
@@ -116,6 +121,9 @@ async def atrain(
         )
 
     def emit(event: TrainingEvent) -> None:
+        if isinstance(event, RunStarted | StepFinished | Evaluation):
+            for warning in event.warnings:
+                LOGGER.warning(warning)
         if on_event is not None:
             on_event(event)
         if on_step is not None and isinstance(event, StepFinished):

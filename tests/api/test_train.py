@@ -82,11 +82,14 @@ def test_run_stopped_by_a_callback_can_be_resumed(pair: collab.Team, tmp_path: P
     assert [row["step"] for row in run.metrics] == [1, 2]
 
 
-def test_resumed_run_accepts_the_same_functions(pair: collab.Team, tmp_path: Path) -> None:
+def test_resumed_run_accepts_the_same_functions(
+    pair: collab.Team, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def half(context: Any) -> float:
         return 0.5
 
     run = collab.train(pair, ROWS, [half], out=tmp_path / "run", **{**QUICK, "steps": 1})
+    assert "nothing was learned: all returns of each group are equal" in caplog.text
     assert "done after 1 step, nothing was learned in 1 of 1 step" in repr(run)
     again = collab.train(resume=run.folder, rewards=[half], steps=2)
     assert len(again.metrics) == 2
