@@ -19,8 +19,10 @@ from collab.runs.about import new_run_id, now
 from collab.runtime.events import RunStarted
 
 
-def unused(recipe: Recipe, model: str | None) -> list[str]:
-    """Return a sentence for each setting without effect. `model` is the value of `--model`."""
+def unused(recipe: Recipe, model: str | None, settings: Sequence[str] = ()) -> list[str]:
+    """Return a sentence for each setting without effect on some agents. `model` is the value of
+    `--model`, and `settings` are those of `--set`.
+    """
     notes = []
     agents = recipe.team.agents
     bare = [n for n, a in agents.items() if a.adapter and local_weights(recipe.model_of(n)) is None]
@@ -30,6 +32,15 @@ def unused(recipe: Recipe, model: str | None) -> list[str]:
             f"the trained adapters of {', '.join(bare)} are not used: {engines} answers without"
             " weights"
         )
+    for setting in settings:
+        section, _, key = setting.partition("=")[0].strip().partition(".")
+        own = [n for n, a in agents.items() if getattr(a.sampling, key, None) is not None]
+        if section == "sampling" and own:
+            notes.append(
+                f"--set {setting} is not used for {', '.join(own)}, with a {key} of"
+                f" {'its' if len(own) == 1 else 'their'} own; set agents.NAME.sampling.{key} to"
+                " change it"
+            )
     with_model = [name for name, agent in agents.items() if agent.model is not None]
     if model is not None and with_model:
         notes.append(

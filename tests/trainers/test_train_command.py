@@ -68,9 +68,26 @@ def test_dry_run_ends_with_the_plan_and_omits_zeros(folder: Path) -> None:
     assert "  round 1: a, b at the same time\n" in plan
     assert "scoring:" not in plan
     assert yaml.safe_load(recipe)["trainer"]["group_size"] == 4
-    assert plan.startswith("2 steps")
+    assert plan.startswith("magrpo: ")
+    assert "\n2 steps" in plan
     assert "  Python and its libraries " in plan
     assert " 0.000 GB" not in plan
+
+
+def test_training_begins_with_its_settings_and_warnings(folder: Path) -> None:
+    discuss = "agents.a.discuss=Discuss it."
+    found = collab(folder, "r.yaml", "--out", "run", "--set", discuss, "--set", "trainer.steps=1")
+    assert found.exit_code == 0, found.stderr
+    assert "4 samples per task, learning rate 0.0" in found.stdout
+    assert "team.agents.a.discuss is not used" in found.stdout
+    assert json.loads((folder / "run" / "run.json").read_text())["warnings"]
+
+
+def test_agents_with_their_own_sampling_are_noted(folder: Path) -> None:
+    own = "agents.a.sampling.temperature=0.5"
+    given = "sampling.temperature=0.9"
+    found = collab(folder, "r.yaml", "--dry-run", "--set", own, "--set", given)
+    assert f"note: --set {given} is not used for a, with a temperature of its own" in found.stderr
 
 
 @pytest.mark.parametrize(
@@ -79,6 +96,7 @@ def test_dry_run_ends_with_the_plan_and_omits_zeros(folder: Path) -> None:
         (["r.yaml", "--set", "trainer.group_sise=3"], "did you mean 'group_size'?"),
         (["r.yaml", "--set", "trainer.group_size=1"], "nothing to compare"),
         (["--resume", "run", "--seed", "3"], "change them with --set"),
+        (["r.yaml", "-t", "words/0-1", "-t", "words/3"], "as words/0-3,10-12"),
     ],
 )
 def test_bad_usage_is_status_2(folder: Path, arguments: list[str], message: str) -> None:

@@ -107,7 +107,7 @@ def command(
     )
     if prompt is not None:
         recipe = load_recipe(recipe, task=[_row(recipe, prompt)], rewards=[])
-    remark(unused(recipe, model), "note")
+    remark(unused(recipe, model, settings or ()), "note")
     if best_of is not None:
         from collab.probe.best_of import check_best_of
 

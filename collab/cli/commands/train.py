@@ -27,6 +27,7 @@ from collab.cli.options import (
     complete_trainers,
     consent,
     option,
+    remark,
     send_spans,
     with_sandbox,
 )
@@ -48,7 +49,7 @@ def command(
         default=None,
     ),
     *,
-    task: str | None = option(
+    task: list[str] | None = option(
         "--task, -t",
         "SUITE[/TASKS]",
         "Tasks to train on: a suite, SUITE/0-19 or FILE.jsonl/0-99. Default: the recipe's tasks.",
@@ -107,7 +108,7 @@ def command(
     from collab.recipe import load_recipe
     from collab.runs.about import check_holds_run, check_is_training, new_folder
     from collab.runs.layout import TRAINING
-    from collab.tasks import split_address
+    from collab.runtime.notes import unused
     from collab.trainers import make_plan
     from collab.trainers.ranks.launching import following, is_first, is_rank, launch, leading
     from collab.trainers.training.folder import TrainingFolder
@@ -133,12 +134,12 @@ def command(
         check_holds_run(resume, "collab train RECIPE")
         check_is_training(resume)
     name = str(recipe if resume is None else resume / TRAINING)
-    task, selection = split_address(task) if task else (None, "")
+    suite, selection = _one_address(task) if task else (None, "")
     chosen = [f"trainer.tasks={dumps(selection)}"] if selection else []
     changed = with_sandbox([*chosen, *(settings or ())], sandbox, workers)
     loaded = load_recipe(
         name,
-        task=task,
+        task=suite,
         settings=changed,
         defaults={"trainer": "magrpo"},
         trust=consent(trust),
@@ -146,6 +147,7 @@ def command(
         model=model,
         seed=seed,
     )
+    remark(unused(loaded, model, settings or ()), "note")
     _check_folder(loaded, out, resume)
     if dry_run:
         plan = make_plan(loaded, *place_of(loaded, card, gpus, ranks, resume))
@@ -163,6 +165,18 @@ def command(
     with leading() as group:
         status = _train(loaded, folder, group, resumed=resume is not None, json=json)
     raise typer.Exit(status)
+
+
+def _one_address(addresses: list[str]) -> tuple[str, str]:
+    from collab.tasks import split_address
+
+    suite, selection = split_address(addresses[0])
+    if len(addresses) > 1:
+        raise RecipeError(
+            f"--task is given {len(addresses)} times, and a training run has one suite; write"
+            f" several ranges as {suite}/0-3,10-12"
+        )
+    return suite, selection
 
 
 def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> None:
