@@ -34,12 +34,11 @@ def unused(recipe: Recipe, model: str | None, settings: Sequence[str] = ()) -> l
         )
     for setting in settings:
         section, _, key = setting.partition("=")[0].strip().partition(".")
-        own = [n for n, a in agents.items() if getattr(a.sampling, key, None) is not None]
-        if section == "sampling" and own:
+        with_key = [n for n, a in agents.items() if getattr(a.sampling, key, None) is not None]
+        if section == "sampling" and with_key:
             notes.append(
-                f"--set {setting} is not used for {', '.join(own)}, with a {key} of"
-                f" {'its' if len(own) == 1 else 'their'} own; set agents.NAME.sampling.{key} to"
-                " change it"
+                f"--set {setting} is not used for {', '.join(with_key)}, because"
+                f" agents.NAME.sampling has its own {key}; set it there"
             )
     with_model = [name for name, agent in agents.items() if agent.model is not None]
     if model is not None and with_model:
