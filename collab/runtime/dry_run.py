@@ -287,7 +287,8 @@ def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:
         )
     ]
     return [
-        f"{place} is not used: protocol '{recipe.team.protocol.use}' does not use it"
+        f"{place} is not used: protocol '{recipe.team.protocol.use}' does not use it;"
+        " leave it out, or choose a protocol that does"
         for place in places
         if place not in seen.rendered
     ]

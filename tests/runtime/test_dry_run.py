@@ -150,9 +150,11 @@ def test_feedback_on_programs_is_refused_for_other_tasks(project: Path, source: 
 def test_unused_templates_are_warned_about(project: Path) -> None:
     agents: dict[str, Any] = {"a": {"prompt": "a", "discuss": "mine"}, "b": {"prompt": "b"}}
     agents["b"]["templates"] = {"rebutt": "no"}
+    why = "is not used: protocol 'sequential' does not use it; leave it out, or choose a protocol"
+    why += " that does"
     assert rehearse(make(agents=agents, protocol="sequential")).warnings == (
-        "team.agents.a.discuss is not used: protocol 'sequential' does not use it",
-        "team.agents.b.templates.rebutt is not used: protocol 'sequential' does not use it",
+        f"team.agents.a.discuss {why}",
+        f"team.agents.b.templates.rebutt {why}",
     )
     agents["b"].pop("templates")
     assert rehearse(make(agents=agents, protocol="discussion")).warnings == ()
