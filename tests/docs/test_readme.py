@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text()
 FEWER = {
     "humaneval/12": "humaneval/12 --set team.sampling.max_new_tokens=16",
+    "--split test --samples 8": "--split test --samples 1 --set sampling.max_new_tokens=8",
     "steps=6": "steps=1 --set trainer.evaluation.samples=1 --set trainer.group_size=4",
 }
 
@@ -39,7 +40,7 @@ def test_every_command_runs(tmp_path: Path) -> None:
         script = script.replace(words, fewer)
     run_here(script, tmp_path)
     runs = [*tmp_path.glob("runs/*/run.json")]
-    assert len(runs) >= 4
+    assert len(runs) >= 3
     assert {json.loads(run.read_text())["status"] for run in runs} == {"done"}
 
 
