@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
-from house.test_layering import FLOORS
+from structure.test_layering import LAYERS
 from support.blocks import DOCS, blocks
 
 ROOT = DOCS.parent
@@ -50,7 +50,7 @@ def test_reference_names_only_existing_objects() -> None:
 
 def test_layer_diagram_matches_the_checked_layers() -> None:
     drawn = [line.split() for line in blocks("architecture.md", "text")[0].splitlines()]
-    assert [set(floor) for floor in reversed(drawn)] == FLOORS[:-1]
+    assert [set(floor) for floor in reversed(drawn)] == LAYERS[:-1]
 
 
 def test_terms_are_unique_and_sorted() -> None:

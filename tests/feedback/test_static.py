@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.rooms.static_findings import AUX, MAIN, OutcomeOf, codes, give_feedback
+from support.static_findings import AUX, MAIN, OutcomeOf, codes, give_feedback
 
 
 def test_sound_code_has_no_findings(outcome_of: OutcomeOf) -> None:

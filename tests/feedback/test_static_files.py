@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.rooms.static_findings import give_feedback
+from support.static_findings import give_feedback
 
 from collab.agents import Joint, join_for
 from collab.feedback import Outcome

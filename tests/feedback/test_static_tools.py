@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from support.rooms.static_findings import AUX, MAIN, OutcomeOf, codes, give_feedback
+from support.static_findings import AUX, MAIN, OutcomeOf, codes, give_feedback
 
 from collab.errors import FeedbackError
 from collab.feedback.static import Static

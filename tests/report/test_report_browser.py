@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.report_runs import make_episode, make_run, page_of
-from support.rooms.browser import (
+from support.browser import (
     DESKTOP,
     HOSTILE,
     PHONE,
@@ -14,6 +13,7 @@ from support.rooms.browser import (
     expect_accessible,
     expect_rows,
 )
+from support.report_runs import make_episode, make_run, page_of
 
 pytestmark = pytest.mark.browser
 

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
+from support.browser import Open, expect
 from support.report_runs import make_episode, make_run, page_of
-from support.rooms.browser import Open, expect
 
 pytestmark = pytest.mark.browser
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.rooms.gradients import trainer_of
+from support.gradients import trainer_of
 from support.trainer_recipes import make_game
 
 from collab.recipe import Recipe

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.rooms.gradients import on_policy_samples
+from support.gradients import on_policy_samples
 from support.trainer_recipes import make_game, steps_of
 from torch import Tensor
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.rooms.trust import EVIL, TEAM, Attacker, recipe_with
+from support.trust import EVIL, TEAM, Attacker, recipe_with
 from support.word_project import make_project
 
 import collab

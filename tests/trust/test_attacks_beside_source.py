@@ -10,8 +10,8 @@ from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from pathlib import Path
 
 import pytest
-from support.rooms.trust import Attacker, recipe_with
 from support.scoring import reward_of
+from support.trust import Attacker, recipe_with
 
 import collab
 from collab import plugins

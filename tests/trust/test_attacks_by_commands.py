@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.rooms.trust import Attacker, own_server, recipe_with
+from support.trust import Attacker, own_server, recipe_with
 
 from collab.errors import CollabError, RecipeError, ToolUnavailable, Untrusted
 from collab.recipe import load_recipe

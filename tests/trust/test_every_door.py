@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
-from support.rooms.trust import view
 from support.shares import one_in, one_row_in
+from support.trust import view
 from support.word_project import make_project
 from typer.testing import CliRunner
 

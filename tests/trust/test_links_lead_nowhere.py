@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from support.rooms.trust import run
 from support.tiny_words import save_tiny
+from support.trust import run
 
 from collab.errors import RecordError
 from collab.runs.atomic import Lock

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.rooms.trust import run
+from support.trust import run
 
 from collab.recipe import read_recipe
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from support.rooms.trust import own_server
 from support.tiny_words import save_tiny
+from support.trust import own_server
 
 from collab.errors import Untrusted
 from collab.models.vllm.backend import Capacity

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from support.rooms.trust import TEAM, recipe_with, run
 from support.scoring import reward_of
+from support.trust import TEAM, recipe_with, run
 
 import collab
 from collab.cli.options import consent

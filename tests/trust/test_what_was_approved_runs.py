@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.rooms.trust import Attacker, own_server, recipe_with
+from support.trust import Attacker, own_server, recipe_with
 
 import collab
 from collab import plugins

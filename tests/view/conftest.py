@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.browser import HOSTILE, Open, browser, opened_pages
 from support.report_runs import add_held_out, make_episode, make_run, make_training
-from support.rooms.browser import HOSTILE, Open, browser, opened_pages
 
 __all__ = ["browser"]
 

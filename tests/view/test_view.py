@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
+from support.browser import HOSTILE
 from support.report_runs import data_of, make_episode, make_run, make_training
-from support.rooms.browser import HOSTILE
 
 from collab.runs.about import this_process
 from collab.view.server import NoRun, Pages

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
+from support.browser import DESKTOP, PHONE, Open, expect, expect_accessible, expect_rows
 from support.report_runs import make_training
-from support.rooms.browser import DESKTOP, PHONE, Open, expect, expect_accessible, expect_rows
 
 from collab.runs.about import this_process
 

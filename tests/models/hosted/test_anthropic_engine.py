@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.claude_server import Behavior, ClaudeServer, answer, malformed, status, stream_error
-from support.rooms.hosted import KEY, SYSTEM, ask, request_of
+from support.hosted import KEY, SYSTEM, ask, request_of
 
 from collab.errors import ModelUnavailable, RecipeError
 from collab.models import Request

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from support import claude_server, openai_server
 from support.claude_server import ClaudeServer
+from support.hosted import KEY, ask, request_of
 from support.local_server import Handler
 from support.openai_server import OpenAIServer, usage_of
-from support.rooms.hosted import KEY, ask, request_of
 from support.service import Behavior, Service, cut, malformed, slow, status
 
 from collab.errors import ModelUnavailable

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
+from support.hosted import KEY, ask, request_of
 from support.openai_server import OpenAIServer, answer, refuse, talk, unstreamed, usage_of
-from support.rooms.hosted import KEY, ask, request_of
 from support.service import Behavior, malformed, status
 
 from collab.errors import ModelUnavailable, RecipeError

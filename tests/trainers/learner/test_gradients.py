@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.rooms.gradients import check, compare, trainer_of, with_sampler
+from support.gradients import check, compare, trainer_of, with_sampler
 from support.shares import one_in
 from support.tiny_words import CHAT, TOOL_CHAT, save_tiny
 from support.trainer_recipes import WORDS, make_game

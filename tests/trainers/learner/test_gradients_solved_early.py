@@ -5,7 +5,7 @@ from itertools import cycle
 from typing import Any
 
 import pytest
-from support.rooms.gradients import check
+from support.gradients import check
 from support.shares import one_row_in
 
 from collab.trainers.learner.policy import Policies

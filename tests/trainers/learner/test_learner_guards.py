@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.rooms.gradients import on_policy_samples
+from support.gradients import on_policy_samples
 from support.shares import one_in
 from support.trainer_recipes import make_game
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.rooms.rows import CPU, logprobs_and_gradients, sample, samples
+from support.rows import CPU, logprobs_and_gradients, sample, samples
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 

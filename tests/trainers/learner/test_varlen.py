@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.naive.held import Held
 from support.naive.varlen import varlen_by_hand, varlen_of_torch_2_11
-from support.rooms.rows import CPU, logprobs_and_gradients, samples
+from support.rows import CPU, logprobs_and_gradients, samples
 from support.tiny_models import tiny
 from torch import Tensor
 

@@ -45,28 +45,28 @@ def _file_of(package: Path, name: str) -> Path | None:
     return None
 
 
-def circles(package: Path) -> list[str]:
+def import_cycles(package: Path) -> list[str]:
     """Import cycles between the files and subpackages of each package."""
     found = []
     graphs: dict[Path, dict[str, set[str]]] = {}
     for importer, imported in arrows(package):
-        room = Path(commonpath((importer, imported)))
-        above, below = (path.relative_to(room).parts[0] for path in (importer, imported))
-        graphs.setdefault(room, {}).setdefault(above, set()).add(below)
-    for room, graph in sorted(graphs.items()):
+        folder = Path(commonpath((importer, imported)))
+        above, below = (path.relative_to(folder).parts[0] for path in (importer, imported))
+        graphs.setdefault(folder, {}).setdefault(above, set()).add(below)
+    for folder, graph in sorted(graphs.items()):
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as error:
             loop = " imports ".join(reversed(error.args[1]))
-            found.append(f"{room.relative_to(package.parent)}: {loop}")
+            found.append(f"{folder.relative_to(package.parent)}: {loop}")
     return found
 
 
 def crowded(root: Path, most: int) -> list[str]:
     """The folders with more than `most` Python files."""
-    rooms = {file.parent for file in root.rglob("*.py")}
-    counts = {room: len(list(room.glob("*.py"))) for room in sorted(rooms)}
-    return [f"{room}: {count} files" for room, count in counts.items() if count > most]
+    folders = {file.parent for file in root.rglob("*.py")}
+    counts = {folder: len(list(folder.glob("*.py"))) for folder in sorted(folders)}
+    return [f"{folder}: {count} files" for folder, count in counts.items() if count > most]
 
 
 def lengths(root: Path, *endings: str) -> dict[Path, int]:

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from house.drawing import circles, crowded, lengths
+from structure.drawing import crowded, import_cycles, lengths
 
 import collab
 
@@ -43,41 +43,44 @@ def test_names_of_test_files_are_unique() -> None:
 
 def write_package(folder: Path, **files: str) -> Path:
     for place, text in files.items():
-        file = folder / "house" / f"{place.replace('_in_', '/')}.py"
+        file = folder / "package" / f"{place.replace('_in_', '/')}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    return folder / "house"
+    return folder / "package"
 
 
 def test_import_cycle_between_files_is_detected(tmp_path: Path) -> None:
-    house = write_package(tmp_path, a="def f():\n    import house.b", b="from house import a")
-    assert circles(house) in (
-        ["house: a.py imports b.py imports a.py"],
-        ["house: b.py imports a.py imports b.py"],
+    package = write_package(tmp_path, a="def f():\n    import package.b", b="from package import a")
+    assert import_cycles(package) in (
+        ["package: a.py imports b.py imports a.py"],
+        ["package: b.py imports a.py imports b.py"],
     )
 
 
 def test_import_cycle_between_packages_is_detected(tmp_path: Path) -> None:
-    house = write_package(
+    package = write_package(
         tmp_path,
-        up_in_one="from house.down.one import x",
+        up_in_one="from package.down.one import x",
         up_in_two="",
         down_in_one="x = 1",
-        down_in_two="from house.up.two import y",
+        down_in_two="from package.up.two import y",
     )
-    (cycle,) = circles(house)
-    assert cycle.startswith("house: ")
+    (cycle,) = import_cycles(package)
+    assert cycle.startswith("package: ")
     assert {"up", "down"} <= set(cycle.split())
 
 
 def test_downward_import_is_not_a_cycle(tmp_path: Path) -> None:
-    assert circles(write_package(tmp_path, up_in_a="import house.low", low="import json")) == []
+    assert (
+        import_cycles(write_package(tmp_path, up_in_a="import package.low", low="import json"))
+        == []
+    )
 
 
 def test_crowded_folders_and_long_files_are_counted(tmp_path: Path) -> None:
-    house = write_package(tmp_path, a="x = 1\n" * 3, b="", c="")
-    assert crowded(house, 2) == [f"{house}: 3 files"]
-    assert crowded(house, 3) == []
-    assert max(lengths(house).values()) == 3
-    (house / "page.js").write_text("1;\n" * 4)
-    assert max(lengths(house, ".py", ".js").values()) == 4
+    package = write_package(tmp_path, a="x = 1\n" * 3, b="", c="")
+    assert crowded(package, 2) == [f"{package}: 3 files"]
+    assert crowded(package, 3) == []
+    assert max(lengths(package).values()) == 3
+    (package / "page.js").write_text("1;\n" * 4)
+    assert max(lengths(package, ".py", ".js").values()) == 4

@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from house.drawing import circles, imports
+from structure.drawing import import_cycles, imports
 
 import collab
 
 PACKAGE = Path(collab.__file__).parent
 
-FLOORS = [
+LAYERS = [
     {"distribution", "errors", "lazy", "loopback", "naming", "passed_functions"}
     | {"seeds", "signals", "stats", "syntax", "threads", "wording"},
     {"runs"},
@@ -34,8 +34,8 @@ FLOORS = [
 HEAVY = {"torch", "transformers", "peft", "anthropic", "httpx", "vllm", "datasets", "starlette"}
 
 
-def layer_of(room: str) -> int:
-    return next(number for number, rooms in enumerate(FLOORS) if room in rooms)
+def layer_of(folder: str) -> int:
+    return next(number for number, folders in enumerate(LAYERS) if folder in folders)
 
 
 def package_of(path: Path) -> str:
@@ -47,8 +47,8 @@ def modules() -> list[Path]:
 
 
 def test_every_package_has_a_layer() -> None:
-    floors = set().union(*FLOORS)
-    assert sorted({package_of(path) for path in modules()} - floors) == [], "add these to FLOORS"
+    floors = set().union(*LAYERS)
+    assert sorted({package_of(path) for path in modules()} - floors) == [], "add these to LAYERS"
 
 
 def test_imports_point_to_lower_layers() -> None:
@@ -62,11 +62,11 @@ def test_imports_point_to_lower_layers() -> None:
 
 
 def test_packages_do_not_import_each_other() -> None:
-    assert circles(PACKAGE) == []
+    assert import_cycles(PACKAGE) == []
 
 
-def is_below(room: str, other: str) -> bool:
-    return room == other or layer_of(room) < layer_of(other)
+def is_below(folder: str, other: str) -> bool:
+    return folder == other or layer_of(folder) < layer_of(other)
 
 
 LIGHT = (

@@ -77,8 +77,8 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 
 def offences() -> Iterator[str]:
-    for room in GENERIC:
-        for path in sorted((PACKAGE / room).rglob("*.py")):
+    for folder in GENERIC:
+        for path in sorted((PACKAGE / folder).rglob("*.py")):
             name = path.relative_to(PACKAGE).as_posix()
             if not name.startswith(ABOUT_CODE):
                 for line, word in coding_words(path.read_text()):
