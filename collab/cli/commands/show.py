@@ -191,7 +191,8 @@ def _select(episodes: list[Episode], name: str) -> list[Episode]:
         return [episodes[int(name)]]
     named = [episode for episode in episodes if name in (episode.id, episode.task)]
     if not named:
-        raise UnknownName("episode", name, [episode.id for episode in episodes])
+        remedy = f"(or a number from 0 to {len(episodes) - 1})"
+        raise UnknownName("episode", name, [e.id for e in episodes], remedy=remedy)
     return named
 
 
