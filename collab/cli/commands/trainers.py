@@ -45,7 +45,7 @@ def _trainers() -> None:
         "trainer",
         ["trainer", "algorithm", ">G", "result", "description"],
         row,
-        "result: measured on a real model (docs/results_135m.md); -: no result yet",
+        "result: measured on a real model, see docs/results.md; -: no result yet",
         "to show the settings of a trainer: collab trainers TRAINER",
     )
 

@@ -59,7 +59,7 @@ ALIASES = {
     for model in [
         AliasedModel(
             alias="smollm2-135m",
-            description="SmolLM2-135M-Instruct, 135 M parameters, context 8192",
+            description="SmolLM2-135M-Instruct, 4-bit, 135 M parameters, context 8192",
             license="Apache-2.0",
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             size=98_362_432,
@@ -73,7 +73,7 @@ ALIASES = {
         ),
         AliasedModel(
             alias="qwen2.5-coder-0.5b",
-            description="Qwen2.5-Coder-0.5B-Instruct, 494 M parameters, context 32768",
+            description="Qwen2.5-Coder-0.5B-Instruct, 4-bit, 494 M parameters, context 32768",
             license="Apache-2.0",
             sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
             size=491_400_064,
@@ -87,7 +87,7 @@ ALIASES = {
         ),
         AliasedModel(
             alias="qwen2.5-coder-1.5b",
-            description="Qwen2.5-Coder-1.5B-Instruct, 1.54 B parameters, context 32768",
+            description="Qwen2.5-Coder-1.5B-Instruct, 4-bit, 1.54 B parameters, context 32768",
             license="Apache-2.0",
             sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
             size=1_117_320_768,
