@@ -204,9 +204,6 @@ class AnthropicEngine(HostedEngine):
             ),
         )
 
-    async def _disconnect(self) -> None:
-        await self._client.close()
-
     async def _answer(self, request: Request, reply: Reply, progress: Progress | None) -> None:
         body = body_of(self.spec.name, request)
         with errors_named(self.peer, self._key):
@@ -248,20 +245,10 @@ def body_of(model: str, request: Request) -> dict[str, Any]:
             body["tool_choice"] = {"type": "none"}
     if system:
         body["system"] = [text_block(system, marked=True)]
-    if settings := _settings(sampling):
-        body["extra_body"] = settings
+    # Later SDKs have no arguments for these.
+    changed = sampling.model_dump(include={"temperature", "top_p", "top_k"}, exclude_defaults=True)
+    if changed:
+        body["extra_body"] = changed
     if sampling.stop:
         body["stop_sequences"] = list(sampling.stop)
     return body
-
-
-def _settings(sampling: Sampling) -> dict[str, float]:
-    """Return settings other than the defaults, because later SDKs have no arguments for these."""
-    settings: dict[str, float] = {}
-    if sampling.temperature != 1.0:
-        settings["temperature"] = sampling.temperature
-    if sampling.top_p != 1.0:
-        settings["top_p"] = sampling.top_p
-    if sampling.top_k:
-        settings["top_k"] = sampling.top_k
-    return settings

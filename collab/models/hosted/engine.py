@@ -7,6 +7,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -235,15 +236,15 @@ class HostedEngine(ABC):
         self._spending = Spending(spec, cache_read=self.cache_read, cache_write=self.cache_write)
         self._slots = asyncio.Semaphore(spec.concurrency)
         self._client: Any = None
+        self._connected = AsyncExitStack()
         self._opening = asyncio.Lock()
 
     @abstractmethod
     def _connect(self) -> Any:
-        """Make a client off the event loop, because imports and certificates take a second."""
+        """Make a client off the event loop, because imports and certificates take a second.
 
-    @abstractmethod
-    async def _disconnect(self) -> None:
-        """Close the client."""
+        It is an asynchronous context manager.
+        """
 
     @abstractmethod
     async def _answer(self, request: Request, reply: Reply, progress: Progress | None) -> None:
@@ -277,16 +278,16 @@ class HostedEngine(ABC):
         request only."""
         async with self._opening:
             if self._client is None:
-                self._client = await asyncio.to_thread(self._connect)
+                client = await asyncio.to_thread(self._connect)
+                self._client = await self._connected.enter_async_context(client)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._act(r, progress)) for r in requests]
         return [task.result() for task in tasks]
 
     async def aclose(self) -> None:
         """Close the connections. A second call does nothing."""
-        if self._client is not None:
-            await self._disconnect()
-            self._client = None
+        await self._connected.aclose()
+        self._client = None
 
     async def _act(self, request: Request, progress: Progress | None) -> Action:
         started = time.monotonic()

@@ -240,9 +240,6 @@ class OpenAIEngine(HostedEngine):
 
         return ModelClient(self._url, self._key, base_url=self._url)
 
-    async def _disconnect(self) -> None:
-        await self._client.aclose()
-
     async def _answer(self, request: Request, reply: Reply, progress: Progress | None) -> None:
         from httpx import ConnectError, HTTPError
 
