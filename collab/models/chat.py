@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from jinja2 import TemplateError
 
-from collab.errors import ContextOverflow, ModelError
+from collab.errors import CollabError, ContextOverflow, ModelError
 from collab.models.base import Request
 from collab.models.controls import begins_with, chat_ids, text_ids
 from collab.models.tool_template import given_tools, special_ids, tool_template
 from collab.models.tool_text import fenced
-from collab.records import ToolCall
+from collab.records import Action, FinishReason, ToolCall, Usage, failure_of
 from collab.trust.template_costs import MOST_COST, STEP_COST, Overrun
 
 
@@ -101,3 +102,47 @@ def answer(
     ends = [at for string in request.sampling.stop if (at := text.find(string)) >= 0]
     text = request.prefix + (text[: min(ends)] if ends else text)
     return text, template.read(tokenizer, text, prompt, request.tools) if template else ()
+
+
+def action_of(
+    request: Request,
+    prompt: Sequence[int],
+    token_ids: Sequence[int],
+    logprobs: Sequence[float],
+    finish_reason: FinishReason,
+    *,
+    tokenizer: Any,
+    model: str,
+    started: float,
+    cached_tokens: int = 0,
+    version: int | None = None,
+) -> Action:
+    """Return the action of a response to a request that was dispatched at the time `started`."""
+    text, calls = answer(request, prompt, token_ids, tokenizer)
+    return Action(
+        text=text,
+        token_ids=tuple(token_ids),
+        logprobs=tuple(logprobs),
+        prompt_ids=tuple(prompt),
+        finish_reason=finish_reason,
+        tool_calls=calls,
+        model=model,
+        adapter=request.adapter,
+        version=version,
+        usage=Usage(
+            prompt_tokens=len(prompt), new_tokens=len(token_ids), cached_tokens=cached_tokens
+        ),
+        seconds=time.monotonic() - started,
+    )
+
+
+def failed(request: Request, error: CollabError, model: str, started: float) -> Action:
+    """Return the action of a request, dispatched at the time `started`, that has no response."""
+    return Action(
+        text="",
+        finish_reason="failed",
+        model=model,
+        adapter=request.adapter,
+        seconds=time.monotonic() - started,
+        failure=failure_of(error),
+    )

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from collab.errors import ModelError
 from collab.models.base import Answered, Request
-from collab.models.chat import answer, check_context, prompt_ids
+from collab.models.chat import action_of, check_context, failed, prompt_ids
 from collab.models.local.adapters import Adapters
 from collab.models.local.batching import default_batch_tokens, pack
 from collab.models.local.kv_cache import KVCache, plain
@@ -25,7 +25,7 @@ from collab.models.local.multi_lora import BASE, unwrapped
 from collab.models.local.sampling import Settings, draw, settings_of
 from collab.models.out_of_memory import is_out_of_memory
 from collab.models.weights import LoadedModel
-from collab.records import Action, FinishReason, ToolCall, Usage, failure_of
+from collab.records import FinishReason
 from collab.wording import counted
 
 LOG = logging.getLogger("collab.models")
@@ -81,10 +81,6 @@ class Row:
         tail = tokenizer.decode(self.tokens[-self.stop_window :], skip_special_tokens=True)
         return any(text in tail for text in self.request.sampling.stop)
 
-    def answer(self, tokenizer: Any) -> tuple[str, tuple[ToolCall, ...]]:
-        """Return the response up to the first stop string, and the tool calls found in it."""
-        return answer(self.request, self.prompt, self.tokens, tokenizer)
-
     def news(self, tokenizer: Any) -> str:
         """Return the text of the answer added since the last call, beginning with the request's
         prefix.
@@ -129,17 +125,15 @@ class Decoder:
         self,
         rows: Sequence[Row],
         settings: Settings,
+        loaded: LoadedModel,
         *,
-        stop_ids: frozenset[int],
-        tokenizer: Any,
         cancelled: Event,
         report: Report | None,
         ended: Ended,
     ) -> None:
         self.rows = list(rows)
         self._settings = settings
-        self._stop_ids = stop_ids
-        self._tokenizer = tokenizer
+        self._loaded = loaded
         self._cancelled = cancelled
         self._report = report
         self._ended = ended
@@ -161,19 +155,13 @@ class Decoder:
         ):
             if not math.isfinite(logprob):
                 raise FloatingPointError
-            self.rows[index].add(token, logprob, self._stop_ids, self._tokenizer)
+            self.rows[index].add(token, logprob, self._loaded.stop_ids, self._loaded.tokenizer)
         self.report()
         done = [self.rows[index] for index in live if self.rows[index].finish_reason]
         self._tell(done)
         for row in done:
             self._ended(row)
         return tokens
-
-    def should_shrink(self, share: float) -> bool:
-        """Return True if at most `share` of the rows are live, so a smaller batch is worth
-        making.
-        """
-        return len(self.live()) <= len(self.rows) * share
 
     def live(self) -> list[int]:
         """Return the indices of the rows that have not ended."""
@@ -203,7 +191,8 @@ class Decoder:
     def _tell(self, rows: list[Row]) -> None:
         grown = [row for row in rows if len(row.tokens) > row.shown]
         if self._report is not None and grown:
-            self._report([(r.request, len(r.tokens), r.news(self._tokenizer)) for r in grown])
+            read = self._loaded.tokenizer
+            self._report([(r.request, len(r.tokens), r.news(read)) for r in grown])
 
 
 WAIT_SECONDS = 0.1
@@ -238,7 +227,11 @@ class Generation:
         self._adapters = adapters
         self._model = model
         self.batch_tokens = batch_tokens
-        self._ready = _accelerated() if fast else plain
+        self._ready: Ready = plain
+        if fast:
+            from collab.models.local.fast.accelerated import accelerated
+
+            self._ready = accelerated
         self._cancelled = cancelled
         self._report = report
 
@@ -252,10 +245,20 @@ class Generation:
             try:
                 rows.append(self._row(index, request))
             except ModelError as error:
-                answered(index, self._failed(request, error, started))
+                answered(index, failed(request, error, self._model, started))
 
         def ended(row: Row) -> None:
-            answered(row.index, self._action(row, started))
+            action = action_of(
+                row.request,
+                row.prompt,
+                row.tokens,
+                row.logprobs,
+                row.finish_reason or "length",
+                tokenizer=self._loaded.tokenizer,
+                model=self._model,
+                started=started,
+            )
+            answered(row.index, action)
 
         batches = self._batches(rows)
         while batches:
@@ -303,8 +306,7 @@ class Generation:
         decoder = Decoder(
             rows,
             settings,
-            stop_ids=loaded.stop_ids,
-            tokenizer=loaded.tokenizer,
+            loaded,
             cancelled=self._cancelled,
             report=self._report,
             ended=ended,
@@ -353,10 +355,10 @@ class Generation:
                 logits = cache.extend(torch.tensor(drawn, device=logits.device))
             while True:
                 tokens = decoder.choose(logits)
-                if decoder.should_shrink(cache.shrink_at):
-                    live = decoder.live()
-                    if not live:
-                        break
+                live = decoder.live()
+                if not live:
+                    break
+                if len(live) <= len(decoder.rows) * cache.shrink_at:
                     tokens = tokens[live]
                     cache.select(live)
                     decoder.select(live)
@@ -371,31 +373,6 @@ class Generation:
         mask = [[0] * n + [1] * (width - n) for n in padding]
         return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
-    def _action(self, row: Row, started: float) -> Action:
-        text, calls = row.answer(self._loaded.tokenizer)
-        return Action(
-            text=text,
-            token_ids=tuple(row.tokens),
-            logprobs=tuple(row.logprobs),
-            prompt_ids=tuple(row.prompt),
-            finish_reason=row.finish_reason or "length",
-            tool_calls=calls,
-            model=self._model,
-            adapter=row.request.adapter,
-            usage=Usage(prompt_tokens=len(row.prompt), new_tokens=len(row.tokens)),
-            seconds=time.monotonic() - started,
-        )
-
-    def _failed(self, request: Request, error: ModelError, started: float) -> Action:
-        return Action(
-            text="",
-            finish_reason="failed",
-            model=self._model,
-            adapter=request.adapter,
-            seconds=time.monotonic() - started,
-            failure=failure_of(error),
-        )
-
 
 def _size(row: Row) -> tuple[int, int]:
     return len(row.prompt), row.request.sampling.max_new_tokens
@@ -406,26 +383,14 @@ def _distinct(rows: Sequence[Row]) -> tuple[list[int], list[int]]:
 
     Samples of one prompt are then read only once.
     """
-    numbers: dict[tuple[str, tuple[int, ...]], int] = {}
-    first: list[int] = []
-    places: list[int] = []
-    for index, row in enumerate(rows):
-        key = _prompt_of(row)
-        if key not in numbers:
-            numbers[key] = len(first)
-            first.append(index)
-        places.append(numbers[key])
-    return first, places
+    keys = [_prompt_of(row) for row in rows]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    places = [numbers[key] for key in keys]
+    return [places.index(number) for number in range(len(numbers))], places
 
 
 def _prompt_of(row: Row) -> tuple[str, tuple[int, ...]]:
     return row.adapter, tuple(row.prompt)
-
-
-def _accelerated() -> Ready:
-    from collab.models.local.fast.accelerated import accelerated
-
-    return accelerated
 
 
 @contextmanager
@@ -457,6 +422,3 @@ def _turn(device: torch.device, decoder: Decoder) -> Iterator[None]:
         yield
     finally:
         _PROCESSOR.release()
-
-
-__all__ = ["Cancelled", "Generation"]

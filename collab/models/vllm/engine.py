@@ -20,9 +20,9 @@ from collab.errors import CollabError, ModelUnavailable, RecipeError
 from collab.models import chat, store
 from collab.models.base import Batching, Capabilities, Progress, Request, SamplerReport, Write
 from collab.models.vllm.adapters import ServedAdapters, VersionInUse
-from collab.models.vllm.backend import Backend, Completion, GenerationRequest, Report, prefix_key
+from collab.models.vllm.backend import Backend, GenerationRequest, Report, prefix_key
 from collab.recipe.model import VLLMModel
-from collab.records import Action, Sampling, Usage, failure_of
+from collab.records import Action, Sampling
 
 Result = TypeVar("Result")
 
@@ -269,42 +269,18 @@ class VLLMEngine:
                 )
                 completion = await self._backend.complete(generation)
         except CollabError as error:
-            return Action(
-                text="",
-                finish_reason="failed",
-                model=self.name,
-                adapter=request.adapter,
-                seconds=time.monotonic() - started,
-                failure=failure_of(error),
-            )
-        action = self._action(request, generation, completion, language, time.monotonic() - started)
-        return action.model_copy(update={"version": in_use.number}) if in_use else action
-
-    def _action(
-        self,
-        request: Request,
-        generation: GenerationRequest,
-        completion: Completion,
-        language: Language,
-        seconds: float,
-    ) -> Action:
-        ids = completion.token_ids
-        text, calls = chat.answer(request, generation.token_ids, ids, language.tokenizer)
-        return Action(
-            text=text,
-            token_ids=tuple(completion.token_ids),
-            logprobs=tuple(completion.logprobs),
-            prompt_ids=tuple(generation.token_ids),
-            finish_reason=completion.finish_reason,
-            tool_calls=calls,
+            return chat.failed(request, error, self.name, started)
+        return chat.action_of(
+            request,
+            prompt_ids,
+            completion.token_ids,
+            completion.logprobs,
+            completion.finish_reason,
+            tokenizer=language.tokenizer,
             model=self.name,
-            adapter=request.adapter,
-            usage=Usage(
-                prompt_tokens=len(generation.token_ids),
-                new_tokens=len(completion.token_ids),
-                cached_tokens=completion.cached_tokens,
-            ),
-            seconds=seconds,
+            started=started,
+            cached_tokens=completion.cached_tokens,
+            version=in_use.number if in_use else None,
         )
 
     async def _open(self) -> Language:
