@@ -153,7 +153,7 @@ def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, An
         }
         if device.type == "cuda":
             model = unwrapped(engine.module)
-            shape = dimensions_of(model.config, model.dtype)
+            shape = dimensions_of(model.config, model.dtype.itemsize)
             largest = min(tokens, sizes.micro_batch_tokens)
             twice = sizes.gradient_checkpointing
             chunk = sizes.head_chunk_tokens

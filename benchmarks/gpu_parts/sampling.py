@@ -60,7 +60,7 @@ def by_transformers(engine: Any, rows: int, adapters: int, prompt: int, new: int
     device, found = engine.load().device, {"rows": rows, "adapters": adapters}
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-        shape = dimensions_of(engine.module.config.get_text_config(), engine.module.dtype)
+        shape = dimensions_of(engine.module.config.get_text_config(), engine.module.dtype.itemsize)
         planned = torch.cuda.memory_allocated(device) + batch_bytes(shape, rows, prompt + new)
     started = time.perf_counter()
     actions = asyncio.run(engine.generate(requests(rows)))

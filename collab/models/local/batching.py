@@ -59,7 +59,7 @@ def default_batch_tokens(module: Any, device: torch.device, width: int) -> int:
     """
     if device.type != "cuda":
         return CPU_TOKENS
-    dimensions = dimensions_of(module.config.get_text_config(), module.dtype)
+    dimensions = dimensions_of(module.config.get_text_config(), module.dtype.itemsize)
     return fitting_tokens(dimensions, free_bytes(device), width)
 
 

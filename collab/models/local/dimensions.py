@@ -3,23 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-
-class Device(Protocol):
-    """The part of torch's device interface that is used here."""
-
-    @property
-    def type(self) -> str:
-        """Device type: `cpu` or `cuda`."""
-
-
-class Number(Protocol):
-    """The part of torch's dtype interface that is used here."""
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one number."""
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -36,16 +20,16 @@ class Dimensions:
     """Bytes of one number."""
 
 
-def dimensions_of(config: Any, dtype: Number) -> Dimensions:
-    """Return a model's dimensions from `config`, the text part of its transformers
-    configuration."""
+def dimensions_of(config: Any, itemsize: int) -> Dimensions:
+    """Return a model's dimensions from `config`, the text part of its transformers configuration,
+    and the bytes of one number."""
     return Dimensions(
         layers=config.num_hidden_layers,
         hidden=config.hidden_size,
         intermediate=config.intermediate_size,
         key_values=key_values_of(config),
         vocabulary=config.vocab_size,
-        bytes=dtype.itemsize,
+        bytes=itemsize,
     )
 
 

@@ -42,10 +42,10 @@ class BatchSizes:
         base = policy.engine.spec.model_dump_json()
         if base not in self._by_base:
             model, device = unwrapped(policy.engine.module), policy.device
-            dimensions = dimensions_of(model.config.get_text_config(), model.dtype)
+            dimensions = dimensions_of(model.config.get_text_config(), model.dtype.itemsize)
             left = free_bytes(device) - self._unallocated()
             free = min(self._ranks.together(lambda: [left]))  # all ranks need the same sizes
-            self._by_base[base] = device_sizes(self._spec, device, dimensions, free)
+            self._by_base[base] = device_sizes(self._spec, device.type, dimensions, free)
         if self._by_base[base].gradient_checkpointing and not policy.checkpointing:
             policy.enable_gradient_checkpointing()
         return self._by_base[base]

@@ -7,14 +7,10 @@ tokens to be busy, so it gets as many as fit in its free memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from collab.errors import RecipeError
-from collab.models.local.dimensions import Device, Dimensions
+from collab.models.local.dimensions import Dimensions
 from collab.recipe import TrainerSpec
-
-if TYPE_CHECKING:
-    import torch
 
 LOGIT_BYTES = 3 * 4 + 1
 """Peak bytes per entry of [chunk, vocabulary]: the float32 log-softmax, its gradient, the gradient
@@ -91,15 +87,14 @@ class DeviceSizes:
     gradient_checkpointing: bool
 
 
-def device_sizes(
-    spec: TrainerSpec, device: Device, dimensions: Dimensions, free: int
-) -> DeviceSizes:
-    """Return the sizes that the recipe sets. Sizes that it leaves open are chosen for the device.
+def device_sizes(spec: TrainerSpec, kind: str, dimensions: Dimensions, free: int) -> DeviceSizes:
+    """Return the sizes that the recipe sets. Sizes that it leaves open are chosen for the type of
+    the device, `cpu` or `cuda`.
 
     `free` is a GPU's free memory in bytes. CPUs ignore it.
     """
-    chunk = chunk_tokens(device)
-    if device.type == "cpu":
+    chunk = chunk_tokens(kind)
+    if kind == "cpu":
         twice = spec.gradient_checkpointing is True
         return DeviceSizes(spec.micro_batch_tokens or CPU_TOKENS, chunk, twice)
     room = USABLE * free
@@ -117,9 +112,9 @@ def device_sizes(
     return DeviceSizes(spec.micro_batch_tokens or chosen, chunk, twice)
 
 
-def chunk_tokens(device: Device) -> int:
+def chunk_tokens(kind: str) -> int:
     """Return the number of tokens whose logits are held at once."""
-    return CHUNK_TOKENS if device.type == "cpu" else GPU_CHUNK_TOKENS
+    return CHUNK_TOKENS if kind == "cpu" else GPU_CHUNK_TOKENS
 
 
 def check_device(spec: TrainerSpec, kind: str) -> None:
@@ -135,7 +130,7 @@ def check_device(spec: TrainerSpec, kind: str) -> None:
         )
 
 
-def forward_tokens(spec: TrainerSpec, device: torch.device) -> int:
+def forward_tokens(spec: TrainerSpec, kind: str) -> int:
     """Return the maximum number of tokens, padding included, of a pass without gradients."""
-    by_default = CPU_TOKENS if device.type == "cpu" else FORWARD_TOKENS
+    by_default = CPU_TOKENS if kind == "cpu" else FORWARD_TOKENS
     return spec.micro_batch_tokens or by_default

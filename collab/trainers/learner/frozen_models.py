@@ -64,7 +64,7 @@ class Frozen:
         loaded = self._engine.load()
         features = torch.zeros(len(sequences), self.hidden_size)
         with adapters_off(loaded.module) as model:
-            budget = forward_tokens(self._spec, loaded.device)
+            budget = forward_tokens(self._spec, loaded.device.type)
             for batch in pack([(len(s), 0) for s in sequences], budget):
                 rows = [sequences[number] for number in batch]
                 ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)

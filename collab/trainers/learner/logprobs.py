@@ -70,7 +70,7 @@ def response_logprobs(
         states(model, rows, device, attention),
         tensor_on(targets, device),
         [way for way, s in zip(drawn, samples, strict=True) for _ in s.token_ids],
-        chunk or chunk_tokens(device),
+        chunk or chunk_tokens(device.type),
     )
 
 

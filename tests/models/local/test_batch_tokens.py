@@ -85,7 +85,7 @@ def test_cache_size_is_as_planned(kind: type[KVCache], heads: int, prompt: int, 
     for token in range(new):
         cache.extend(torch.full((rows,), token % 47))
         most = max(most, held_bytes(cache))
-    dimensions = dimensions_of(model.config, torch.float32)
+    dimensions = dimensions_of(model.config, torch.float32.itemsize)
     counted = (
         batch_bytes(dimensions, rows, prompt + new) - rows * dimensions.vocabulary * DRAW_BYTES
     )

@@ -22,7 +22,7 @@ from collab.trainers.learner.device_sizes import (
 from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.policy import open_policies
 
-CPU, GPU = torch.device("cpu"), torch.device("cuda")
+CPU, GPU = "cpu", "cuda"
 QWEN_1B5 = Dimensions(28, 1536, 8960, 512, 151_936, 2)
 QWEN_7B = Dimensions(28, 3584, 18_944, 1024, 152_064, 2)
 GB = 10**9

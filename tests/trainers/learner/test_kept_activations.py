@@ -87,7 +87,7 @@ def group_of(prompt: int, response: int) -> list[PackedSequence]:
 
 
 def shape_of(base: Any) -> Dimensions:
-    return dimensions_of(base.config, torch.bfloat16)
+    return dimensions_of(base.config, torch.bfloat16.itemsize)
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])

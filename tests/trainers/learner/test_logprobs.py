@@ -85,7 +85,7 @@ def test_plan_covers_the_logits_of_a_chunk(way: dict[str, Any], learns: str) -> 
         patch.setattr(logprobs, "_reads_are_free", lambda _: False)
         scored = logprobs._chunked(model, hidden, torch.arange(tokens), per_token, tokens)
         scored.logprobs.sum().backward()
-    planned = logit_bytes(dimensions_of(model.config, model.dtype), tokens)
+    planned = logit_bytes(dimensions_of(model.config, model.dtype.itemsize), tokens)
     assert 0.9 * planned < held.most < 1.02 * planned
 
 

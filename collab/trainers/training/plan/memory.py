@@ -227,7 +227,9 @@ def count_memory(
 
     def counted(*, sleeps: bool) -> MemoryEstimate:
         free = whole - sum(memory.values()) - (0 if sleeps else engine)
-        chosen = {a: device_sizes(spec, s.device, s.dimensions, free) for a, s in of_agent.items()}
+        chosen = {
+            a: device_sizes(spec, s.device.type, s.dimensions, free) for a, s in of_agent.items()
+        }
         learning = max(_learning_peak(s, chosen[a], lengths[a]) for a, s in of_agent.items())
         sampling = max(
             _sampling_peak(recipe, a, s, lengths[a], responses=responses, free=free)

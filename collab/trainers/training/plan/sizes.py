@@ -182,7 +182,7 @@ def compute_sizes(model: TransformersModel, place: ModelDevice, counts: WeightCo
         parameters=counts.parameters,
         weight_bytes=counts.parameters * place.itemsize - saved,
         adapter_parameters=counts.adapter,
-        dimensions=dimensions_of(counts.config, place),
+        dimensions=dimensions_of(counts.config, place.itemsize),
         packed=packed if place.packs else 0,
         device=place,
     )
