@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from collab.models.local.layers import replaced
+from collab.models.local.layers import Forward, replaced
 
 BASE = "__base__"
 """PEFT's name for a row without an adapter."""
@@ -87,26 +88,23 @@ class RowAdapters:
     def applied(self, module: nn.Module) -> Iterator[None]:
         """Context manager in which `module` computes each row with the row's own adapter. For
         inference only."""
-        with replaced(adapted_layers(module), lambda layer: _OfRows(layer, self)):
+        with replaced(adapted_layers(module), lambda layer: _of_rows(layer, self)):
             yield
 
 
-class _OfRows:
-    """The forward pass of one layer with several adapters."""
+def _of_rows(layer: Any, row_adapters: RowAdapters) -> Forward:
+    """Return the forward pass of one layer with several adapters."""
+    stacked = cache(partial(row_adapters.side_by_side, [layer]))
 
-    def __init__(self, layer: Any, row_adapters: RowAdapters) -> None:
-        self._layer, self._base, self._row_adapters = layer, layer.base_layer, row_adapters
-        self._adapters: dict[torch.dtype, SideBySide | None] = {}
-
-    def __call__(self, x: Tensor) -> Tensor:
-        y: Tensor = self._base(x)  # [rows, time, out]
-        if x.dtype not in self._adapters:
-            self._adapters[x.dtype] = self._row_adapters.side_by_side([self._layer], x.dtype)
-        adapters = self._adapters[x.dtype]
+    def forward(x: Tensor) -> Tensor:
+        y: Tensor = layer.base_layer(x)  # [rows, time, out]
+        adapters = stacked(x.dtype)
         if adapters is not None:
-            inner = self._row_adapters.masked(functional.linear(x, adapters.down), adapters.ranks)
+            inner = row_adapters.masked(functional.linear(x, adapters.down), adapters.ranks)
             y.view(-1, y.shape[-1]).addmm_(inner.view(-1, inner.shape[-1]), adapters.up)
         return y
+
+    return forward
 
 
 @contextmanager
@@ -121,7 +119,7 @@ def one_adapter(module: nn.Module, name: str) -> Iterator[None]:
     for layer in layers:
         for part in (layer.lora_A[name], layer.lora_B[name]):
             part.weight.requires_grad_(True)
-    with replaced(layers, lambda layer: _OfOne(layer, name)):
+    with replaced(layers, lambda layer: _of_one(layer, name)):
         yield
 
 
@@ -132,25 +130,24 @@ def without_adapters(module: nn.Module) -> Iterator[None]:
         yield
 
 
-class _OfOne:
-    """The forward pass of one layer under one adapter."""
+def _of_one(layer: Any, name: str) -> Forward:
+    """Return the forward pass of one layer under one adapter."""
+    base, scaling = layer.base_layer, layer.scaling[name]
+    down, up = layer.lora_A[name].weight, layer.lora_B[name].weight
 
-    def __init__(self, layer: Any, name: str) -> None:
-        self._base = layer.base_layer
-        self._down, self._up = layer.lora_A[name].weight, layer.lora_B[name].weight
-        self._scaling = layer.scaling[name]
-
-    def __call__(self, x: Tensor) -> Tensor:
-        dtype = compute_dtype(self._base, x)
+    def forward(x: Tensor) -> Tensor:
+        dtype = compute_dtype(base, x)
         flat = x.reshape(-1, x.shape[-1])
-        inner = functional.linear(flat, self._down.to(dtype))
-        up = (self._up * self._scaling).to(dtype)
-        y: Tensor = self._base(flat)
-        if self._base.weight.dtype.is_floating_point:
-            y.addmm_(inner, up.T)
+        inner = functional.linear(flat, down.to(dtype))
+        scaled = (up * scaling).to(dtype)
+        y: Tensor = base(flat)
+        if base.weight.dtype.is_floating_point:
+            y.addmm_(inner, scaled.T)
         else:  # what bitsandbytes gives is its own, and may be a view
-            y = torch.addmm(y, inner, up.T)
+            y = torch.addmm(y, inner, scaled.T)
         return y.view(*x.shape[:-1], -1)
+
+    return forward
 
 
 def unwrapped(module: Any) -> Any:

@@ -43,7 +43,7 @@ def prepacked(
     """
     fusions = [_Fusion(layers, row_adapters) for layers in groups if _can_pack(layers)]
     fusion_of = {layer: fusion for fusion in fusions for layer in fusion.layers}
-    with replaced(list(fusion_of), lambda layer: _Part(layer, fusion_of[layer])):
+    with replaced(list(fusion_of), lambda layer: _part(layer, fusion_of[layer])):
         yield
 
 
@@ -66,17 +66,16 @@ def _can_pack(layers: Sequence[Any]) -> bool:
     return large and can_pack(weights[0].dtype, weights[0].device)
 
 
-class _Part:
-    """The forward pass of one layer in a group."""
+def _part(layer: Any, fusion: _Fusion) -> Forward:
+    """Return the forward pass of one layer in a group."""
+    alone: Forward = layer.forward
 
-    def __init__(self, layer: Any, fusion: _Fusion) -> None:
-        self._layer, self._fusion = layer, fusion
-        self._alone: Forward = layer.forward
-
-    def __call__(self, x: Tensor) -> Tensor:
+    def forward(x: Tensor) -> Tensor:
         many = x.numel() > MOST_ROWS * x.shape[-1]
-        y: Tensor = self._alone(x) if many else self._fusion.answer(x, self._layer)
+        y: Tensor = alone(x) if many else fusion.answer(x, layer)
         return y
+
+    return forward
 
 
 class _Fusion:
