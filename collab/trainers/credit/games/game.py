@@ -274,42 +274,22 @@ def outcomes(
     game: Game, group_size: int, *, shape: Shape | None = None
 ) -> Iterator[tuple[float, Group]]:
     """Yield every possible group, with its probability."""
-    enumerator = OutcomeEnumerator()
-    while True:
-        group = play(game, group_size, enumerator.draw, shape=shape)
-        yield enumerator.chance, group
-        if not enumerator.advance():
-            return
+    ahead: list[list[int]] = [[]]  # the first draws of the groups that are still to come
+    chance = 1.0
 
+    def draw(chances: Table) -> int:
+        nonlocal chance
+        if len(drawn) == len(given):
+            ahead.extend([*drawn, other] for other in reversed(range(1, len(chances))))
+            given.append(0)
+        drawn.append(given[len(drawn)])
+        chance *= float(chances[drawn[-1]])
+        return drawn[-1]
 
-class OutcomeEnumerator:
-    """Enumerates all outcomes of a series of draws, one after the other."""
-
-    def __init__(self) -> None:
-        self.chance = 1.0
-        self._drawn: list[int] = []
-        self._of: list[int] = []
-        self._number = 0
-
-    def draw(self, chances: Table) -> int:
-        """Return an action. Those before the one that changes are as in the previous outcome."""
-        if self._number == len(self._drawn):
-            self._drawn.append(0)
-            self._of.append(len(chances))
-        drawn = self._drawn[self._number]
-        self._number += 1
-        self.chance *= float(chances[drawn])
-        return drawn
-
-    def advance(self) -> bool:
-        """Advance to the next outcome, or return False if there is none."""
-        while self._drawn and self._drawn[-1] + 1 == self._of[-1]:
-            self._drawn.pop()
-            self._of.pop()
-        if self._drawn:
-            self._drawn[-1] += 1
-        self.chance, self._number = 1.0, 0
-        return bool(self._drawn)
+    while ahead:
+        given, drawn, chance = ahead.pop(), list[int](), 1.0
+        group = play(game, group_size, draw, shape=shape)
+        yield chance, group
 
 
 def _episodes(game: Game, shape: Shape, draw: Draw) -> Iterator[Episode]:
