@@ -15,7 +15,7 @@ from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import unwrapped
 from collab.recipe import TrainerSpec
 from collab.trainers.learner.device_sizes import forward_tokens
-from collab.trainers.learner.policy import Policies, adapters_off
+from collab.trainers.learner.policy import Policies, acting
 
 
 class PolicyModels:
@@ -63,7 +63,7 @@ class Frozen:
     def _features(self, sequences: Sequence[Sequence[int]]) -> Tensor:
         loaded = self._engine.load()
         features = torch.zeros(len(sequences), self.hidden_size)
-        with adapters_off(loaded.module) as model:
+        with acting(loaded.module, None) as model:
             budget = forward_tokens(self._spec, loaded.device.type)
             for batch in pack([(len(s), 0) for s in sequences], budget):
                 rows = [sequences[number] for number in batch]

@@ -31,15 +31,17 @@ from collab.trainers.learner.device_sizes import check_device
 
 
 @contextmanager
-def adapters_off(module: Any) -> Iterator[Any]:
-    """Context manager that yields the language model with its adapters off."""
+def acting(module: Any, adapter: str | None) -> Iterator[Any]:
+    """Context manager that yields the language model with one of its adapters active, or none."""
     base = unwrapped(module)
-    away: AbstractContextManager[Any]
+    way: AbstractContextManager[Any] = nullcontext()
     if can_mix(base):
-        away = without_adapters(base)
-    else:
-        away = nullcontext() if base is module else module.disable_adapter()
-    with away:
+        way = without_adapters(base) if adapter is None else one_adapter(base, adapter)
+    elif adapter is not None:
+        module.set_adapter(adapter)
+    elif base is not module:
+        way = module.disable_adapter()
+    with way:
         yield base
 
 
@@ -107,7 +109,7 @@ class Policy:
         if self.checkpointing:  # transformers checkpoints in training mode only
             base.train()
         try:
-            with self._acting(self.name) if self.is_adapter else nullcontext():
+            with acting(self.engine.module, self.name) if self.is_adapter else nullcontext():
                 yield base
         finally:
             if self.checkpointing:
@@ -123,23 +125,9 @@ class Policy:
         with torch.no_grad():
             if self.frozen is not None:
                 yield self.frozen
-            elif self.start is not None:
-                with self._acting(self.start) as base:
-                    yield base
             else:
-                with adapters_off(self.engine.module) as base:
+                with acting(self.engine.module, self.start) as base:
                     yield base
-
-    @contextmanager
-    def _acting(self, adapter: str) -> Iterator[Any]:
-        """Yield the causal language model with one of its adapters active."""
-        module = self.engine.module
-        base = unwrapped(module)
-        plain = can_mix(base)
-        if not plain:
-            module.set_adapter(adapter)
-        with one_adapter(base, adapter) if plain else nullcontext():
-            yield base
 
     def enable_gradient_checkpointing(self) -> None:
         """Enable gradient checkpointing: the backward pass recomputes activations."""
