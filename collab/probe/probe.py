@@ -48,10 +48,11 @@ async def probe(
     """
     began = time.perf_counter()
     groups = groups_of(problems, episodes)
-    crossing = Crossing(recipe)
+    # In a game of several turns, a joint action's reward depends on earlier turns.
+    crosses = recipe.environment is None or recipe.team.turns == 1
     played = [(p, groups[p.address]) for p in problems if len(groups.get(p.address, ())) > 1]
-    judged = await crossing.judge(played)
-    crossed = await _crossed(judged, tuple(recipe.team.agents)) if crossing.crosses else None
+    judged = await judge(recipe, played, crosses=crosses)
+    crossed = await _crossed(judged, tuple(recipe.team.agents)) if crosses else None
     failures = [e.failure for e in episodes if e.failure]
     whole = [episode for group in groups.values() for episode in group]
     maximum = max((e.largest_return or 0.0 for e in whole), default=0.0)
@@ -72,8 +73,8 @@ async def probe(
         dead=sum(is_dead(marloo(item.group)) for item in judged),
         agents={name: _agent(recipe, name, groups) for name in recipe.team.agents},
         crossed=crossed,
-        game=_game(recipe, groups, crosses=crossing.crosses),
-        best=_best(judged) if crossing.crosses else best_game(groups),
+        game=_game(recipe, groups, crosses=crosses),
+        best=_best(judged) if crosses else best_game(groups),
         tokens=sum(d.action.new_tokens for e in episodes for d in e.decisions()),
         seconds=round(seconds, 3),
         judging_seconds=round(time.perf_counter() - began, 3),
@@ -163,53 +164,52 @@ class Judged:
     """Number of combinations of the answers if each was scored, otherwise None."""
 
 
-class Crossing:
-    """Scores groups, one after the other, without calling a model."""
+async def judge(
+    recipe: Recipe, played: Sequence[tuple[Problem, Sequence[Episode]]], *, crosses: bool
+) -> list[Judged]:
+    """Return the groups of complete episodes, with additional joint actions scored if `crosses`.
 
-    def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
-        trainer = recipe.trainer or TrainerSpec()
-        self._spec = trainer.model_copy(update={"turn_structure": "chains"})
-        self.crosses = recipe.environment is None or recipe.team.turns == 1
-        """False in a game of several turns, where a joint action's reward depends on earlier
-        turns."""
+    No model is called.
+    """
+    silent = dict.fromkeys(recipe.team.agents, EchoModel())
+    team = recipe.team.model_copy(update={"turns": 1})  # without feedback, no source is opened
+    one_turn = recipe.model_copy(update={"team": team})
+    session = await Session(one_turn, models=silent, serve=False).open()
+    try:
+        return [await _judge(recipe, session, *item, crosses=crosses) for item in played]
+    finally:
+        await session.aclose()
 
-    async def judge(self, played: Sequence[tuple[Problem, Sequence[Episode]]]) -> list[Judged]:
-        """Return the groups of complete episodes, with additional joint actions scored."""
-        silent = dict.fromkeys(self._recipe.team.agents, EchoModel())
-        one_turn = self._recipe.model_copy(
-            update={"team": self._recipe.team.model_copy(update={"turns": 1})}
-        )  # without feedback, no source is opened
-        session = await Session(one_turn, models=silent, serve=False).open()
-        try:
-            return [await self._judge(session, *item) for item in played]
-        finally:
-            await session.aclose()
 
-    async def _judge(
-        self, session: Session, problem: Problem, episodes: Sequence[Episode]
-    ) -> Judged:
-        further: list[Score] = []
+async def _judge(
+    recipe: Recipe,
+    session: Session,
+    problem: Problem,
+    episodes: Sequence[Episode],
+    *,
+    crosses: bool,
+) -> Judged:
+    further: list[Score] = []
 
-        async def score(problem: Problem, artifacts: Mapping[str, str]) -> Score:
-            further.append(await session.score(problem, artifacts))
-            return further[-1]
+    async def score(problem: Problem, artifacts: Mapping[str, str]) -> Score:
+        further.append(await session.score(problem, artifacts))
+        return further[-1]
 
-        joint = JointActions(problem, episodes, self._spec, score)
-        agents = tuple(self._recipe.team.agents)
-        shape = Shape("chains", len(episodes), self._recipe.team.turns)
-        group = group_of(episodes, agents, self._spec, shape, ask=joint.score)
-        nodes = [(number, 0) for number in range(len(episodes))]
-        by_agent = forms(group, nodes)
-        team = list(episodes[0].turns[0].contributions)
-        combinations = len(nodes) ** len(team)
-        crossed = len(team) > 1 and all(by_agent[name] == "crossed" for name in team)
-        every = self.crosses and crossed and combinations <= MOST_SCORED
-        if every:
-            choices = product(range(len(nodes)), repeat=len(team))
-            await group.score(nodes, [dict(zip(team, choice, strict=True)) for choice in choices])
-        played = [s for e in episodes if (s := e.turns[0].score) is not None]
-        return Judged(group, by_agent, played, joint, further, combinations if every else None)
+    spec = (recipe.trainer or TrainerSpec()).model_copy(update={"turn_structure": "chains"})
+    joint = JointActions(problem, episodes, spec, score)
+    shape = Shape("chains", len(episodes), recipe.team.turns)
+    group = group_of(episodes, tuple(recipe.team.agents), spec, shape, ask=joint.score)
+    nodes = [(number, 0) for number in range(len(episodes))]
+    by_agent = forms(group, nodes)
+    team = list(episodes[0].turns[0].contributions)
+    combinations = len(nodes) ** len(team)
+    crossed = len(team) > 1 and all(by_agent[name] == "crossed" for name in team)
+    every = crosses and crossed and combinations <= MOST_SCORED
+    if every:
+        choices = product(range(len(nodes)), repeat=len(team))
+        await group.score(nodes, [dict(zip(team, choice, strict=True)) for choice in choices])
+    played = [s for e in episodes if (s := e.turns[0].score) is not None]
+    return Judged(group, by_agent, played, joint, further, combinations if every else None)
 
 
 def shares(measures: Mapping[str, float], pattern: str, agents: Sequence[str]) -> dict[str, float]:
