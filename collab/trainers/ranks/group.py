@@ -204,7 +204,8 @@ class ProcessRanks(Ranks):
         self._limit = self._order_limit = JOIN_SECONDS
         self._messages = self._handed = dist.group.WORLD
         self._summed: Any = None
-        self._lost = False
+        self.is_whole = True
+        """False once a rank has been lost."""
         self.servers = ExitStack()
         """Servers that end when this rank leaves the others."""
 
@@ -291,14 +292,9 @@ class ProcessRanks(Ranks):
     def close(self) -> None:
         """Leave the other ranks. Nothing more can be sent."""
         self.servers.close()
-        if not self._lost:
+        if self.is_whole:
             with suppress(RuntimeError):
                 dist.destroy_process_group()
-
-    @property
-    def is_whole(self) -> bool:
-        """True if no rank has been lost."""
-        return not self._lost
 
     def _gather(self, value: T) -> list[T]:
         """Return the values of all ranks, by rank. The error names a rank that does not arrive."""
@@ -320,7 +316,7 @@ class ProcessRanks(Ranks):
             with _losing(whom, seconds, setting):
                 yield
         except RankLost:
-            self._lost = True
+            self.is_whole = False
             raise
 
 
