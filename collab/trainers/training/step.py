@@ -14,9 +14,14 @@ from collab.models.open import ModelPool
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
 from collab.runtime import Event, Session
-from collab.runtime.events import EpisodeFinished
+from collab.runtime.events import (
+    AgentActed,
+    AgentActing,
+    EpisodeFinished,
+    FeedbackGiven,
+    TurnScored,
+)
 from collab.seeds import seed_of
-from collab.trainers.clocks import StepTimer
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit, StepCredit
@@ -36,6 +41,55 @@ Report = Callable[[str, int, int], None]
 
 Played = tuple[list[list[Episode]], dict[str, float]]
 """Episodes of each task, and seconds by kind of work."""
+
+
+class StepTimer:
+    """Measures, for each kind of work, how long at least one episode was being sampled, scored or
+    given feedback.
+
+    The times can overlap, because episodes do different kinds of work at the same time.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(("sampling", "scoring", "feedback"), 0.0)
+        self._doing: dict[str, set[tuple[str, str]]] = {work: set() for work in self.seconds}
+        self._since: dict[str, float] = {}
+
+    def see(self, event: Event) -> None:
+        """Record an event at the present time."""
+        match event:
+            case AgentActing():
+                self._end("scoring", event.episode)
+                self._end("feedback", event.episode)
+                self._begin("sampling", event.episode, event.agent)
+            case AgentActed():
+                self._end("sampling", event.episode, event.decision.agent)
+                if all(episode != event.episode for episode, _ in self._doing["sampling"]):
+                    self._begin("scoring", event.episode)
+            case TurnScored():
+                self._end("scoring", event.episode)
+                self._begin("feedback", event.episode)
+            case FeedbackGiven():
+                self._end("feedback", event.episode)
+            case EpisodeFinished():
+                for work, doing in self._doing.items():
+                    for episode, agent in [
+                        entry for entry in doing if entry[0] == event.episode.id
+                    ]:
+                        self._end(work, episode, agent)
+            case _:
+                pass
+
+    def _begin(self, work: str, episode: str, agent: str = "") -> None:
+        if not self._doing[work]:
+            self._since[work] = time.perf_counter()
+        self._doing[work].add((episode, agent))
+
+    def _end(self, work: str, episode: str, agent: str = "") -> None:
+        if (episode, agent) in self._doing[work]:
+            self._doing[work].remove((episode, agent))
+            if not self._doing[work]:
+                self.seconds[work] += time.perf_counter() - self._since[work]
 
 
 class Stepper:
