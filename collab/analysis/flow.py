@@ -58,28 +58,24 @@ class Flow:
         return {self._value(scope, node) for node in expressions if node is not None}
 
     def _value(self, scope: Scope, expression: ast.AST) -> Variable:
-        known = self._values.get(id(expression))
-        return known if known is not None else self._valued(scope, expression)
+        pending: list[ast.AST] = []
 
-    def _valued(self, scope: Scope, expression: ast.AST) -> Variable:
-        pending = [expression]
-        self._name_value(expression)
+        def value_of(node: ast.AST) -> Variable:
+            if id(node) not in self._values:
+                self._values[id(node)] = Variable(_VALUE, str(len(self._values)))
+                pending.append(node)
+            return self._values[id(node)]
+
+        whole = value_of(expression)
         while pending:
             node = pending.pop()
-            value = self._values[id(node)]
+            value = value_of(node)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 self._add(self._read(scope, node), [value])
             for part in ast.iter_child_nodes(node):
-                if isinstance(part, _NO_VALUES):
-                    continue
-                if id(part) not in self._values:
-                    self._name_value(part)
-                    pending.append(part)
-                self._edges[self._values[id(part)]].add(value)
-        return self._values[id(expression)]
-
-    def _name_value(self, node: ast.AST) -> None:
-        self._values[id(node)] = Variable(_VALUE, str(len(self._values)))
+                if not isinstance(part, _NO_VALUES):
+                    self._edges[value_of(part)].add(value)
+        return whole
 
     def _read(self, scope: Scope, name: ast.Name) -> set[Variable]:
         variable = scope.resolve(name.id)
@@ -178,49 +174,35 @@ def _reachable(scopes: list[Scope], entry: Scope) -> list[Scope]:
     return [scope for scope in scopes if scope in reached]
 
 
-_SEQUENCE = ast.Tuple | ast.List
-
-
-def _assignment(node: ast.AST) -> tuple[list[ast.expr], ast.expr | None]:
-    """Return the targets that a node binds, and the expression that gives their values."""
+def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """Yield each bound target with its source."""
     match node:
         case ast.Assign(targets=targets, value=value):
-            return targets, value
+            for target in targets:
+                yield from _unpacked(target, value)
         case ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
-            return [node.target], node.value
+            yield node.target, node.value
         case ast.For() | ast.AsyncFor() | ast.comprehension():
-            return [node.target], node.iter
+            yield node.target, node.iter
         case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
-            return [target], value
-    return [], None
-
-
-def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
-    """Yield each bound target with its source: `a, b = x, y` binds a to x and b to y."""
-    targets, value = _assignment(node)
-    for target in targets:
-        if isinstance(node, ast.Assign):
-            yield from _unpacked(target, node.value)
-        else:
             yield target, value
 
 
 def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    pairs = _pairs(target, value)
-    if not pairs:
-        yield target, value
-    for pair in pairs:
-        yield from _unpacked(*pair)
+    """Yield an assignment's parts: `a, b = x, y` binds a to x and b to y."""
+    match target, value:
+        case (
+            ast.Tuple(elts=names) | ast.List(elts=names),
+            ast.Tuple(elts=values) | ast.List(elts=values),
+        ) if len(names) == len(values) and not _has_star([*names, *values]):
+            for pair in zip(names, values, strict=True):
+                yield from _unpacked(*pair)
+        case _:
+            yield target, value
 
 
-def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """Pair the items of two tuples or lists if their numbers are known and equal."""
-    if not (isinstance(target, _SEQUENCE) and isinstance(value, _SEQUENCE)):
-        return []
-    if len(target.elts) != len(value.elts):
-        return []
-    starred = any(isinstance(item, ast.Starred) for item in (*target.elts, *value.elts))
-    return [] if starred else list(zip(target.elts, value.elts, strict=True))
+def _has_star(items: list[ast.expr]) -> bool:
+    return any(isinstance(item, ast.Starred) for item in items)
 
 
 def _deciding_expression(node: ast.AST) -> ast.expr | None:
