@@ -29,43 +29,40 @@ def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
     after_tool = False
     for message in history:
         role = "assistant" if message.role == "assistant" else "user"
-        marked = len(history) > 1 and message is history[-1]
-        blocks = _blocks(message, marked=marked)
+        blocks = _blocks(message)
         if after_tool and role == "user":
             messages[-1]["content"] += blocks
         else:
             messages.append({"role": role, "content": blocks})
         after_tool = message.role == "tool"
+    if len(history) > 1:
+        messages[-1]["content"][-1] |= CACHED
     return messages
 
 
-def text_block(text: str, *, marked: bool) -> dict[str, Any]:
-    """Return a block of text in the form of the API, `marked` for its prompt cache or not."""
-    return _marked({"type": "text", "text": text}, marked=marked)
+CACHED = {"cache_control": {"type": "ephemeral"}}
+"""Marks a block for the prompt cache."""
 
 
-def _blocks(message: Message, *, marked: bool) -> list[dict[str, Any]]:
+def text_block(text: str) -> dict[str, Any]:
+    """Return a block of text in the form of the API."""
+    return {"type": "text", "text": text}
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
     """Return a message's blocks. Calls that the model wrote as text stay text."""
     if message.answers and not message.answers.is_text:
-        result = {
-            "type": "tool_result",
-            "tool_use_id": message.answers.id,
-            "content": message.content,
-        }
-        return [_marked(result, marked=marked)]
+        identity = {"type": "tool_result", "tool_use_id": message.answers.id}
+        return [{**identity, "content": message.content}]
     calls = [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
         for call in message.tool_calls
         if not call.is_text
     ]
     if not calls:
-        return [text_block(plain(message).content, marked=marked)]
-    text = [text_block(message.content, marked=False)] if message.content.strip() else []
+        return [text_block(plain(message).content)]
+    text = [text_block(message.content)] if message.content.strip() else []
     return [*text, *calls]
-
-
-def _marked(block: dict[str, Any], *, marked: bool) -> dict[str, Any]:
-    return {**block, "cache_control": {"type": "ephemeral"}} if marked else block
 
 
 async def _events(stream: Any) -> AsyncIterator[Any]:
@@ -94,10 +91,10 @@ def _take(reply: Reply, event: Any) -> str:
         reply.text += text
         return text
     elif event.type == "content_block_start" and event.content_block.type == "tool_use":
-        call = reply.call(event.index)
+        call = reply.calls[event.index]
         call.id, call.name = event.content_block.id, event.content_block.name
     elif event.type == "content_block_delta" and event.delta.type == "input_json_delta":
-        reply.call(event.index).arguments += event.delta.partial_json
+        reply.calls[event.index].arguments += event.delta.partial_json
     elif event.type == "message_delta":
         reply.stop_reason = event.delta.stop_reason or ""
         reply.new_tokens = count(event.usage.output_tokens)
@@ -244,7 +241,7 @@ def body_of(model: str, request: Request) -> dict[str, Any]:
         if not request.may_call:
             body["tool_choice"] = {"type": "none"}
     if system:
-        body["system"] = [text_block(system, marked=True)]
+        body["system"] = [text_block(system) | CACHED]
     # Later SDKs have no arguments for these.
     changed = sampling.model_dump(include={"temperature", "top_p", "top_k"}, exclude_defaults=True)
     if changed:

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -156,14 +157,8 @@ class Reply:
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
-    calls: dict[int, StreamedCall] = field(default_factory=dict)
+    calls: defaultdict[int, StreamedCall] = field(default_factory=lambda: defaultdict(StreamedCall))
     """Tool calls by their position in the answer."""
-
-    def call(self, place: int) -> StreamedCall:
-        """Return the tool call at position `place` of the answer. The first request for it creates
-        it.
-        """
-        return self.calls.setdefault(place, StreamedCall())
 
 
 CHARACTERS_PER_TOKEN = 4
