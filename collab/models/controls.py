@@ -131,7 +131,7 @@ def _read_apart(tokenizer: Any, controls: Controls, chat: Chat, expected: list[i
         masked = chat.masked(range(len(chat.messages)))
     if controls.twin is None:
         controls.twin = Twin(tokenizer.backend_tokenizer, controls.spellings)
-    text = masked.rendered(tokenizer, tokenize=False)
+    text = masked.rendered(tokenizer)
     renamed = _renamed(tokenizer, text, controls, controls.twin)
     return controls.twin.encode(renamed.translate({mask: c for c, mask in chat.masks.items()}))
 
@@ -151,7 +151,7 @@ def _renamed(tokenizer: Any, text: str, controls: Controls, twin: Twin) -> str:
 
 
 def _ids(tokenizer: Any, chat: Chat) -> list[int]:
-    ids: list[int] = chat.rendered(tokenizer, tokenize=True)
+    ids: list[int] = tokenizer(chat.rendered(tokenizer), add_special_tokens=False)["input_ids"]
     return ids
 
 

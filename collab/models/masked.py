@@ -34,16 +34,14 @@ class Chat:
     messages: Sequence[Message]
     tools: Sequence[dict[str, Any]] = ()
 
-    def rendered(self, tokenizer: Any, *, tokenize: bool) -> Any:
-        """Return the chat and the beginning of its answer in the template: token ids if `tokenize`,
-        otherwise a string.
+    def rendered(self, tokenizer: Any) -> str:
+        """Return the chat and the beginning of its answer in the template.
 
         Raises:
             TemplateError: the template refuses the messages.
             Overrun: the template exceeds the cost of a rendering.
         """
-        text = render(tokenizer, self.messages, self.tools, begin_answer=True)
-        return tokenizer(text, add_special_tokens=False)["input_ids"] if tokenize else text
+        return render(tokenizer, self.messages, self.tools, begin_answer=True)
 
     def texts(self) -> Iterator[str]:
         """Yield every string that comes from the messages and tools, not from the template."""
