@@ -21,6 +21,9 @@ class KVCache:
     shrink_at = 7 / 8
     """Share of live rows at which the ended rows are removed from the batch."""
 
+    _next: Tensor
+    """Position of each row's next token, [rows, 1], set by `read`."""
+
     def __init__(self, module: Any, adapters: Sequence[str]) -> None:
         """Start with the rows' adapters, by name."""
         base = unwrapped(module)
@@ -33,7 +36,6 @@ class KVCache:
         self._taken = set(inspect.signature(base.forward).parameters)
         self._cache: Any = None
         self._mask: Tensor | None = None  # [rows, time], None where there is no padding
-        self._next: Tensor | None = None  # [rows, 1], the position of the next token
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Read left-padded prompts. `ids` and `mask`, 0 for padding, are [rows, time].
@@ -47,7 +49,6 @@ class KVCache:
 
     def extend(self, tokens: Tensor) -> Tensor:
         """Read one more token per row, [rows], and return the logits: [rows, vocabulary]."""
-        assert self._next is not None, "read comes first"
         if self._mask is not None:
             self._mask = functional.pad(self._mask, (0, 1), value=1)
         logits = self._read_one(tokens[:, None])
@@ -56,12 +57,10 @@ class KVCache:
 
     def _read_one(self, tokens: Tensor) -> Tensor:
         """Read one more token per row, [rows, 1], and return the logits: [rows, vocabulary]."""
-        assert self._next is not None, "read comes first"
         return self._forward(tokens, self._next)
 
     def select(self, rows: Sequence[int]) -> None:
         """Keep the rows with these indices, in this order. An index may be repeated."""
-        assert self._next is not None, "read comes first"
         keep = torch.tensor(rows, device=self._next.device)
         self._select_cached(rows, keep)
         self._next = self._next[keep]

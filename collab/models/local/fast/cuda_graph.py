@@ -101,7 +101,6 @@ class FixedCache(SharedPrefixCache):
             self._moved()
         self._place.advance()
         logits = self._extend(tokens[:, None])
-        assert self._next is not None, "read comes first"
         self._next.add_(1).clamp_(max=self._last)
         return logits
 
