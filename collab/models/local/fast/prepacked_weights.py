@@ -103,28 +103,21 @@ class _Fusion:
 
     def _product(self, x: Tensor) -> Tensor:
         y = _times(x, self._weights.packed, self._bias)
-        return self._adapters.added(x, y) if self._adapters else y
+        if self._row_adapters is None or self._adapters is None:
+            return y
+        ranks, down, up = self._adapters
+        inner = self._row_adapters.masked(_times(x, down), ranks)
+        added: Tensor = torch.ops.mkldnn._linear_pointwise.binary(inner, y, up, None, "add")
+        return added
 
     @cached_property
-    def _adapters(self) -> _Adapters | None:
-        if self._row_adapters is None:
-            return None
+    def _adapters(self) -> SideBySide | None:
+        """The rows' adapters on the layers, with A packed, and B transposed and packed."""
+        assert self._row_adapters is not None
         adapters = self._row_adapters.side_by_side(self.layers, self._weights.dtype)
-        return _Adapters(self._row_adapters, adapters) if adapters else None
-
-
-class _Adapters:
-    """LoRA on the layers of a group."""
-
-    def __init__(self, row_adapters: RowAdapters, adapters: SideBySide) -> None:
-        self._row_adapters, self._ranks = row_adapters, adapters.ranks
-        self._down, self._up = _pack(adapters.down), _pack(adapters.up.T)
-
-    def added(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return `y`, the output of the layers for `x`, plus the output of each row's adapter."""
-        inner = self._row_adapters.masked(_times(x, self._down), self._ranks)
-        added: Tensor = torch.ops.mkldnn._linear_pointwise.binary(inner, y, self._up, None, "add")
-        return added
+        if adapters is None:
+            return None
+        return SideBySide(adapters.ranks, _pack(adapters.down), _pack(adapters.up.T))
 
 
 class _Weights:
