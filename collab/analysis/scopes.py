@@ -101,17 +101,10 @@ def scopes_of(tree: ast.Module) -> list[Scope]:
 
 
 def _evaluated_in(owner: ast.Module | Definition) -> Iterator[ast.AST]:
+    """Yield the nodes that run in a scope, without bodies of definitions."""
     pending: list[ast.AST] = list(owner.body)
     if isinstance(owner, Function):
         pending.extend(_arguments(owner.args))
-    yield from evaluated(pending)
-
-
-def evaluated(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Yield the nodes that run together with `nodes`, in the same scope, without bodies of
-    definitions.
-    """
-    pending = list(nodes)
     while pending:
         node = pending.pop()
         yield node
