@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -291,7 +292,9 @@ class HostedEngine(ABC):
             if not request.messages:
                 raise ModelError(f"{self.name} needs messages, and this request has none")
             async with self._slots:
-                reply = await self._ask(request, progress)
+                attempt = partial(self._attempt, request, progress)
+                retries, patience = self.spec.retries, self.spec.seconds
+                reply = await retrying(attempt, retries=retries, patience=patience)
             return self._action(reply, time.monotonic() - started)
         except CollabError as error:
             failure = failure_of(error)
@@ -304,21 +307,12 @@ class HostedEngine(ABC):
                 failure=failure.model_copy(update={"message": message}),
             )
 
-    async def _ask(self, request: Request, progress: Progress | None) -> Reply:
-        """Send one request, with retries, within the budget."""
+    async def _attempt(self, request: Request, progress: Progress | None) -> Reply:
+        """Make one attempt within the budget, and settle its cost: the reserved one if the answer
+        broke off."""
         text = "".join(m.content for m in fenced(request))
         guess = len(text.encode(errors="replace")) // BYTES_PER_TOKEN
-        max_new_tokens = request.sampling.max_new_tokens
-
-        async def attempt() -> Reply:
-            reserved = self._spending.reserve(self.name, guess, max_new_tokens)
-            return await self._attempt(request, progress, reserved)
-
-        retries, patience = self.spec.retries, self.spec.seconds
-        return await retrying(attempt, retries=retries, patience=patience)
-
-    async def _attempt(self, request: Request, progress: Progress | None, reserved: float) -> Reply:
-        """Make one attempt, and settle its cost: the reserved one if the answer broke off."""
+        reserved = self._spending.reserve(self.name, guess, request.sampling.max_new_tokens)
         reply, seconds = Reply(), self.spec.seconds
         safe = _SafeProgress(progress, self._key) if progress else None
         try:
