@@ -48,35 +48,29 @@ def trimmed(layers: Iterable[Any]) -> Iterator[None]:
     The GNU library cannot place an aligned tensor into the gap of one of its size (its bug 14581).
     So memory freed by a layer stays in use next to everything kept for the backward pass.
     """
-    passed = _Passed()
-    with ExitStack() as stack:
-        for layer in layers:
-            stack.callback(layer.register_forward_hook(passed.forward).remove)
-        yield
-    if passed.trims:
-        trim()
+    passed = trims = 0
 
+    def count(states: Any) -> None:
+        nonlocal passed, trims
+        passed += states.nbytes
+        if passed >= BYTES_A_TRIM:
+            passed = 0
+            trims += 1
+            trim()
 
-class _Passed:
-    """Counts the bytes of the layers' states and of their gradients."""
-
-    def __init__(self) -> None:
-        self._bytes = 0
-        self.trims = 0
-
-    def forward(self, layer: Any, inputs: Any, output: Any) -> None:  # noqa: ARG002
+    def after(layer: Any, inputs: Any, output: Any) -> None:  # noqa: ARG001
         states = output[0] if isinstance(output, tuple) else output
         if states.device.type == "cpu":
-            self._count(states)
+            count(states)
             if states.requires_grad:
-                states.register_hook(self._count)
+                states.register_hook(count)  # its gradient has as many bytes
 
-    def _count(self, states: Any) -> None:
-        self._bytes += states.nbytes
-        if self._bytes >= BYTES_A_TRIM:
-            self._bytes = 0
-            self.trims += 1
-            trim()
+    with ExitStack() as stack:
+        for layer in layers:
+            stack.callback(layer.register_forward_hook(after).remove)
+        yield
+    if trims:
+        trim()
 
 
 @cache
