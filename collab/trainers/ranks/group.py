@@ -198,14 +198,14 @@ class ProcessRanks(Ranks):
         Raises:
             RankLost: a rank does not arrive.
         """
-        with _losing("another rank", JOIN_SECONDS):
+        self.is_whole = True
+        """False once a rank has been lost."""
+        with self._bounded("another rank", JOIN_SECONDS, setting=""):
             dist.init_process_group("gloo", timeout=timedelta(seconds=JOIN_SECONDS))
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self._limit = self._order_limit = JOIN_SECONDS
         self._messages = self._handed = dist.group.WORLD
         self._summed: Any = None
-        self.is_whole = True
-        """False once a rank has been lost."""
         self.servers = ExitStack()
         """Servers that end when this rank leaves the others."""
 
@@ -312,27 +312,18 @@ class ProcessRanks(Ranks):
 
     @contextmanager
     def _bounded(self, whom: str, seconds: float, setting: str = LIMIT) -> Iterator[None]:
+        """Add the rank to an error of gloo or NCCL, and the setting of the limit that applied."""
+        began = time.monotonic()
         try:
-            with _losing(whom, seconds, setting):
-                yield
-        except RankLost:
+            yield
+        except RuntimeError as error:
             self.is_whole = False
-            raise
-
-
-@contextmanager
-def _losing(whom: str, seconds: float, setting: str = "") -> Iterator[None]:
-    """Add the rank to an error of gloo or NCCL, and the setting of the limit that applied."""
-    began = time.monotonic()
-    try:
-        yield
-    except RuntimeError as error:
-        missing = re.search(r"Ranks? ([\d, ]+?) failed to pass", str(error))
-        who = f"rank {missing[1].strip()}" if missing else whom
-        why = f"did not respond within {seconds:g} s"
-        if time.monotonic() - began < seconds:
-            time.sleep(LOST_SECONDS)
-            why = "ended or cannot be reached"
-        elif setting:
-            why += f" ({setting})"
-        raise RankLost(f"{who} {why}; continue with --resume") from error
+            missing = re.search(r"Ranks? ([\d, ]+?) failed to pass", str(error))
+            who = f"rank {missing[1].strip()}" if missing else whom
+            why = f"did not respond within {seconds:g} s"
+            if time.monotonic() - began < seconds:
+                time.sleep(LOST_SECONDS)
+                why = "ended or cannot be reached"
+            elif setting:
+                why += f" ({setting})"
+            raise RankLost(f"{who} {why}; continue with --resume") from error
