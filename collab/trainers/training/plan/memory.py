@@ -206,7 +206,8 @@ def count_memory(
         for name, size in of_agent.items()
     }
     trained = [
-        (s.parameters, s.bytes) if full else (s.adapter_parameters, 4) for s in policies.values()
+        (s.parameters, s.device.itemsize) if full else (s.adapter_parameters, 4)
+        for s in policies.values()
     ]
     adapters = 0 if full else sum(s.adapter_parameters for s in policies.values())
     copied = 0 if full else _copied(recipe, spec, policies)
@@ -216,7 +217,7 @@ def count_memory(
         "runtime": RUNTIME_BYTES["cpu" if on_cpu else "cuda"],
         "weights": (2 if full and spec.kl_coef else 1)
         * sum(s.weight_bytes for s in sizes.values()),
-        "prepacked": sum(sizes[key].packed * sizes[key].bytes for key in sampled),
+        "prepacked": sum(sizes[key].packed * sizes[key].device.itemsize for key in sampled),
         "adapters": 4 * (adapters + copied),
         "optimizer": sum(n * (8 if size == 4 else 12) for n, size in trained),
         "gradients": max(n * max(size, 4) for n, size in trained),
@@ -237,7 +238,7 @@ def count_memory(
         )
         if sampling and not full:
             sampling += SIDE_BY_SIDE * sum(
-                s.adapter_parameters * s.bytes for s in policies.values()
+                s.adapter_parameters * s.device.itemsize for s in policies.values()
             )
         held = ALLOCATOR_OVERHEAD if on_cpu else 1.0
         is_sampling = max(sampling * held, engine * sleeps) > learning * held

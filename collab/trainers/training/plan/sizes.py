@@ -157,11 +157,6 @@ class ModelSize:
     """Number of parameters that sampling holds a second time, in the processor's own layout."""
     device: ModelDevice
 
-    @property
-    def bytes(self) -> int:
-        """Number of bytes per number."""
-        return self.dimensions.bytes
-
 
 @cache
 def sizes_of(model: TransformersModel, lora: LoraSpec, card: Card | None = None) -> ModelSize:
