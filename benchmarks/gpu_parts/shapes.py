@@ -101,8 +101,8 @@ def opened(shape: str, device: torch.device) -> Iterator[Any]:
 
     from transformers import AutoTokenizer
 
-    from collab.models.local.adapters import Adapters
     from collab.models.local.engine import TransformersEngine
+    from collab.models.local.generation import Generation
     from collab.models.weights import LoadedModel, pick_dtype, quiet_transformers
     from collab.recipe.model import TransformersModel
 
@@ -113,7 +113,7 @@ def opened(shape: str, device: torch.device) -> Iterator[Any]:
         module = random_model(shape, device, pick_dtype("auto", device))
         tokenizer = AutoTokenizer.from_pretrained(name)
         loaded = LoadedModel(module, tokenizer, device, CONTEXT, frozenset(), 2)
-        engine._loaded, engine._adapters = loaded, Adapters(loaded, shape)
+        engine._generation = Generation(loaded, spec)
         del module, loaded
         yield engine
         asyncio.run(engine.aclose())

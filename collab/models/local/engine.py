@@ -23,8 +23,7 @@ from collab.recipe.model import TransformersModel
 from collab.records import Action
 
 if TYPE_CHECKING:
-    from collab.models.local.adapters import Adapters
-    from collab.models.local.generation import Report
+    from collab.models.local.generation import Generation, Report
     from collab.models.weights import LoadedModel
 
 
@@ -53,17 +52,15 @@ class TransformersEngine:
         self.spec = spec
         self.name = spec.name
         self._progress = progress
-        self._batch_tokens = spec.batch_tokens
         self._lock = Lock()
-        self._loaded: LoadedModel | None = None
-        self._adapters: Adapters | None = None
+        self._generation: Generation | None = None
         self._is_closed = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"model {spec.name}")
 
     @property
     def capabilities(self) -> Capabilities:
         """Capabilities of the engine. `context` is None until the model is loaded."""
-        context = self._loaded.context if self._loaded else None
+        context = self._generation.loaded.context if self._generation else None
         return Capabilities(tokens=True, seeds=True, adapters=True, continues=True, context=context)
 
     @property
@@ -88,7 +85,7 @@ class TransformersEngine:
             ModelTimeout: the download stalls.
             ModelError: the model does not fit into memory.
         """
-        return self._load(self._progress)[0]
+        return self._load(self._progress).loaded
 
     def load_adapter(self, adapter: str) -> str:
         """Load an adapter from its folder, unless it is loaded, and return its name in `module`.
@@ -96,7 +93,7 @@ class TransformersEngine:
         Raises:
             ModelError: `adapter` is not an adapter's folder, or does not fit the model.
         """
-        return self._load(self._progress)[1].name_of(adapter)
+        return self._load(self._progress).adapters.name_of(adapter)
 
     async def open_early(self, adapter: str | None = None) -> None:
         """Load the model, and the adapter in the folder `adapter` if there is one, on the engine's
@@ -106,18 +103,16 @@ class TransformersEngine:
         if adapter is not None:
             await asyncio.to_thread(self.load_adapter, adapter)
 
-    def _load(self, progress: store.StoreProgress) -> tuple[LoadedModel, Adapters]:
-        from collab.models.local.adapters import Adapters
+    def _load(self, progress: store.StoreProgress) -> Generation:
+        from collab.models.local.generation import Generation
         from collab.models.weights import load_model
 
-        spec = self.spec
         with self._lock:
-            if self._loaded is None or self._adapters is None:
-                folder = store.resolve(spec.name, spec.revision, progress)
+            if self._generation is None:
+                folder = store.resolve(self.spec.name, self.spec.revision, progress)
                 progress("loading", 0, 0)
-                self._loaded = load_model(folder, spec)
-                self._adapters = Adapters(self._loaded, spec.name)
-            return self._loaded, self._adapters
+                self._generation = Generation(load_model(folder, self.spec), self.spec)
+            return self._generation
 
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
@@ -173,28 +168,13 @@ class TransformersEngine:
                 raise ModelError(f"model {self.name!r} was not loaded: the request was canceled")
             self._progress(stage, done, total)
 
-        loaded, adapters = self._load(progress)
-        from collab.models.local.generation import Generation
-
-        generation = Generation(
-            loaded,
-            adapters,
-            model=self.name,
-            batch_tokens=self._batch_tokens,
-            fast=self.spec.fast,
-            cancelled=cancelled,
-            report=report,
-        )
-        try:
-            generation.answer(requests, answered, started)
-        finally:
-            self._batch_tokens = generation.batch_tokens
+        self._load(progress).answer(requests, answered, started, cancelled, report)
 
     async def aclose(self) -> None:
         """Release the model's memory. Calls that have not started raise ModelUnavailable."""
         self._is_closed = True
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
-        self._loaded = self._adapters = None
+        self._generation = None
 
     def _closed(self) -> ModelUnavailable:
         return ModelUnavailable(f"model {self.name!r} is closed; open it again")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event, Lock
 from typing import Any
 
@@ -25,6 +26,7 @@ from collab.models.local.multi_lora import BASE, unwrapped
 from collab.models.local.sampling import Settings, draw, settings_of
 from collab.models.out_of_memory import is_out_of_memory
 from collab.models.weights import LoadedModel
+from collab.recipe.model import TransformersModel
 from collab.records import FinishReason
 from collab.wording import counted
 
@@ -125,8 +127,8 @@ class Decoder:
         self,
         rows: Sequence[Row],
         settings: Settings,
-        loaded: LoadedModel,
         *,
+        loaded: LoadedModel,
         cancelled: Event,
         report: Report | None,
         ended: Ended,
@@ -205,37 +207,28 @@ Ready = Callable[[Any, Sequence[str]], AbstractContextManager[KVCache]]
 
 
 class Generation:
-    """Answers the requests of one call.
+    """Answers the requests of one call after the other with a loaded model.
 
-    `model` is the model's name in actions and messages. `fast` enables `collab.models.local.fast`.
-    `batch_tokens` limits a batch; None means as many tokens as fit. The limit is lowered when a
-    batch runs out of memory.
+    When a batch runs out of memory, the limit `batch_tokens` of the spec is lowered.
     """
 
-    def __init__(
-        self,
-        loaded: LoadedModel,
-        adapters: Adapters,
-        *,
-        model: str,
-        batch_tokens: int | None,
-        fast: bool,
-        cancelled: Event,
-        report: Report | None,
-    ) -> None:
-        self._loaded = loaded
-        self._adapters = adapters
-        self._model = model
-        self.batch_tokens = batch_tokens
+    def __init__(self, loaded: LoadedModel, spec: TransformersModel) -> None:
+        self.loaded, self.adapters = loaded, Adapters(loaded, spec.name)
+        self._model, self._batch_tokens = spec.name, spec.batch_tokens
         self._ready: Ready = plain
-        if fast:
+        if spec.fast:
             from collab.models.local.fast.accelerated import accelerated
 
             self._ready = accelerated
-        self._cancelled = cancelled
-        self._report = report
 
-    def answer(self, requests: Sequence[Request], answered: Answered, started: float) -> None:
+    def answer(
+        self,
+        requests: Sequence[Request],
+        answered: Answered,
+        started: float,
+        cancelled: Event,
+        report: Report | None,
+    ) -> None:
         """Call `answered` with each request's action as soon as its row ends.
 
         `started` is the time at which the batch was dispatched.
@@ -254,25 +247,28 @@ class Generation:
                 row.tokens,
                 row.logprobs,
                 row.finish_reason or "length",
-                tokenizer=self._loaded.tokenizer,
+                tokenizer=self.loaded.tokenizer,
                 model=self._model,
                 started=started,
             )
             answered(row.index, action)
 
+        decoder = partial(
+            Decoder, loaded=self.loaded, cancelled=cancelled, report=report, ended=ended
+        )
         batches = self._batches(rows)
         while batches:
             batch = batches.pop(0)
-            if not self._run(batch, ended):
+            if not self._run(batch, decoder):
                 left = [row for row in batch if row.finish_reason is None]
                 batches = [part for rows in (left, *batches) for part in self._batches(rows)]
 
     def _batches(self, rows: Sequence[Row]) -> list[list[Row]]:
         sizes = [_size(row) for row in rows]
-        budget = self.batch_tokens
+        budget = self._batch_tokens
         if budget is None:
             narrowest = min(map(sum, sizes), default=1)
-            budget = default_batch_tokens(self._loaded.module, self._loaded.device, narrowest)
+            budget = default_batch_tokens(self.loaded.module, self.loaded.device, narrowest)
         return [[rows[i] for i in batch] for batch in pack(sizes, budget)]
 
     def _row(self, index: int, request: Request) -> Row:
@@ -281,13 +277,13 @@ class Generation:
         Raises:
             ModelError: the request cannot be answered.
         """
-        adapter = self._adapters.name_of(request.adapter) if request.adapter else BASE
-        prompt = prompt_ids(request, self._loaded.tokenizer, self._model)
+        adapter = self.adapters.name_of(request.adapter) if request.adapter else BASE
+        prompt = prompt_ids(request, self.loaded.tokenizer, self._model)
         new = request.sampling.max_new_tokens
-        check_context(len(prompt), new, self._loaded.context, self._model)
+        check_context(len(prompt), new, self.loaded.context, self._model)
         return Row(index=index, request=request, prompt=prompt, adapter=adapter)
 
-    def _run(self, rows: list[Row], ended: Ended) -> bool:
+    def _run(self, rows: list[Row], decoder_of: Callable[..., Decoder]) -> bool:
         """Generate until every one of `rows` has ended, or return False if memory runs out.
 
         Rows that have tokens have equally many.
@@ -296,21 +292,14 @@ class Generation:
             ModelError: a single row does not fit into memory, or logits are not numbers.
         """
         rows = sorted(rows, key=_prompt_of)  # side by side, those of a prompt attend fastest
-        loaded = self._loaded
+        loaded = self.loaded
         settings = settings_of(
             [row.request.sampling for row in rows],
             [row.request.seed for row in rows],
             loaded.module.config.get_text_config().vocab_size,
             loaded.device,
         )
-        decoder = Decoder(
-            rows,
-            settings,
-            loaded,
-            cancelled=self._cancelled,
-            report=self._report,
-            ended=ended,
-        )
+        decoder = decoder_of(rows, settings)
         try:
             with _turn(loaded.device, decoder), _inference(loaded.module, decoder):
                 self._decode(decoder)
@@ -334,16 +323,16 @@ class Generation:
                     " smaller model"
                 ) from error
             prompts, new = zip(*map(_size, rows), strict=True)
-            self.batch_tokens = len(rows) * (max(prompts) + max(new)) // 2
+            self._batch_tokens = len(rows) * (max(prompts) + max(new)) // 2
             LOG.warning(
-                "%s; collab continues with model.batch_tokens=%d", happened, self.batch_tokens
+                "%s; collab continues with model.batch_tokens=%d", happened, self._batch_tokens
             )
             return False
         return True
 
     def _decode(self, decoder: Decoder) -> None:
         """Draw one token per row at a time, until all have ended."""
-        module, rows = self._loaded.module, decoder.rows
+        module, rows = self.loaded.module, decoder.rows
         first, places = _distinct(rows)
         adapters = [rows[index].adapter for index in first]
         with self._ready(module, adapters) as cache, torch.inference_mode():
@@ -367,7 +356,7 @@ class Generation:
     def _pad(self, rows: list[Row]) -> tuple[Tensor, Tensor]:
         """Return left-padded prompts and their attention mask, both [rows, time]."""
         width = max(len(row.prompt) for row in rows)
-        pad, device = self._loaded.pad_id, self._loaded.device
+        pad, device = self.loaded.pad_id, self.loaded.device
         padding = [width - len(row.prompt) for row in rows]
         ids = [[pad] * n + row.prompt for n, row in zip(padding, rows, strict=True)]
         mask = [[0] * n + [1] * (width - n) for n in padding]
