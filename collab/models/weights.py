@@ -28,8 +28,9 @@ from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe.model import TransformersModel
 
 
-def check_four_bits(model: str, device: torch.device) -> None:
-    """Check that bitsandbytes can hold weights in 4 bits on `device`. `model` is for the error.
+def four_bits(model: str, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
+    """Return transformers' options for 4-bit weights: NF4, computed in `dtype` (arXiv
+    2305.14314). `model` is for the error.
 
     Raises:
         ModelUnavailable: bitsandbytes is not installed, or does not support the device.
@@ -43,12 +44,6 @@ def check_four_bits(model: str, device: torch.device) -> None:
         raise ModelUnavailable(
             f"model {model!r} needs bitsandbytes to load in 4 bits (load_in): {install('4bit')}"
         )
-
-
-def four_bits(dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
-    """Return transformers' options for 4-bit weights: NF4, computed in `dtype` (arXiv
-    2305.14314).
-    """
     from transformers import BitsAndBytesConfig
 
     config = BitsAndBytesConfig(
@@ -77,12 +72,6 @@ def four_bit_weights(module: Any) -> int:
     layers = (part for part in module.modules() if isinstance(part, nn.Linear) and part is not head)
     return sum(layer.weight.numel() for layer in layers)
 
-
-DTYPES = {
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-    "float32": torch.float32,
-}
 
 _DAMAGE = (
     *(KeyError, TypeError, AttributeError, ArithmeticError),
@@ -117,15 +106,24 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
         ModelError: the model does not fit into memory.
     """
     target = pick_device(spec.device)
-    if spec.load_in == "4bit":
-        check_four_bits(spec.name, target)
+    dtype = pick_dtype(spec.dtype, target)
+    rounded = four_bits(spec.name, dtype, target) if spec.load_in else {}
     store.read_config(folder, spec.name)
     try:
         with reading(spec.name, folder):
+            from transformers import AutoModelForCausalLM
+
             tokenizer = load_tokenizer(folder)
             check_parameters(folder, spec.name)
-            module = _module(folder, spec, pick_dtype(spec.dtype, target), target)
-            if spec.load_in == "4bit":
+            module: Any = AutoModelForCausalLM.from_pretrained(
+                folder,
+                dtype=dtype,
+                attn_implementation=spec.attn_implementation,
+                **rounded,
+                local_files_only=True,
+                trust_remote_code=False,
+            )
+            if spec.load_in:
                 keep_gradients(module)
             else:
                 module = module.to(target)
@@ -174,17 +172,6 @@ def check_parameters(folder: Path, name: str) -> None:
             f" {size:,} bytes hold at most {MOST_PER_BYTE * size:,}; download the model again, or"
             " use another"
         )
-
-
-def _module(folder: Path, spec: TransformersModel, dtype: torch.dtype, device: torch.device) -> Any:
-    from transformers import AutoModelForCausalLM
-
-    options: dict[str, Any] = {"dtype": dtype, "attn_implementation": spec.attn_implementation}
-    if spec.load_in == "4bit":
-        options |= four_bits(dtype, device)
-    return AutoModelForCausalLM.from_pretrained(
-        folder, local_files_only=True, **options, trust_remote_code=False
-    )
 
 
 def pick_device(name: str) -> torch.device:
@@ -238,9 +225,10 @@ def _warn_of_unused_gpu() -> None:
 def pick_dtype(name: str, device: torch.device) -> torch.dtype:
     """Return the dtype called `name`. `auto` is bfloat16 if the device multiplies it natively,
     otherwise float32."""
-    if name != "auto":
-        return DTYPES[name]
-    return torch.bfloat16 if _native_bfloat16(device) else torch.float32
+    if name == "auto":
+        name = "bfloat16" if _native_bfloat16(device) else "float32"
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
 
 
 def _native_bfloat16(device: torch.device) -> bool:

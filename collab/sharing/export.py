@@ -147,7 +147,6 @@ def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
     from transformers import AutoModelForCausalLM
 
     from collab.models.weights import (
-        check_four_bits,
         check_parameters,
         four_bits,
         load_config,
@@ -157,12 +156,10 @@ def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
 
     weights, device = resolve(base.name, base.revision), torch.device("cpu")
     read_config(weights, base.name)
-    if base.load_in:
-        check_four_bits(base.name, device)
+    rounded = four_bits(base.name, torch.float32, device) if base.load_in else {}
     with quiet_transformers():
         check_parameters(weights, base.name)
         kept = load_config(weights).dtype or torch.float32
-        rounded = four_bits(torch.float32, device) if base.load_in else {}
         model: Any = AutoModelForCausalLM.from_pretrained(
             weights, dtype=torch.float32, **rounded, trust_remote_code=False
         )
