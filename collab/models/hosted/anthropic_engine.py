@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError, ModelRefused, ModelUnavailable, RecipeError
 from collab.models.base import Progress, Request
-from collab.models.hosted.engine import HostedEngine, Reply, count, take_all
+from collab.models.hosted.engine import HostedEngine, Reply, count
 from collab.models.hosted.errors import Rejection, Transient, error_of, is_page, page_at
 from collab.models.keys import redact_line
 from collab.models.tool_text import plain
@@ -206,7 +206,7 @@ class AnthropicEngine(HostedEngine):
         with errors_named(self.peer, self._key):
             stream = await self._client.messages.create(**body, stream=True)
             async with stream:
-                await take_all(_events(stream), _take, reply, request, progress)
+                await self._take_all(_events(stream), _take, reply, request, progress)
             if reply.stop_reason == "refusal":
                 raise ModelRefused(f"{self.spec.name} declined to answer (stop_reason refusal)")
             if not reply.begun:

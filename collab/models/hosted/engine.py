@@ -168,29 +168,6 @@ the response.
 """
 
 
-async def take_all(
-    events: AsyncIterator[Any],
-    take: Callable[[Reply, Any], str],
-    reply: Reply,
-    request: Request,
-    progress: Progress | None,
-) -> None:
-    """Read all events. `take` adds an event to `reply` and returns the event's text, which is
-    passed to `progress`.
-
-    Raises:
-        ValueError: an event has a shape that the protocol does not allow.
-    """
-    async for event in events:
-        try:
-            text = take(reply, event)
-        except ODD_SHAPE as error:
-            raise ValueError(f"an event in unknown format: {error!r}") from error
-        if text and progress:
-            number = len(reply.token_ids) or len(reply.text) // CHARACTERS_PER_TOKEN
-            progress(request, number, text)
-
-
 class HostedEngine(ABC):
     """Sends several requests at the same time, up to a limit. A failure concerns one request only.
 
@@ -250,6 +227,32 @@ class HostedEngine(ABC):
             ModelError: there is no answer.
             Transient: another attempt may succeed.
         """
+
+    async def _take_all(
+        self,
+        events: AsyncIterator[Any],
+        take: Callable[[Reply, Any], str],
+        reply: Reply,
+        request: Request,
+        progress: Progress | None,
+    ) -> None:
+        """Read all events. `take` adds an event to `reply` and returns the event's text, which is
+        passed to `progress` without the key, even if a piece of text ends within it.
+
+        Raises:
+            ValueError: an event has a shape that the protocol does not allow.
+        """
+        shown, number = Redactor(self._key), 0
+        async for event in events:
+            try:
+                text = take(reply, event)
+            except ODD_SHAPE as error:
+                raise ValueError(f"an event in unknown format: {error!r}") from error
+            if text and progress:
+                number = len(reply.token_ids) or len(reply.text) // CHARACTERS_PER_TOKEN
+                progress(request, number, shown(text))
+        if progress and (rest := shown.rest()):
+            progress(request, number, rest)
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
         """Check that the service supports the settings.
@@ -314,12 +317,9 @@ class HostedEngine(ABC):
         guess = len(text.encode(errors="replace")) // BYTES_PER_TOKEN
         reserved = self._spending.reserve(self.name, guess, request.sampling.max_new_tokens)
         reply, seconds = Reply(), self.spec.seconds
-        safe = _SafeProgress(progress, self._key) if progress else None
         try:
             async with asyncio.timeout(seconds):
-                await self._answer(request, reply, safe)
-            if safe:
-                safe.finish(request)
+                await self._answer(request, reply, progress)
         except TimeoutError:
             raise ModelTimeout(
                 f"{self.peer} did not finish within {seconds:g} s; raise its `seconds`, "
@@ -401,18 +401,3 @@ def count(value: Any) -> int:
     if not 0 <= number <= MOST_TOKENS:
         raise ValueError(f"{number} tokens, and one request has 0 to {MOST_TOKENS}")
     return number
-
-
-class _SafeProgress:
-    """Reports progress without the key, even if a piece of text ends within it."""
-
-    def __init__(self, progress: Progress, key: str) -> None:
-        self._progress, self._text, self._tokens = progress, Redactor(key), 0
-
-    def __call__(self, request: Request, new_tokens: int, text: str) -> None:
-        self._tokens = new_tokens
-        self._progress(request, new_tokens, self._text(text))
-
-    def finish(self, request: Request) -> None:
-        if rest := self._text.rest():
-            self._progress(request, self._tokens, rest)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import ModelError, ModelRefused, ModelUnavailable
 from collab.models.base import Capabilities, Progress, Request
 from collab.models.event_stream import event_data
-from collab.models.hosted.engine import HostedEngine, Reply, count, take_all
+from collab.models.hosted.engine import HostedEngine, Reply, count
 from collab.models.hosted.errors import (
     Rejection,
     Transient,
@@ -289,7 +289,7 @@ class OpenAIEngine(HostedEngine):
             if not response.is_success:
                 text = (await response.aread()).decode(errors="replace")
                 raise _rejection(response, response.status_code, text, self._key)
-            await take_all(_events(response, self._key), _take, reply, request, progress)
+            await self._take_all(_events(response, self._key), _take, reply, request, progress)
         if reply.stop_reason == "content_filter":
             raise ModelRefused(f"{body['model']} declined to answer (finish_reason content_filter)")
         if not reply.begun:
