@@ -28,11 +28,15 @@ class Optimizer:
             p if p.dtype in (torch.float32, torch.float64) else nn.Parameter(p.detach().float())
             for p in self._parameters
         ]
+        pairs = zip(self._parameters, self._masters, strict=True)
+        self._copies = [
+            (parameter, master) for parameter, master in pairs if master is not parameter
+        ]
+        """Parameters of a narrower type, with their masters."""
         self._adamw = torch.optim.AdamW(self._masters, weight_decay=weight_decay, fused=True)
-        for parameter, master in zip(self._parameters, self._masters, strict=True):
-            if master is not parameter:
-                hook = partial(_move_gradient_to_master, master=master)
-                parameter.register_post_accumulate_grad_hook(hook)
+        for parameter, master in self._copies:
+            hook = partial(_move_gradient_to_master, master=master)
+            parameter.register_post_accumulate_grad_hook(hook)
 
     @property
     def masters(self) -> Sequence[nn.Parameter]:
@@ -42,9 +46,8 @@ class Optimizer:
     @torch.no_grad()
     def step(self, rate: float, max_norm: float | None) -> float:
         """Take an AdamW step, clear the gradients, and return their norm before clipping."""
-        for parameter, master in zip(self._parameters, self._masters, strict=True):
-            if master is not parameter:
-                _move_gradient_to_master(parameter, master)
+        for parameter, master in self._copies:
+            _move_gradient_to_master(parameter, master)
         norm = float(gradient_norm(self._masters))
         if math.isfinite(norm):
             if max_norm is not None and norm > max_norm:
@@ -64,7 +67,7 @@ class Optimizer:
         """Number of bytes that the first step will allocate for gradients and moments."""
         moments = 0 if self._adamw.state else 2
         size = sum(m.nbytes * (1 + moments) for m in self._masters)
-        if self._has_copies:
+        if self._copies:
             size += max(p.nbytes for p in self._parameters)  # moved as soon as computed
         return size
 
@@ -75,7 +78,7 @@ class Optimizer:
 
     def state(self) -> dict[str, Any]:
         """Return the moments, masters and step count, for a checkpoint."""
-        masters = [m.detach() for m in self._masters] if self._has_copies else []
+        masters = [m.detach() for m in self._masters] if self._copies else []
         return {"adamw": self._adamw.state_dict(), "masters": masters}
 
     @torch.no_grad()
@@ -86,14 +89,9 @@ class Optimizer:
             master.copy_(saved)
         self._copy_out()
 
-    @property
-    def _has_copies(self) -> bool:
-        return any(m is not p for m, p in zip(self._masters, self._parameters, strict=True))
-
     def _copy_out(self) -> None:
-        for parameter, master in zip(self._parameters, self._masters, strict=True):
-            if master is not parameter:
-                parameter.copy_(master)
+        for parameter, master in self._copies:
+            parameter.copy_(master)
 
 
 def _move_gradient_to_master(parameter: Tensor, master: Tensor) -> None:
