@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from collab.errors import RecipeError
 from collab.models.local.batching import pack
@@ -67,9 +68,7 @@ class Frozen:
             budget = forward_tokens(self._spec, loaded.device.type)
             for batch in pack([(len(s), 0) for s in sequences], budget):
                 rows = [sequences[number] for number in batch]
-                ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
-                for row, into in zip(rows, ids, strict=True):
-                    into[: len(row)] = torch.tensor(row)
+                ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
                 # Padding comes last, and no token attends to later tokens.
                 states = model.base_model(
                     input_ids=ids.to(loaded.device), use_cache=False
