@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any
+from contextlib import suppress
 
 import psutil
 
@@ -42,17 +42,12 @@ def end_tree(process: int) -> None:
     except psutil.NoSuchProcess:
         return
     for one in processes:
-        _quietly(one.terminate)
+        with suppress(psutil.NoSuchProcess):
+            one.terminate()
     _, left = psutil.wait_procs(processes, GRACE_SECONDS)
     for one in left:
-        _quietly(one.kill)
-
-
-def _quietly(act: Any) -> None:
-    try:
-        act()
-    except psutil.NoSuchProcess:
-        return
+        with suppress(psutil.NoSuchProcess):
+            one.kill()
 
 
 def _leave(*_: object) -> None:
