@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,26 +71,18 @@ def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Reci
     return recipe.with_agents(asleep)
 
 
-def open_learner(
-    recipe: Recipe,
-    spec: TrainerSpec,
-    total_steps: int,
-    out: Path,
-    *,
-    ranks: Ranks,
-    loading: StoreProgress | None,
-) -> Learner:
+def open_learner(begin: Begin, ranks: Ranks, loading: StoreProgress | None) -> Learner:
     """Open a team's policies on every rank, and return their learner.
 
     Raises:
         CollabError: a rank cannot open them.
     """
-    recipe = with_sleeping_engines(recipe, spec, ranks.world)
+    recipe = with_sleeping_engines(begin.recipe, begin.spec, ranks.world)
     if isinstance(ranks, ProcessRanks):
-        begin = ranks.send_order(Begin(recipe, spec, total_steps, out))
+        begin = ranks.send_order(replace(begin, recipe=recipe))
         return orders.open_learner(begin, ranks, LeadingLearner, loading)
-    policies = open_policies(recipe, spec, loading=loading)
-    return Learner(policies, spec, total_steps, ranks)
+    policies = open_policies(recipe, begin.spec, loading=loading)
+    return Learner(policies, begin.spec, begin.total_steps, ranks)
 
 
 Emit = Callable[[TrainingEvent], None]
@@ -165,10 +158,8 @@ class TrainingRun:
     async def _run(self) -> dict[str, Any]:
         about = self._check_folder()
         self._emit(self._opening)
-        run = (self.recipe, self.spec, self.total_steps, self.out)
-        learner = await asyncio.to_thread(
-            open_learner, *run, ranks=self._ranks, loading=self._loading
-        )
+        begin = Begin(self.recipe, self.spec, self.total_steps, self.out)
+        learner = await asyncio.to_thread(open_learner, begin, self._ranks, self._loading)
         policies = learner.policies
         kind = RecordedStepper if self.spec.episodes is not None else Stepper
         stepper = kind(self.recipe, self.spec, self.tasks, policies, learner, pool=self._pool)
