@@ -82,10 +82,10 @@ class _Fusion:
     """Runs the layers of a group as one: the first one called computes the product for all."""
 
     def __init__(self, layers: Sequence[Any], row_adapters: RowAdapters | None) -> None:
-        bases = [base_of(layer) for layer in layers]
+        self._bases = [base_of(layer) for layer in layers]
         self.layers, self._row_adapters = layers, row_adapters
-        self._weights, self._bias = _weights_of(bases), _bias_of(bases)
-        self._widths = [len(base.weight) for base in bases]
+        self._bias = _bias_of(self._bases)
+        self._widths = [len(base.weight) for base in self._bases]
         self._read: Tensor | None = None
         self._changes = 0
         self._pieces: dict[Any, Tensor] = {}  # of layers that were not asked yet
@@ -102,7 +102,7 @@ class _Fusion:
         return piece.contiguous()
 
     def _product(self, x: Tensor) -> Tensor:
-        y = _times(x, self._weights.packed, self._bias)
+        y = _times(x, self._packed, self._bias)
         if self._row_adapters is None or self._adapters is None:
             return y
         ranks, down, up = self._adapters
@@ -111,34 +111,32 @@ class _Fusion:
         return added
 
     @cached_property
+    def _packed(self) -> Tensor:
+        return _packed_weights(self._bases)
+
+    @cached_property
     def _adapters(self) -> SideBySide | None:
         """The rows' adapters on the layers, with A packed, and B transposed and packed."""
         assert self._row_adapters is not None
-        adapters = self._row_adapters.side_by_side(self.layers, self._weights.dtype)
+        adapters = self._row_adapters.side_by_side(self.layers, self._bases[0].weight.dtype)
         if adapters is None:
             return None
         return SideBySide(adapters.ranks, _pack(adapters.down), _pack(adapters.up.T))
 
 
-class _Weights:
-    """The stacked weights of some layers, [out, in], packed on first use."""
-
-    def __init__(self, layers: Sequence[nn.Linear]) -> None:
-        self._weights = [layer.weight for layer in layers]
-        self._states = [_state(weight) for weight in self._weights]
-        self.dtype = self._weights[0].dtype
-
-    def are_of(self, layers: Sequence[nn.Linear]) -> bool:
-        return self._states == [_state(layer.weight) for layer in layers]
-
-    @cached_property
-    def packed(self) -> Tensor:
-        weights = [weight.detach() for weight in self._weights]
-        return _pack(torch.cat(weights) if len(weights) > 1 else weights[0])
+_PACKED: WeakKeyDictionary[nn.Linear, tuple[object, Tensor]] = WeakKeyDictionary()
+"""State and packed weights of a group, by its first layer."""
 
 
-_PACKED: WeakKeyDictionary[nn.Linear, _Weights] = WeakKeyDictionary()
-"""Packed weights, by the first layer of a group."""
+def _packed_weights(layers: Sequence[nn.Linear]) -> Tensor:
+    """Return the stacked weights of some layers, [out, in], packed again only if they changed."""
+    weights = [layer.weight.detach() for layer in layers]
+    state = [_state(weight) for weight in weights]
+    if (held := _PACKED.pop(layers[0], None)) is None or held[0] != state:
+        held = None  # the old copy is freed before the new one is made
+        held = state, _pack(torch.cat(weights) if len(weights) > 1 else weights[0])
+    _PACKED[layers[0]] = held
+    return held[1]
 
 
 def _changes(x: Tensor) -> int:
@@ -147,16 +145,8 @@ def _changes(x: Tensor) -> int:
     return 0 if x.is_inference() else x._version
 
 
-def _weights_of(layers: Sequence[nn.Linear]) -> _Weights:
-    held = _PACKED.get(layers[0])
-    if held is None or not held.are_of(layers):
-        held = _PACKED[layers[0]] = _Weights(layers)
-    return held
-
-
 def _state(weight: Tensor) -> tuple[object, ...]:
     """Return a value that changes when the weights do."""
-    weight = weight.detach()
     sample = weight.flatten()[:: weight.numel() // SAMPLES | 1]  # odd, or all were of one column
     return weight.data_ptr(), weight._version, *sample.tolist()
 
