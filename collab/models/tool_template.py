@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from jinja2 import TemplateError
 
 from collab.models.chat_template import Given, render
-from collab.models.masked import BLANK
+from collab.models.controls import BLANK
 from collab.models.response_patterns import limited
 from collab.models.tool_text import UnreadableCall, before_calls, read_calls
 from collab.records import Message, ToolCall, ToolSpec
