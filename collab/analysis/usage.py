@@ -39,23 +39,18 @@ def _gives_value(node: ast.AST) -> bool:
     return not (isinstance(node.value, ast.Constant) and node.value.value is None)
 
 
-def only_forwards(scopes: list[Scope], entry: Scope, aliases: set[Variable]) -> bool:
-    """Return True if everything that `entry` returns is the value of the same helper call.
-
-    `return helper(x)`, `y = helper(x); return y` and chains of such functions only forward. A
-    return without the helper, an operation on its value, or a choice between different calls counts
-    as the entry point's own work.
-    """
-    return _Forwards(scopes, aliases).of(entry) not in ("", _OWN)
-
-
 _OWN = "a value of its own"
 """Also a choice between different values."""
 _MAX_CHAIN = 50
 
 
 class _Forwards:
-    """The helper call that a function forwards, `_OWN` for any other value, or "" for none."""
+    """The helper call that a function forwards, `_OWN` for any other value, or "" for none.
+
+    `return helper(x)`, `y = helper(x); return y` and chains of such functions only forward. A
+    return without the helper, an operation on its value, or a choice between different calls counts
+    as the function's own work.
+    """
 
     def __init__(self, scopes: list[Scope], aliases: set[Variable]) -> None:
         self._aliases = aliases
@@ -194,7 +189,7 @@ def helper_use(source: str, entry_point: str, helper: str) -> HelperUse:
     return HelperUse(
         lines,
         used=True,
-        wrapper=only_forwards(scopes, entry, flow.aliases),
+        wrapper=_Forwards(scopes, flow.aliases).of(entry) not in ("", _OWN),
         reason=f"'{entry_point}' uses the value of '{helper}'",
     )
 
