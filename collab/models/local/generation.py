@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from threading import Event, Lock
 from typing import Any
 
@@ -53,18 +53,16 @@ class Row:
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
-    stop_window: int = 0
-    """Tokens that surely include the longest stop string, or 0 if there is none."""
     shown: int = 0
     """Tokens whose text was reported."""
     shown_from: int = 0
     held: str = ""
     """Text not yet reported, since it may become a stop string."""
 
-    def __post_init__(self) -> None:
-        stop = self.request.sampling.stop
-        if stop:
-            self.stop_window = max(len(text.encode()) for text in stop) + 4
+    @cached_property
+    def stop_window(self) -> int:
+        """Tokens that surely include the longest stop string, or 0 if there is none."""
+        return max((len(text.encode()) + 4 for text in self.request.sampling.stop), default=0)
 
     def add(self, token: int, logprob: float, stop_ids: frozenset[int], tokenizer: Any) -> None:
         """Append a sampled token with its log-probability, and end the row if it is a stop token,
