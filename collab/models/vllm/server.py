@@ -75,14 +75,10 @@ class ServerConnection:
     async def answers(self, response: Response) -> AsyncIterator[dict[str, Any]]:
         """Yield the JSON of a response: one object, or one per event of a stream."""
         if "json" in response.headers.get("content-type", ""):
-            yield self._parsed((await response.aread()).decode(errors="replace"))
+            yield self.parsed((await response.aread()).decode(errors="replace"))
             return
         async for data in event_data(response):
-            yield self._parsed(data.decode(errors="replace"))
-
-    def read(self, response: Response) -> dict[str, Any]:
-        """Return the JSON object in the body of a response."""
-        return self._parsed(response.text)
+            yield self.parsed(data.decode(errors="replace"))
 
     async def check(self, response: Response) -> None:
         """Check the status of a response.
@@ -114,7 +110,8 @@ class ServerConnection:
             reason = f"{type(error).__name__}: {error}".rstrip(": ")
             raise ServerLost(redact_line(reason, self._key)) from None
 
-    def _parsed(self, text: str) -> dict[str, Any]:
+    def parsed(self, text: str) -> dict[str, Any]:
+        """Return the JSON object in `text`, without the key."""
         try:
             answer = redact(parse_json(text), self._key)
         except ValueError:
@@ -173,7 +170,7 @@ class Server:
         """
         self._loaded.clear()
         async with bounded(self._http.url, PROBE_SECONDS):
-            listed = self._http.read(await self._http.ask("/v1/models"))
+            listed = self._http.parsed((await self._http.ask("/v1/models")).text)
             try:
                 base = next(card for card in listed["data"] if not card.get("parent"))
                 self._model, self.context = str(base["id"]), int(base["max_model_len"])
@@ -326,7 +323,7 @@ class Server:
             "top_k": -1,
             "top_p": 1.0,
         }
-        answer = self._http.read(await self._http.ask("/v1/completions", body))
+        answer = self._http.parsed((await self._http.ask("/v1/completions", body)).text)
         try:
             return float(max(answer["choices"][0]["logprobs"]["top_logprobs"][0].values()))
         except ODD_SHAPE as error:
