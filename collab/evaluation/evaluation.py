@@ -154,8 +154,8 @@ class EvaluationRun:
     def results(self) -> Results:
         """Return the results of every team that has episodes, including those of earlier calls."""
         first = self.teams[0]
-        judged = [run.result(self.ks) for run in self._runs if run.begun]
-        teams = [result for result, _ in judged]
+        begun = [run.result(self.ks) for run in self._runs if run.begun]
+        teams = [result for result, _ in begun]
         return Results(
             **self._plan(),
             status=self.status,
@@ -166,7 +166,7 @@ class EvaluationRun:
             command=tuple(sys.argv),
             teams=tuple(teams),
             differences=tuple(
-                difference(*judged[0], result, values) for result, values in judged[1:]
+                difference(*begun[0], result, values) for result, values in begun[1:]
             ),
         )
 

@@ -44,15 +44,15 @@ async def probe(
     Additional joint actions are scored as `algorithm: cross` does, without calling a model.
 
     Raises:
-        RecipeError, SandboxUnavailable: the judge cannot be opened.
+        RecipeError, SandboxUnavailable: the reward cannot be opened.
     """
     began = time.perf_counter()
     groups = groups_of(problems, episodes)
     # In a game of several turns, a joint action's reward depends on earlier turns.
     crosses = recipe.environment is None or recipe.team.turns == 1
     played = [(p, groups[p.address]) for p in problems if len(groups.get(p.address, ())) > 1]
-    judged = await judge(recipe, played, crosses=crosses)
-    crossed = await _crossed(judged, tuple(recipe.team.agents)) if crosses else None
+    scored = await score_groups(recipe, played, crosses=crosses)
+    crossed = await _crossed(scored, tuple(recipe.team.agents)) if crosses else None
     failures = [e.failure for e in episodes if e.failure]
     whole = [episode for group in groups.values() for episode in group]
     maximum = max((e.largest_return or 0.0 for e in whole), default=0.0)
@@ -67,17 +67,17 @@ async def probe(
         failed=len(failures),
         failure=f"{failures[0].type}: {failures[0].message}" if failures else None,
         maximum=maximum,
-        reward_maximum=max((s.maximum for item in judged for s in item.played), default=0.0),
+        reward_maximum=max((s.maximum for item in scored for s in item.played), default=0.0),
         mean=estimate([mean(each) for each in returns], maximum),
         solved=share_solved([[e.score for e in group] for group in groups.values()], mean),
-        dead=sum(is_dead(marloo(item.group)) for item in judged),
+        dead=sum(is_dead(marloo(item.group)) for item in scored),
         agents={name: _agent(recipe, name, groups) for name in recipe.team.agents},
         crossed=crossed,
         game=_game(recipe, groups, crosses=crosses),
-        best=_best(judged) if crosses else best_game(groups),
+        best=_best(scored) if crosses else best_game(groups),
         tokens=sum(d.action.new_tokens for e in episodes for d in e.decisions()),
         seconds=round(seconds, 3),
-        judging_seconds=round(time.perf_counter() - began, 3),
+        scoring_seconds=round(time.perf_counter() - began, 3),
     )
     return result.model_copy(update={"advice": tuple(advice_on(result))})
 
@@ -91,9 +91,9 @@ def groups_of(problems: Sequence[Problem], episodes: Sequence[Episode]) -> dict[
     return {task: group for task, group in groups.items() if group}
 
 
-async def _crossed(judged: Sequence[Judged], agents: Sequence[str]) -> Crossed | None:
+async def _crossed(scored: Sequence[ScoredGroup], agents: Sequence[str]) -> Crossed | None:
     """Return the measures of `cross`, or None if nothing is crossed."""
-    groups = [item.group for item in judged]
+    groups = [item.group for item in scored]
     n_agents = max((len(g.episodes[0].turns[0].contributions) for g in groups), default=1)
     if n_agents < 2:
         return None
@@ -102,9 +102,9 @@ async def _crossed(judged: Sequence[Judged], agents: Sequence[str]) -> Crossed |
     cross = Cross(shifts="all" if fits else None)
     weights, measures = await cross.credit(groups), cross.measures()
     return Crossed(
-        scored=sum(len(item.further) for item in judged),
-        failed=sum(len(item.joint.failures) for item in judged),
-        forms=dict(judged[0].forms),
+        scored=sum(len(item.further) for item in scored),
+        failed=sum(len(item.joint.failures) for item in scored),
+        forms=dict(scored[0].forms),
         dead=sum(map(is_dead, weights)),
         own=shares(measures, names.CREDIT_OWN, agents),
         influence=shares(measures, names.CREDIT_INFLUENCE, agents),
@@ -112,16 +112,16 @@ async def _crossed(judged: Sequence[Judged], agents: Sequence[str]) -> Crossed |
     )
 
 
-def _best(judged: Sequence[Judged]) -> Best | None:
-    if not judged:
+def _best(scored: Sequence[ScoredGroup]) -> Best | None:
+    if not scored:
         return None
-    largest = max(score.maximum for item in judged for score in item.played)
-    every = [[*item.played, *item.further] for item in judged]
-    combined = all(item.combinations for item in judged)
-    played = [item.played for item in judged]
+    largest = max(score.maximum for item in scored for score in item.played)
+    every = [[*item.played, *item.further] for item in scored]
+    combined = all(item.combinations for item in scored)
+    played = [item.played for item in scored]
     return Best(
         samples=max(map(len, played)),
-        combinations=max(item.combinations or 0 for item in judged) if combined else None,
+        combinations=max(item.combinations or 0 for item in scored) if combined else None,
         reward=estimate([max(s.reward for s in scores) for scores in played], largest),
         reward_combined=estimate([max(s.reward for s in scores) for scores in every], largest)
         if combined
@@ -151,7 +151,7 @@ def _agent(recipe: Recipe, name: str, groups: Groups) -> AgentProbe:
 
 
 @dataclass
-class Judged:
+class ScoredGroup:
     """One task's group, and the joint actions of its answers in the first turn."""
 
     group: Group
@@ -164,9 +164,9 @@ class Judged:
     """Number of combinations of the answers if each was scored, otherwise None."""
 
 
-async def judge(
+async def score_groups(
     recipe: Recipe, played: Sequence[tuple[Problem, Sequence[Episode]]], *, crosses: bool
-) -> list[Judged]:
+) -> list[ScoredGroup]:
     """Return the groups of complete episodes, with additional joint actions scored if `crosses`.
 
     No model is called.
@@ -176,19 +176,19 @@ async def judge(
     one_turn = recipe.model_copy(update={"team": team})
     session = await Session(one_turn, models=silent, serve=False).open()
     try:
-        return [await _judge(recipe, session, *item, crosses=crosses) for item in played]
+        return [await _score_group(recipe, session, *item, crosses=crosses) for item in played]
     finally:
         await session.aclose()
 
 
-async def _judge(
+async def _score_group(
     recipe: Recipe,
     session: Session,
     problem: Problem,
     episodes: Sequence[Episode],
     *,
     crosses: bool,
-) -> Judged:
+) -> ScoredGroup:
     further: list[Score] = []
 
     async def score(problem: Problem, artifacts: Mapping[str, str]) -> Score:
@@ -209,7 +209,7 @@ async def _judge(
         choices = product(range(len(nodes)), repeat=len(team))
         await group.score(nodes, [dict(zip(team, choice, strict=True)) for choice in choices])
     played = [s for e in episodes if (s := e.turns[0].score) is not None]
-    return Judged(group, by_agent, played, joint, further, combinations if every else None)
+    return ScoredGroup(group, by_agent, played, joint, further, combinations if every else None)
 
 
 def shares(measures: Mapping[str, float], pattern: str, agents: Sequence[str]) -> dict[str, float]:

@@ -118,7 +118,7 @@ class TeamProbe(Record):
     tokens: int
     """Generated tokens of all agents."""
     seconds: float
-    """Seconds spent on running episodes. `judging_seconds` is the time for scoring combinations."""
-    judging_seconds: float = 0.0
+    """Seconds spent on running episodes. `scoring_seconds` is the time for scoring combinations."""
+    scoring_seconds: float = 0.0
     advice: tuple[str, ...] = ()
     """Suggested changes."""

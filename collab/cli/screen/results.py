@@ -231,7 +231,7 @@ def _probe_rows(probe: TeamProbe) -> Iterator[list[Piece]]:
         yield ["decided only together", f"{crossed.interaction:.0%}", "of the variance"]
     scored = ""
     if crossed:
-        scored = f", and {probe.judging_seconds:.1f} s to score {crossed.scored:,} more"
+        scored = f", and {probe.scoring_seconds:.1f} s to score {crossed.scored:,} more"
     yield ["generated tokens", f"{probe.tokens:,}", f"{probe.seconds:.0f} s{scored}"]
 
 

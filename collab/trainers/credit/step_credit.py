@@ -92,7 +92,7 @@ class StepCredit:
         await asyncio.gather(*self._groups.values(), return_exceptions=True)
 
     async def _prepare(self, problem: Problem, episodes: Sequence[Episode]) -> Group:
-        joint = JointActions(problem, episodes, self._spec, self._judge)
+        joint = JointActions(problem, episodes, self._spec, self._score_timed)
         self._joint.append(joint)
         group = group_of(episodes, self._agents, self._spec, self._shape, ask=joint.score)
         try:
@@ -101,7 +101,7 @@ class StepCredit:
             raise self._attributed(error) from error
         return group
 
-    async def _judge(self, problem: Problem, artifacts: Mapping[str, str]) -> Score:
+    async def _score_timed(self, problem: Problem, artifacts: Mapping[str, str]) -> Score:
         self._scored += 1
         with self._scoring:
             return await self._score(problem, artifacts)
