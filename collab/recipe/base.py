@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
@@ -44,6 +44,16 @@ class Spec(BaseModel):
             if unknown := [str(key) for key in data if key not in cls.model_fields]:
                 raise _unknown_keys(unknown, list(cls.model_fields), cls._sections())
         return data
+
+    @model_validator(mode="after")
+    def _values_fit(self) -> Self:
+        for fault in self._faults():
+            raise ValueError(fault)
+        return self
+
+    def _faults(self) -> Iterator[str]:
+        """Yield the faults of values that do not fit together. The first one becomes the error."""
+        yield from ()
 
     @classmethod
     def _sections(cls) -> dict[str, type[Spec]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
@@ -129,11 +130,9 @@ class OpenAIModel(HostedModel):
             raise ValueError("base_url is given twice: as a key, and in the name")
         return {**data, "name": model, "base_url": url}
 
-    @model_validator(mode="after")
-    def _limit_needs_prices(self) -> Self:
+    def _faults(self) -> Iterator[str]:
         if self.cost_limit is not None and None in (self.input_price, self.output_price):
-            raise ValueError("cost_limit needs input_price and output_price; set both")
-        return self
+            yield "cost_limit needs input_price and output_price; set both"
 
 
 class MCPServer(Spec):
@@ -178,13 +177,11 @@ class MCPServer(Spec):
             )
         return address(mcp, "mcp", "http://HOST:PORT/mcp", "its key")
 
-    @model_validator(mode="after")
-    def _each_has_its_own(self) -> MCPServer:
+    def _faults(self) -> Iterator[str]:
         if isinstance(self.mcp, str) and self.environment:
-            raise ValueError("environment works with a command only; for an address, set key")
+            yield "environment works with a command only; for an address, set key"
         if isinstance(self.mcp, tuple) and self.key:
-            raise ValueError("key works with an address only; for a command, set environment")
-        return self
+            yield "key works with an address only; for a command, set environment"
 
 
 def _tool(value: Any) -> Any:

@@ -13,10 +13,11 @@ A model is written as a string, or as a mapping with the engine's options:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.metadata import entry_points
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from collab.errors import RecipeError, UnknownName
 from collab.recipe.base import Spec
@@ -177,13 +178,10 @@ class VLLMModel(Spec):
         checked = [address(url, f"server {n}", form, key) for n, url in enumerate(servers, start=1)]
         return tuple(url.removesuffix("/v1") for url in checked)
 
-    @model_validator(mode="after")
-    def _servers_have_options_of_their_own(self) -> Self:
-        if self.servers:
-            for option, flag in _SERVER_FLAGS.items():
-                if getattr(self, option) != type(self).model_fields[option].default:
-                    raise ValueError(f"{option} works only with vLLM on this machine; {flag}")
-        return self
+    def _faults(self) -> Iterator[str]:
+        for option, flag in _SERVER_FLAGS.items() if self.servers else ():
+            if getattr(self, option) != type(self).model_fields[option].default:
+                yield f"{option} works only with vLLM on this machine; {flag}"
 
 
 _SERVER_FLAGS = {

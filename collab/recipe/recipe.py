@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from collab.errors import RecipeError
 from collab.naming import LONGEST, Name, is_name
@@ -93,14 +93,10 @@ class Recipe(Spec):
             )
         return task
 
-    @model_validator(mode="after")
-    def _agents_are_named(self) -> Recipe:
+    def _faults(self) -> Iterator[str]:
         for name in self.team.agents:
             if not (name.isidentifier() and is_name(name)):
-                raise ValueError(
-                    f"agent name {name!r:.60} is not a plain word of at most {LONGEST} bytes"
-                )
-        return self
+                yield f"agent name {name!r:.60} is not a plain word of at most {LONGEST} bytes"
 
     @property
     def environment(self) -> Component | None:

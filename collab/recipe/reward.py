@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from collab.recipe.base import Spec
 
@@ -34,17 +35,15 @@ class AlarmSpec(Spec):
     """The warning's text. `{first}`, `{now}` and `{gain}` are replaced by the first value, the
     current value and the gain in return. A format may follow, e.g. `{now:.0%}` or `{gain:+.2f}`."""
 
-    @model_validator(mode="after")
-    def _one_bound(self) -> AlarmSpec:
+    def _faults(self) -> Iterator[str]:
         bounds = ("above", "below", "below_best")
         given = [name for name in bounds if getattr(self, name) is not None]
         given += ["behind_return"] * self.behind_return
         if len(given) != 1:
-            raise ValueError(
+            yield (
                 "an alarm takes exactly one of 'above', 'below', 'below_best' and 'behind_return',"
                 f" got {' and '.join(given) or 'none'}"
             )
-        return self
 
     @field_validator("says")
     @classmethod
@@ -85,14 +84,12 @@ class PartSpec(Spec):
     options: dict[str, Any] = {}
     """Options passed on to the part's function."""
 
-    @model_validator(mode="after")
-    def _no_penalty_solves(self) -> PartSpec:
+    def _faults(self) -> Iterator[str]:
         if self.solves and self.weight < 0:
-            raise ValueError(
+            yield (
                 f"'solves' is set and the weight is {self.weight:g}, so solving the task would"
                 " cost points; set the weight to 0 or more"
             )
-        return self
 
 
 class RewardSpec(Spec):
@@ -102,14 +99,12 @@ class RewardSpec(Spec):
     seconds: float = Field(default=60.0, gt=0)
     """Time limit for scoring one joint action, in seconds."""
 
-    @model_validator(mode="after")
-    def _requirements_come_first(self) -> RewardSpec:
+    def _faults(self) -> Iterator[str]:
         seen: set[str] = set()
         for name, part in self.parts.items():
             if part.requires is not None and part.requires not in seen:
-                raise ValueError(
+                yield (
                     f"part '{name}' requires '{part.requires}', which is not an earlier part"
                     f" (earlier: {', '.join(seen) or 'none'})"
                 )
             seen.add(name)
-        return self

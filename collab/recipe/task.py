@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -99,25 +100,19 @@ class SourceSpec(Spec):
     """Skip the rows that the format `adapt` finds unfit, and report how many. Default: raise an
     error that lists them."""
 
-    @model_validator(mode="after")
-    def _one_origin(self) -> SourceSpec:
+    def _faults(self) -> Iterator[str]:
         given = [name for name in ORIGINS if getattr(self, name)]
         if len(given) != 1:
-            raise ValueError(
-                f"a source takes exactly one of {', '.join(ORIGINS)}, got {given or 'none'}"
-            )
+            yield f"a source takes exactly one of {', '.join(ORIGINS)}, got {given or 'none'}"
         if self.levels and not self.generate:
-            raise ValueError(
+            yield (
                 "levels work with a generator only; name one with 'generate', or add a field"
                 " 'level' to the rows of your file"
             )
         if self.levels and self.rows < len(self.levels):
-            raise ValueError(
-                f"rows {self.rows} are too few for {len(self.levels)} levels; raise rows"
-            )
+            yield f"rows {self.rows} are too few for {len(self.levels)} levels; raise rows"
         if self.package and not self.file:
-            raise ValueError("a source with 'package' also needs 'file'")
-        return self
+            yield "a source with 'package' also needs 'file'"
 
 
 class TaskSpec(Spec):
@@ -166,21 +161,17 @@ class TaskSpec(Spec):
         always = {"code": ALWAYS_HIDDEN, "environment": (SEED,)}.get(info.data.get("kind", ""), ())
         return tuple(dict.fromkeys((*always, *hidden)))
 
-    @model_validator(mode="after")
-    def _is_whole(self) -> TaskSpec:
+    def _faults(self) -> Iterator[str]:
         if self.kind == "environment":
             if self.environment is None:
-                raise ValueError("kind 'environment' needs environment, e.g. nim")
+                yield "kind 'environment' needs environment, e.g. nim"
             if self.reward is not None:
-                raise ValueError("an environment pays the reward itself; leave out reward")
-            return self
+                yield "an environment pays the reward itself; leave out reward"
+            return
         if self.environment is not None or self.seats:
-            raise ValueError(
-                f"environment and seats need kind 'environment', but kind is '{self.kind}'"
-            )
+            yield f"environment and seats need kind 'environment', but kind is '{self.kind}'"
         missing = [] if "source" in self.model_fields_set else ["source"]
         if self.kind == "code" and self.reward is None:
             missing.append("reward")
         if missing:
-            raise ValueError(f"kind '{self.kind}' needs {' and '.join(missing)}")
-        return self
+            yield f"kind '{self.kind}' needs {' and '.join(missing)}"

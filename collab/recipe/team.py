@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,29 +162,23 @@ class AgentSpec(Spec):
             return {**data, "harness": "tools"}
         return data
 
-    @model_validator(mode="after")
-    def _tools_are_for_chats(self) -> AgentSpec:
+    def _faults(self) -> Iterator[str]:
         if self.tools and (self.prefix or self.style == "completion"):
-            raise ValueError(
+            yield (
                 "an agent with tools needs style 'chat' and no prefix; leave out tools, or prefix"
                 " and style"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _tools_are_called(self) -> AgentSpec:
         if self.harness.use == "respond" and self.tools:
-            raise ValueError(
+            yield (
                 "harness 'respond' calls no tools, and tools names"
                 f" {', '.join(map(str, self.tools))}; leave harness out, set it to 'tools', or"
                 " leave tools out"
             )
         if self.harness.use == "tools" and not self.tools:
-            raise ValueError(
+            yield (
                 "harness 'tools' has no tools to call; set tools, e.g. [python], or harness to"
                 " 'respond'"
             )
-        return self
 
 
 class TeamSpec(Spec):
@@ -229,17 +223,15 @@ class TeamSpec(Spec):
             return data
         return {**data, "name": joint_name(agents)}
 
-    @model_validator(mode="after")
-    def _somebody_writes(self) -> TeamSpec:
+    def _faults(self) -> Iterator[str]:
         contributors = self._contributors()
         if not contributors:
-            raise ValueError("no agent writes the team's answer; set 'contributes: true' for one")
+            yield "no agent writes the team's answer; set 'contributes: true' for one"
         if self.entry is not None and self.entry not in contributors:
-            raise ValueError(
+            yield (
                 f"entry is '{self.entry}', which does not contribute to the team's answer;"
                 f" contributing agents: {', '.join(contributors)}"
             )
-        return self
 
     @property
     def roles(self) -> Roles:

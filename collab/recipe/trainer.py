@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from collab.recipe.base import Component, Named, Spec
 from collab.recipe.feedback import FeedbackSpec
@@ -262,41 +263,34 @@ class TrainerSpec(Spec):
         """Rename `batch_mean` of older recipes to `batch_tokens`."""
         return "batch_tokens" if value == "batch_mean" else value
 
-    @model_validator(mode="after")
-    def _groups_can_be_compared(self) -> TrainerSpec:
+    def _faults(self) -> Iterator[str]:
         if self.group_size == 1 and self.normalize in ("group", "agent"):
-            raise ValueError(
+            yield (
                 f"group_size 1 has no standard deviation for normalize '{self.normalize}'; set"
                 " group_size to 2 or more, or normalize to 'none' or 'step'"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _order_has_several_policies(self) -> TrainerSpec:
         if self.update_order != "simultaneous" and self.policies == "shared_adapter":
-            raise ValueError(
+            yield (
                 f"update_order '{self.update_order}' needs agents with their own parameters, but"
                 " with policies 'shared_adapter' they share them; set policies to 'adapters', or"
                 " update_order to 'simultaneous'"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _schedule_has_an_end(self) -> TrainerSpec:
         if self.tokens and not self.steps and self.schedule != "constant":
-            raise ValueError(
+            yield (
                 f"schedule '{self.schedule}' falls to 0 at the last step, and with tokens"
                 f" {self.tokens} the last step is unknown; set steps too, or schedule to"
                 " 'constant'"
             )
-        return self
+        if self.episodes is not None:
+            yield from self._faults_of_recorded_episodes()
+        if self.team_weight == 0 and not self.local_parts:
+            yield "team_weight 0 leaves no reward; name each agent's own parts in local_parts"
+        yield from self._faults_of_objective()
+        yield from self._faults_of_corrections()
 
-    @model_validator(mode="after")
-    def _recorded_episodes_are_told(self) -> TrainerSpec:
-        if self.episodes is None:
-            return self
+    def _faults_of_recorded_episodes(self) -> Iterator[str]:
         if self.algorithm.use != "sft":
-            raise ValueError(
+            yield (
                 "training on recorded episodes maximizes their likelihood, but algorithm"
                 f" '{self.algorithm.use}' needs new episodes of the team; set algorithm to"
                 " 'sft', or leave out episodes"
@@ -304,55 +298,37 @@ class TrainerSpec(Spec):
         asks = {key: getattr(self, key) for key in ("tokens", "max_staleness")}
         for key, value in {**asks, "a correction for the sampler": self.corrects}.items():
             if value:
-                raise ValueError(
-                    f"with `episodes`, nothing is sampled, so {key} has no effect; leave it out"
-                )
-        return self
+                yield f"with `episodes`, nothing is sampled, so {key} has no effect; leave it out"
 
-    @model_validator(mode="after")
-    def _loss_is_sound(self) -> TrainerSpec:
-        likelihood = self.algorithm.use == "sft"
-        if self.inner_epochs > 1 and self.objective_used == "reinforce" and not likelihood:
-            raise ValueError(
+    def _faults_of_objective(self) -> Iterator[str]:
+        objective, low, high = self.objective_used, self.clip_ratio, self.clip_ratio_high
+        if self.inner_epochs > 1 and objective == "reinforce" and self.algorithm.use != "sft":
+            yield (
                 f"inner_epochs {self.inner_epochs} trains on episodes of an older policy; set"
                 " clip_ratio, e.g. 0.2, or inner_epochs to 1"
             )
-        if self.team_weight == 0 and not self.local_parts:
-            raise ValueError(
-                "team_weight 0 leaves no reward at all; name each agent's own parts in local_parts"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _clips_fit(self) -> TrainerSpec:
-        objective, low, high = self.objective_used, self.clip_ratio, self.clip_ratio_high
         if objective == "reinforce" and (low or high):
-            raise ValueError(
+            yield (
                 "objective 'reinforce' has no ratio to clip; set objective to ppo, gspo or cispo,"
                 " or leave out clip_ratio and clip_ratio_high"
             )
         if objective in ("ppo", "gspo") and low is None:
             usual = "0.2" if objective == "ppo" else "0.0003"
-            raise ValueError(f"objective '{objective}' needs clip_ratio, e.g. {usual}")
+            yield f"objective '{objective}' needs clip_ratio, e.g. {usual}"
         if objective == "cispo" and (low is not None or high is None):
-            raise ValueError(
+            yield (
                 "objective 'cispo' bounds ratios from above only; set clip_ratio_high, e.g. 4.0,"
                 " and leave out clip_ratio"
             )
-        return self
 
-    @model_validator(mode="after")
-    def _corrections_fit(self) -> TrainerSpec:
+    def _faults_of_corrections(self) -> Iterator[str]:
         if self.importance_band is None:
-            return self
+            return
         low, high = self.importance_band
         if not 0 <= low < 1 < high:
-            raise ValueError(
+            yield (
                 f"importance_band [{low:g}, {high:g}] must contain 1, the ratio of a sampler that"
                 " agrees with the trainer; e.g. [0.5, 5]"
             )
         if self.importance_cap is not None:
-            raise ValueError(
-                "importance_cap and importance_band both multiply a token by its ratio; set one"
-            )
-        return self
+            yield "importance_cap and importance_band both multiply a token by its ratio; set one"

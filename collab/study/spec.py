@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator
 
 from collab.errors import RecipeError
 from collab.naming import as_name
@@ -90,8 +91,7 @@ class StudySpec(Spec):
         entries = value if isinstance(value, list | tuple) else [value]
         return [_entry(item) if isinstance(item, str) else item for item in entries]
 
-    @model_validator(mode="after")
-    def _cells_differ(self) -> StudySpec:
+    def _faults(self) -> Iterator[str]:
         for what, names in (
             ("trainers", [entry.name for entry in self.trainers]),
             ("tasks", list(self.tasks)),
@@ -99,19 +99,14 @@ class StudySpec(Spec):
         ):
             again = sorted({name for name in names if names.count(name) > 1})
             if again:
-                raise ValueError(f"{what}: {again[0]} occurs twice; give each one once")
-        return self
-
-    @model_validator(mode="after")
-    def _budgets_are_equal(self) -> StudySpec:
+                yield f"{what}: {again[0]} occurs twice; give each one once"
         for settings in (self.settings, *(entry.settings for entry in self.trainers)):
             for key in RESERVED:
                 if key in settings:
-                    raise ValueError(
+                    yield (
                         f"settings: {key} belongs to the study itself; set tokens and evaluations"
                         " instead"
                     )
-        return self
 
 
 def read_study(path: Path) -> StudySpec:
