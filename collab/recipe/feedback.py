@@ -6,7 +6,7 @@ A source is written as its name (`static`) or as a mapping with options
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
@@ -82,12 +82,9 @@ class PluginFeedback(FeedbackBase):
     """Options passed on to the source's function."""
 
 
+_BuiltIn = SelfFeedback | StaticFeedback | ExecutionFeedback | SolvedFeedback | ExpertFeedback
 SOURCES: dict[str, type[FeedbackBase]] = {
-    "self": SelfFeedback,
-    "static": StaticFeedback,
-    "execution": ExecutionFeedback,
-    "solved": SolvedFeedback,
-    "expert": ExpertFeedback,
+    spec.model_fields["source"].default: spec for spec in get_args(_BuiltIn)
 }
 
 
@@ -104,12 +101,5 @@ def _to_spec(value: Any) -> Any:
     return SOURCES.get(str(source), PluginFeedback).model_validate(value)
 
 
-_Spec = (
-    SelfFeedback
-    | StaticFeedback
-    | ExecutionFeedback
-    | SolvedFeedback
-    | ExpertFeedback
-    | PluginFeedback
-)
+_Spec = _BuiltIn | PluginFeedback
 FeedbackSpec = Annotated[_Spec, BeforeValidator(_to_spec, json_schema_input_type=str | _Spec)]

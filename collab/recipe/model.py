@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.metadata import entry_points
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field, field_validator
 
@@ -235,14 +235,17 @@ class PluginModel(Spec):
         return engine
 
 
+_BuiltIn = (
+    TransformersModel
+    | VLLMModel
+    | ScriptedModel
+    | EchoModel
+    | ReplayModel
+    | AnthropicModel
+    | OpenAIModel
+)
 ENGINES: dict[str, type[Spec]] = {
-    "transformers": TransformersModel,
-    "vllm": VLLMModel,
-    "scripted": ScriptedModel,
-    "echo": EchoModel,
-    "replay": ReplayModel,
-    "anthropic": AnthropicModel,
-    "openai": OpenAIModel,
+    spec.model_fields["engine"].default: spec for spec in get_args(_BuiltIn)
 }
 
 _NAMED = ENGINES.keys() - {"openai"}
@@ -297,16 +300,7 @@ def _to_spec(value: Any) -> Any:
     return value
 
 
-_Spec = (
-    TransformersModel
-    | VLLMModel
-    | ScriptedModel
-    | EchoModel
-    | ReplayModel
-    | AnthropicModel
-    | OpenAIModel
-    | PluginModel
-)
+_Spec = _BuiltIn | PluginModel
 ModelSpec = Annotated[_Spec, BeforeValidator(_to_spec, json_schema_input_type=str | _Spec)]
 
 
