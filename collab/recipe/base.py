@@ -82,12 +82,6 @@ def path_of(key: str, sections: dict[str, type[Spec]]) -> str | None:
     return next((f"{name}.{key}" for name in names), None)
 
 
-def _near_path_of(key: str, sections: dict[str, type[Spec]]) -> str | None:
-    fields = [field for section in sections.values() for field in section.model_fields]
-    near = nearest(key, fields)
-    return path_of(near, sections) if near else None
-
-
 _SAME_LEVEL = 0.8
 """Similarity from which a key of the same level is suggested rather than one of a section: `task`
 for `tasks`, but `trainer.report_samples` for `report_samples`."""
@@ -99,13 +93,14 @@ def _unknown_keys(
     keys: list[str], known: list[str], sections: dict[str, type[Spec]]
 ) -> PydanticCustomError:
     """Make one error with a line per key, as a validator can raise only one."""
+    below = [field for section in sections.values() for field in section.model_fields]
     lines = []
     for key in keys[:_SHOWN]:
         close = (
             nearest(key, known, cutoff=_SAME_LEVEL)
             or path_of(key, sections)
             or nearest(key, known)
-            or _near_path_of(key, sections)
+            or path_of(nearest(key, below) or "", sections)
         )
         remedy = f"did you mean '{close}'?" if close else f"known keys: {', '.join(sorted(known))}"
         lines.append(f"unknown key '{key}'; {remedy}")
