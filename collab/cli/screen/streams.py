@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from json import dumps
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -91,27 +91,17 @@ def guarded_streams() -> Iterator[None]:
     """Context manager that guards stdout and stderr against closed pipes, and flushes stdout at
     exit.
     """
-    kept = sys.stdout, sys.stderr
-    sys.stdout = guarded(sys.stdout)
-    sys.stderr = cast(TextIO, Safe(cast(TextIO, Guarded(sys.stderr, output=False))))
-    try:
-        yield
-    finally:
+    errors = cast(TextIO, Safe(cast(TextIO, Guarded(sys.stderr, output=False))))
+    with redirect_stdout(guarded(sys.stdout)), redirect_stderr(errors):
         try:
-            sys.stdout.flush()
+            yield
         finally:
-            sys.stdout, sys.stderr = kept
+            sys.stdout.flush()
 
 
-@contextmanager
-def safe_output() -> Iterator[None]:
+def safe_output() -> redirect_stdout[TextIO]:
     """Context manager that escapes terminal control characters on stdout."""
-    kept = sys.stdout
-    sys.stdout = cast(TextIO, Safe(kept))
-    try:
-        yield
-    finally:
-        sys.stdout = kept
+    return redirect_stdout(cast(TextIO, Safe(sys.stdout)))
 
 
 def json_text(record: BaseModel) -> str:
