@@ -6,7 +6,6 @@ in this module. For the second, the tests run again while the helper returns oth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from collab.analysis import HelperUse, helper_use
@@ -33,18 +32,15 @@ MAX_HANGS = 2
 """Stop after this many runs have reached the time limit."""
 
 
-@dataclass(frozen=True)
-class Contribution:
-    shown: bool
-    reason: str
-
-
 Lines = tuple[int, int] | None
 """First and last line of a part of the joint program, or None for all of it."""
 
 
-async def contribution(context: RewardContext, helper: str, lines: Lines = None) -> Contribution:
-    """Return whether a test depends on the values of the function `helper` of the joint program.
+async def contribution(
+    context: RewardContext, helper: str, lines: Lines = None
+) -> tuple[bool, str]:
+    """Return whether a test depends on the values of the function `helper` of the joint program,
+    and the reason.
 
     Args:
         lines: where the function is defined.
@@ -65,25 +61,22 @@ class _Runs:
         self._steady: dict[int, str] = {}
         """Answers of the tests that held both without and with the control, by test number."""
 
-    async def compare(self) -> Contribution:
+    async def compare(self) -> tuple[bool, str]:
         plain, control = await self._context.verdict(), await self._run("true")
         answers = _answers(plain)
         self._steady = {i: answers[i] for i in _held(control) & _held(plain) & {*answers}}
         if not self._steady:
-            return self._nothing("no test passes in every run because of the program's answers")
+            return False, "no test passes in every run because of the program's answers"
         without = await self._missing("none") or await self._missing("opaque")
         if not without:
-            return self._nothing(
-                f"replacing '{self._helper}' loses no test, so it contributed nothing"
-            )
+            return False, f"replacing '{self._helper}' loses no test, so it contributed nothing"
         treatment = await self._treatment_that_counts()
         if treatment is None:
-            return self._nothing(
-                "other values of it lose no test by an answer that follows them: none contributed"
-            )
+            why = "other values of it lose no test by an answer that follows them: none contributed"
+            return False, why
         if not await self._happens_again(treatment):
-            return self._nothing("different runs lose different tests")
-        return Contribution(True, f"without it {without} of {len(self._steady)} tests are lost")
+            return False, "different runs lose different tests"
+        return True, f"without it {without} of {len(self._steady)} tests are lost"
 
     async def _treatment_that_counts(self) -> Treatment | None:
         for kinds, matter in ((CONTENTS, self._contents), (LENGTHS, self._lengths)):
@@ -162,9 +155,6 @@ class _Runs:
             function=self._helper, values=values, seed=seed, lines=self._lines, moved=moved
         )
 
-    def _nothing(self, reason: str) -> Contribution:
-        return Contribution(False, reason)
-
 
 def _held(verdict: Verdict) -> set[int]:
     return {i for i, check in enumerate(verdict.checks) if check.held}
@@ -198,8 +188,8 @@ async def calls(
     verdict = await context.verdict()
     if not verdict.tests.passed:
         return 0.0, f"{use.reason}, but no test passes"
-    effect = await contribution(context, name, context.joint.spans.get(helper))
-    return float(effect.shown), f"{use.reason}{'; ' if effect.shown else ', but '}{effect.reason}"
+    shown, why = await contribution(context, name, context.joint.spans.get(helper))
+    return float(shown), f"{use.reason}{'; ' if shown else ', but '}{why}"
 
 
 def not_wrapper(
