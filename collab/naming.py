@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import chain, count
 from pathlib import PurePath
 from typing import Annotated
 
@@ -43,6 +44,12 @@ def joint_name(names: Iterable[object]) -> str:
     plain = [as_name(str(name)) or "-" for name in names]
     more = [str(len(plain) - JOINED)] if len(plain) > JOINED else []
     return as_name("+".join([*plain[:JOINED], *more]))
+
+
+def first_free(name: str, is_taken: Callable[[str], bool], dash: str = "-") -> str:
+    """Return `name`, or the first free one of `name-2`, `name-3` and so on if it is taken."""
+    names = chain([name], (f"{name}{dash}{number}" for number in count(2)))
+    return next(free for free in names if not is_taken(free))
 
 
 def _fits(letter: str) -> bool:

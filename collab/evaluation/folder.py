@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from collab.errors import RecordError
 from collab.evaluation.results import Results
+from collab.naming import first_free
 from collab.records import Episode
 from collab.runs.about import KILLED, RUNNING, is_at_work, read_about
 from collab.runs.atomic import Lock, check_no_other_files, write_atomically
@@ -48,10 +49,11 @@ class EvaluationFolder:
 
     def place_of(self, label: str, identity: str) -> Path:
         """Return the folder of a team: its folder from an earlier call, or an unused one."""
-        path, number = self.path / label, 1
-        while path in self._taken or _other(path, identity):
-            number += 1
-            path = self.path / f"{label}-{number}"
+
+        def is_taken(name: str) -> bool:
+            return self.path / name in self._taken or _other(self.path / name, identity)
+
+        path = self.path / first_free(label, is_taken)
         self._taken.add(path)
         return path
 

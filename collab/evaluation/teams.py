@@ -13,7 +13,7 @@ from typing import Any
 from collab.distribution import version
 from collab.errors import CollabError, RecipeError, TaskError, UnknownName, Untrusted
 from collab.evaluation import USUAL_K
-from collab.naming import as_name
+from collab.naming import as_name, first_free
 from collab.recipe import Recipe, RewardSpec, TaskSpec, about_rows, library, read_recipe
 from collab.recipe.base import Spec
 from collab.recipe.in_python import Rewards, Rows, TeamLike
@@ -149,12 +149,8 @@ def labels_of(names: Sequence[TeamLike]) -> list[str]:
     labels: list[str] = []
     for name in names:
         path = Path(name if isinstance(name, str | PathLike) else _name_of(name))
-        label = short = as_name(library.name_of(path)) or "team"
-        number = 1
-        while label in labels:
-            number += 1
-            label = f"{short}-{number}"
-        labels.append(label)
+        label = as_name(library.name_of(path)) or "team"
+        labels.append(first_free(label, labels.__contains__))
     return labels
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from collab.errors import RecipeError, UnknownName
+from collab.naming import first_free
 from collab.passed_functions import name_of, plain_name
 from collab.recipe.base import Spec, path_of
 from collab.recipe.recipe import SECTIONS
@@ -299,7 +300,7 @@ def reward_of(rewards: Rewards) -> str | dict[str, Any] | None:
     for part in parts:
         use = part["use"]
         name = use.rpartition(":")[2] if isinstance(use, str) else plain_name(use)
-        named[_free(named, name)] = part
+        named[first_free(name, named.__contains__, "_")] = part
     return {"parts": named} if named else None
 
 
@@ -319,15 +320,6 @@ def _part(part: Any) -> dict[str, Any]:
 def _is_weighted(part: Any) -> bool:
     pair = isinstance(part, tuple) and len(part) == 2
     return pair and isinstance(part[1], int | float) and not isinstance(part[1], bool)
-
-
-def _free(taken: Mapping[str, Any], name: str) -> str:
-    """Return `name`, or the first free one of `name_2`, `name_3` and so on if it is taken."""
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name}_{number}"
-    return free
 
 
 def _scalar(value: Any, key: str) -> Any:
