@@ -33,7 +33,7 @@ from collab.evaluation.results import (
 )
 from collab.evaluation.selection import Selection, check_selectable, selection_metrics
 from collab.evaluation.teams import EvaluatedTeam
-from collab.evaluation.values import Values, difference, groups_values, speed_of, team_result
+from collab.evaluation.values import Values, difference, speed_of, task_values, team_result
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import RewardSpec
@@ -374,7 +374,10 @@ class TeamRun:
     def result(self, ks: Sequence[int]) -> tuple[TeamResult, Values]:
         """Return the team's results, and their values by metric and task."""
         team, groups = self.team, self._groups()
-        values = {**groups_values(team, groups, ks), **self._selected}
+        values = task_values(groups, ks, team.recipe.reward)
+        if team.recipe.team.turns == 1:
+            values.pop(names.LAST_REWARD_SHARE, None)
+        values |= self._selected
         folder = self.path.name if self.path else None
         result = team_result(team, groups, values, folder=folder, models=self.models)
         return result, values

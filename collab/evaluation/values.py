@@ -162,14 +162,6 @@ def paired_differences(base: Values, values: Values, largest: float) -> dict[str
     return metrics
 
 
-def groups_values(evaluated: EvaluatedTeam, groups: Groups, ks: Sequence[int]) -> Values:
-    """Return a team's values by metric and task."""
-    values = task_values(groups, ks, evaluated.recipe.reward)
-    if evaluated.recipe.team.turns == 1:
-        values.pop(names.LAST_REWARD_SHARE, None)
-    return values
-
-
 def speed_of(episodes: Sequence[Episode]) -> Speed | None:
     """Return tokens and joint responses per second in which an episode was in progress."""
     seconds = _seconds_under_way(episodes)
