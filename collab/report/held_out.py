@@ -166,22 +166,23 @@ def change_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTa
 
     Gains link to two of the `shown` episodes.
     """
-    tasks = sorted({task for run in runs for task in _tasks(run)}, key=natural)
+    ends = {
+        (number, mode): ends_of(Cohort(run.name, [run]), mode, names.JOINT_RETURN)
+        for number, run in enumerate(runs)
+        for mode in MODES
+    }
+    tasks = sorted({task for before, _ in ends.values() for task in before}, key=natural)
     if not tasks:
         return None
     places: Places = {}
     for place, item in enumerate(shown):
         places.setdefault((item.run, item.episode.task, item.mode, item.phase), place)
-    columns = [(number, run, mode) for number, run in enumerate(runs) for mode in MODES]
     titles = [
-        f"{run.name}, {mode}" if len(runs) > 1 else f"{mode.capitalize()} gain"
-        for _, run, mode in columns
+        f"{runs[number].name}, {mode}" if len(runs) > 1 else f"{mode.capitalize()} gain"
+        for number, mode in ends
     ]
     rows = [
-        [
-            text_cell(task),
-            *(_gain(run, number, task, mode, places) for number, run, mode in columns),
-        ]
+        [text_cell(task), *(_gain(task, place, *values, places) for place, values in ends.items())]
         for task in tasks[:MOST_TASKS]
     ]
     note = (
@@ -191,25 +192,17 @@ def change_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTa
     return make_table("Held-out problems one by one", ["Problem", *titles], rows, note)
 
 
-def _tasks(run: Run) -> set[str]:
-    if len(run.evaluations) < 2:
-        return set()
-    first, last = run.evaluations[0], run.evaluations[-1]
-    return (set(first.sampled) & set(last.sampled)) | (set(first.greedy) & set(last.greedy))
-
-
-def _gain(run: Run, number: int, task: str, mode: str, places: Places) -> TableCell:
+def _gain(
+    task: str, column: tuple[int, str], before: Values, after: Values, places: Places
+) -> TableCell:
     """Return the gain, with the values before and after below it."""
-    if len(run.evaluations) < 2:
+    if task not in before:
         return text_cell(NONE)
-    ends = (run.evaluations[0].step, run.evaluations[-1].step)
-    before, after = (values_of(run, step, mode, names.JOINT_RETURN).get(task) for step in ends)
-    if before is None or after is None:
-        return text_cell(NONE)
+    number, mode = column
     pair = [places.get((number, task, mode, f"held out {end}")) for end in ("before", "after")]
     link = f"{pair[0]}/{pair[1]}" if None not in pair else ""
-    values = f"{format_value(before, 'points')} → {format_value(after, 'points')}"
-    gain = estimate(after - before, None, "points", change=True)
+    values = f"{format_value(before[task], 'points')} → {format_value(after[task], 'points')}"
+    gain = estimate(after[task] - before[task], None, "points", change=True)
     return replace(gain, pair=link, interval=values)
 
 
