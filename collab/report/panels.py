@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil
+from math import ceil, inf
 from statistics import fmean, stdev
 from typing import Literal
 
@@ -183,19 +183,16 @@ def bounded(panel: Panel, largest: float | None) -> Panel:
     If a value lies outside [0, `largest`], that end is left open.
     """
     values = [value for line in panel.series for value in line.y]
-    ceiling = (
-        largest if largest is not None and max(values, default=0.0) <= largest + 1e-9 else None
-    )
-    floor = 0.0 if min(values, default=0.0) >= 0 else None
-    return replace(panel, most=ceiling, series=[_cut(s, floor, ceiling) for s in panel.series])
+    if largest is not None and max(values, default=0.0) > largest + 1e-9:
+        largest = None
+    floor = 0.0 if min(values, default=0.0) >= 0 else -inf
+    ceiling = inf if largest is None else largest
 
+    def cut(values: Sequence[float]) -> list[float]:
+        return [min(ceiling, max(floor, value)) for value in values]
 
-def _cut(line: Series, floor: float | None, ceiling: float | None) -> Series:
-    def cut(value: float) -> float:
-        value = value if floor is None else max(floor, value)
-        return value if ceiling is None else min(ceiling, value)
-
-    return replace(line, low=[*map(cut, line.low)], high=[*map(cut, line.high)])
+    series = [replace(line, low=cut(line.low), high=cut(line.high)) for line in panel.series]
+    return replace(panel, most=largest, series=series)
 
 
 MOST_POINTS = 400
