@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +14,7 @@ from collab.report.runs import read_all
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import REPORT
 from collab.stats import mean
-from collab.study.results import (
-    CellResult,
-    OverSeeds,
-    StudyResults,
-    TrainerDifference,
-    TrainerResult,
-)
+from collab.study.results import OverSeeds, StudyResults, TrainerDifference, TrainerResult
 from collab.wording import counted
 
 SECTION = "Study"
@@ -103,9 +97,11 @@ def tokens_text(trainer: TrainerResult) -> str:
 
 
 def _series(trainer: TrainerResult, results: StudyResults, color: int) -> Iterator[Series]:
-    for cell in _done(results, trainer):
-        x, y = [float(p.tokens) for p in cell.points], [p.value for p in cell.points]
-        yield Series(trainer.trainer, trainer.trainer, color, x, y, style="thin")
+    where = (trainer.task, trainer.trainer)
+    for cell in results.cells:
+        if (cell.task, cell.trainer) == where and not cell.gap:
+            x, y = [float(p.tokens) for p in cell.points], [p.value for p in cell.points]
+            yield Series(trainer.trainer, trainer.trainer, color, x, y, style="thin")
     bands = [point.interval or (point.mean, point.mean) for point in trainer.curve]
     yield Series(
         label=trainer.trainer,
@@ -116,14 +112,6 @@ def _series(trainer: TrainerResult, results: StudyResults, color: int) -> Iterat
         low=[low for low, _ in bands],
         high=[high for _, high in bands],
     )
-
-
-def _done(results: StudyResults, trainer: TrainerResult) -> Sequence[CellResult]:
-    return [
-        cell
-        for cell in results.cells
-        if (cell.task, cell.trainer) == (trainer.task, trainer.trainer) and not cell.gap
-    ]
 
 
 def _result_row(trainer: TrainerResult, several: bool) -> list[TableCell]:
