@@ -64,8 +64,9 @@ def model_card(run: Path, *, repository: str, license: str | None) -> str:
 
 
 def _header(recipe: Recipe, license: str | None) -> str:
-    bases = dict.fromkeys(public_name(w.name) for w in _weights(recipe) if "/" in w.name or w.name)
-    hub = [base for base in bases if not base.startswith("/")]
+    weights = filter(None, map(local_weights, map(recipe.model_of, recipe.team.agents)))
+    bases = dict.fromkeys(public_name(model.name) for model in weights)
+    hub = [base for base in bases if base and not base.startswith("/")]
     has_adapters = any(agent.adapter for agent in recipe.team.agents.values())
     about: dict[str, Any] = {"tags": ["collab", "multi-agent"], "pipeline_tag": "text-generation"}
     if license:
@@ -76,12 +77,6 @@ def _header(recipe: Recipe, license: str | None) -> str:
     if has_adapters:
         about["library_name"] = "peft"
     return yaml.safe_dump(about, sort_keys=True)
-
-
-def _weights(recipe: Recipe) -> Iterator[Any]:
-    for name in recipe.team.agents:
-        if spec := local_weights(recipe.model_of(name)):
-            yield spec
 
 
 def _agents(recipe: Recipe) -> Iterator[tuple[str, ...]]:
