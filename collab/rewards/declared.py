@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from collab.recipe import Recipe
-from collab.recipe.reward import AlarmSpec, PartSpec, RewardSpec
+from collab.recipe.reward import AlarmSpec, RewardSpec
 from collab.recipe.team import Roles
 from collab.records import Score
 from collab.rewards.library import ALARMS, MEASURES, open_part
@@ -32,7 +32,7 @@ def watched(reward: RewardSpec | None) -> Iterator[Watched]:
         if measure.alarm and measure.metric:
             yield Watched(measure.metric, 1.0, measure.alarm)
     for name, part in reward.parts.items() if reward else ():
-        if alarm := _alarm_of(part):
+        if alarm := part.alarm or ALARMS.get(part.use):
             pattern = PART if part.weight else VALUE
             yield Watched(fill(pattern, name), part.weight or 1.0, alarm)
 
@@ -94,10 +94,6 @@ def _value_of(name: str) -> Callable[[Score], float | None]:
 def _share_cell(value: Callable[[Score], float | None], score: Score) -> str:
     share = value(score)
     return "" if share is None else f"{share:.0%}"
-
-
-def _alarm_of(part: PartSpec) -> AlarmSpec | None:
-    return part.alarm or ALARMS.get(part.use)
 
 
 def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
