@@ -13,7 +13,7 @@ import pickletools
 import re
 import typing
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from collab.errors import TaskError
@@ -45,33 +45,21 @@ def same_value(value, expected):
     return (list(value) if type(value) is tuple else value) == expected"""
 
 
-def check_printed(cases: Iterable[tuple[Any, Any]]) -> str:
-    """Return the test of a program's output: the input and the expected output of each case.
+def _check(cases: Sequence[tuple[Any, Any]], function: str) -> str:
+    """Return the test of a function's values, where a tuple may be a list, or of a program's
+    output.
 
-    As in LiveCodeBench, whitespace around the text and around each line is ignored, and each line
-    must be equal or have the same numbers.
-
-    Raises:
-        TaskError: there is no case.
+    As in LiveCodeBench, whitespace around the output and around each line is ignored, and each
+    line must be equal or have the same numbers.
     """
-    texts = [(_text(given), _text(printed)) for given, printed in cases]
-    return _check(_SAME_TEXT, [f"same_output(candidate({i!r}), {o!r})" for i, o in texts])
-
-
-def check_values(cases: Iterable[tuple[list[Any], Any]]) -> str:
-    """Return the test of a function: the arguments and the value of each case. A tuple may be a
-    list.
-
-    Raises:
-        TaskError: there is no case.
-    """
-    return _check(_SAME_VALUE, [f"same_value(candidate(*{i!r}), {o!r})" for i, o in cases])
-
-
-def _check(given: str, conditions: list[str]) -> str:
-    if not conditions:
+    if not cases:
         raise TaskError("the problem has no test cases")
-    return check_of(given, [f"assert {condition}" for condition in conditions])
+    if function:
+        values = [f"assert same_value(candidate(*{i!r}), {o!r})" for i, o in cases]
+        return check_of(_SAME_VALUE, values)
+    texts = [(_text(given), _text(printed)) for given, printed in cases]
+    outputs = [f"assert same_output(candidate({i!r}), {o!r})" for i, o in texts]
+    return check_of(_SAME_TEXT, outputs)
 
 
 def _text(value: Any) -> str:
@@ -159,7 +147,7 @@ def problem_fields(
     """
     if form not in typing.get_args(Form):
         raise TaskError(f"unknown form '{form}'; forms: {', '.join(typing.get_args(Form))}")
-    test = check_values(cases) if function else check_printed(cases)
+    test = _check(cases, function)
     starter = str(row.get("starter_code") or "").rstrip()
     made = _function if form == "function" else _published
     prompt, entry_point = made(question.strip(), starter, function)
