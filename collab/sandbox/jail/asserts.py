@@ -184,13 +184,7 @@ class _Counter(ast.NodeTransformer):
                 setattr(node, block, self._all(statements))
         return node
 
-    def visit_Try(self, node: ast.Try) -> ast.AST:
-        return self._tried(node)
-
-    def visit_TryStar(self, node: ast.TryStar) -> ast.AST:
-        return self._tried(node)
-
-    def _tried(self, node: ast.Try | ast.TryStar) -> ast.AST:
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> ast.AST:
         caught = self._caught or bool(node.handlers)
         instead = self._instead or any(map(_names_assertion, node.handlers))
         named = self._assertion_caught or any(map(_names_assertion, node.handlers))
@@ -201,6 +195,8 @@ class _Counter(ast.NodeTransformer):
                 handler.body = self._all(handler.body)
         node.orelse, node.finalbody = self._all(node.orelse), self._all(node.finalbody)
         return node
+
+    visit_TryStar = visit_Try
 
     def _all(self, body: list[Any]) -> list[Any]:
         return [self.visit(statement) for statement in body]
