@@ -126,13 +126,14 @@ class Supervisor:
                 result.trouble = result.trouble or (why if came else late)
             in_time = self._hear(trial, result, case.limits.seconds)
             if in_time:
-                trial.end_test_runner()
+                trial.end(self._runners)
             else:
                 result.out_of_time(case.limits.seconds)
-            result.worker_status(trial.end_worker().status())
+            trial.end(self._workers)
+            result.worker_status(self._workers.status())
             if not in_time:
                 self._hear(trial, result, GRACE_SECONDS)
-                trial.end_test_runner()
+                trial.end(self._runners)
             result.test_runner_status(self._runners.status())
         if result.refused:
             return {"refused": result.refused}
@@ -214,23 +215,16 @@ class _Trial:
         zygote.admit(fds, limits)
         self._running.append(zygote)
 
-    def end_worker(self) -> Zygote:
-        """Kill the worker. Return its zygote, which gives its status."""
-        assert self._workers is not None
-        return self._end(self._workers)
-
-    def end_test_runner(self) -> Zygote:
-        return self._end(self._runners)
-
-    def _end(self, zygote: Zygote) -> Zygote:
+    def end(self, zygote: Zygote) -> None:
+        """Kill the process of one of the two zygotes, which gives its status."""
         self._running.remove(zygote)
         zygote.dismiss()
-        return zygote
 
     def __exit__(self, *_: object) -> None:
         self.events.close()
         for zygote in list(self._running):
-            self._end(zygote).status()
+            self.end(zygote)
+            zygote.status()
 
 
 def _limits_of_test_runner(limits: Limits) -> Limits:
