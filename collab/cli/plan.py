@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collab.cli.options import remark
-from collab.cli.screen.page import WARNING, Block, Page, Piece
+from collab.cli.screen.page import WARNING, Page, Piece
 from collab.recipe import ModelSpec, Recipe
 from collab.recipe.schema import dump_recipe
 from collab.records import Problem
@@ -107,12 +107,6 @@ def _tools(recipe: Recipe) -> list[str]:
         "service": "in the service's own format",
     }
     return [f"tools: {name} calls them {means[how]}" for name, how in tool_forms(recipe).items()]
-
-
-def show_recipe(page: Page, plan: RunPlan) -> None:
-    """Print the recipe of a plan, as YAML with all settings applied."""
-    page.blocks([Block("effective recipe", dump_recipe(plan.recipe), "yaml")])
-    page.line()
 
 
 def show_counts(page: Page, plan: RunPlan) -> None:

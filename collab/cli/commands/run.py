@@ -30,7 +30,7 @@ from collab.cli.options import (
     suite_of,
     with_sandbox,
 )
-from collab.cli.screen.page import open_page
+from collab.cli.screen.page import Block, open_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,7 +160,8 @@ def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> N
     import asyncio
     from json import dumps
 
-    from collab.cli.plan import plan_of, show_counts, show_recipe
+    from collab.cli.plan import plan_of, show_counts
+    from collab.recipe.schema import dump_recipe
     from collab.runtime.problems import find_problems
 
     plan = asyncio.run(plan_of(*find_problems(recipe, addresses)))
@@ -169,7 +170,8 @@ def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> N
         return
     page = open_page()
     if whole:
-        show_recipe(page, plan)
+        page.blocks([Block("effective recipe", dump_recipe(plan.recipe), "yaml")])
+        page.line()
     show_counts(page, plan)
 
 
