@@ -67,7 +67,7 @@ def function_tool(reference: str) -> Tool:
         except ValidationError as error:
             if error.title != checked.__name__:
                 raise  # of the function's own making
-            raise ValueError(_mismatch(error)) from None
+            raise ValueError(f"the arguments do not fit: {'; '.join(faults(error))}") from None
         return value if isinstance(value, str) else to_json(value, fallback=repr).decode()
 
     name = reference.rpartition(":")[2]
@@ -97,11 +97,6 @@ def _described(
             f" give; use plain parameters: {inspect.signature(function)}"
         )
     return checked, parameters
-
-
-def _mismatch(error: ValidationError) -> str:
-    """Describe the fault of each argument, in one line."""
-    return f"the arguments do not fit: {'; '.join(faults(error))}"
 
 
 SPEC = ToolSpec(
