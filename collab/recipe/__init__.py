@@ -9,12 +9,11 @@ from collab.lazy import lazy_name
 if TYPE_CHECKING:
     from collab.recipe.feedback import FeedbackSpec
     from collab.recipe.load import load_recipe, load_task, read_recipe, read_task, read_trainer
-    from collab.recipe.model import ModelSpec, SamplingSpec
+    from collab.recipe.model import ModelSpec
     from collab.recipe.question import about_rows, allow, check_functions
     from collab.recipe.recipe import BudgetSpec, Recipe
-    from collab.recipe.reward import PartSpec, RewardSpec
+    from collab.recipe.reward import RewardSpec
     from collab.recipe.sandbox import SandboxSpec
-    from collab.recipe.schema import json_schema
     from collab.recipe.task import SourceSpec, TaskSpec
     from collab.recipe.team import AgentSpec, TeamSpec
     from collab.recipe.trainer import (
@@ -31,11 +30,9 @@ __all__ = [
     "FeedbackSpec",
     "LoraSpec",
     "ModelSpec",
-    "PartSpec",
     "PhaseSpec",
     "Recipe",
     "RewardSpec",
-    "SamplingSpec",
     "SandboxSpec",
     "SourceSpec",
     "TaskSpec",
@@ -44,7 +41,6 @@ __all__ = [
     "about_rows",
     "allow",
     "check_functions",
-    "json_schema",
     "load_recipe",
     "load_task",
     "read_recipe",
