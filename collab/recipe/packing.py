@@ -105,22 +105,19 @@ def preface(recipe: Recipe) -> str:
     )
 
 
-def changed(data: Any, change: Change) -> Any:
-    """Return a copy of recipe data with `change` applied to every name in it."""
-    return _changed(data, "", change)
-
-
-def _changed(value: Any, key: str, change: Change) -> Any:
+def changed(value: Any, change: Change, key: str = "") -> Any:
+    """Return a copy of the value of `key` in a recipe's data, or of all data, with `change` applied
+    to every name in it."""
     if isinstance(value, dict) and key in _OF_THE_USER:
-        return {name: _changed(item, "", change) for name, item in value.items()}
+        return {name: changed(item, change) for name, item in value.items()}
     if isinstance(value, dict):
         fields = _changed_model(value, change) if key == "model" else value
         return {
-            inner: item if inner in _FREE_TEXT else _changed(item, _key_of(str(inner)), change)
+            inner: item if inner in _FREE_TEXT else changed(item, change, _key_of(str(inner)))
             for inner, item in fields.items()
         }
     if isinstance(value, list | tuple):
-        return [_changed(item, key, change) for item in value]
+        return [changed(item, change, key) for item in value]
     if not isinstance(value, str):
         return value
     if key == "model" and not is_in_file(value):
