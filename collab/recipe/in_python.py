@@ -199,7 +199,11 @@ class GivenObjects:
         if isinstance(value, PathLike):
             return str(Path(value))
         if isinstance(value, Mapping):
-            return {str(name): self.data(item, _below(key, name)) for name, item in value.items()}
+            free = key in _AS_WRITTEN  # everything below it is free, too
+            return {
+                str(name): self.data(item, key if free else str(name))
+                for name, item in value.items()
+            }
         if isinstance(value, list | tuple):
             return [self.data(item, key) for item in value]
         return self._named(value, key) if callable(value) else _scalar(value, key)
@@ -341,9 +345,3 @@ def _scalar(value: Any, key: str) -> Any:
         f"{key or 'the recipe'}: YAML cannot hold {value!r:.40} of type {type(value).__name__};"
         " use text, a number, a list or a mapping (for an array, .tolist())"
     )
-
-
-def _below(key: str, name: Any) -> str:
-    """Return the key that applies to a value below `key`. Free values have only free values below
-    them."""
-    return key if key in _AS_WRITTEN else str(name)
