@@ -165,23 +165,41 @@ def _entry(name: str) -> dict[str, Any]:
 class Cell:
     """One training run: a trainer, a suite and a seed."""
 
+    spec: StudySpec
+    entry: TrainerEntry
     task: str
     """Suite of the cell, or its recipe if the recipe includes the suite."""
-    trainer: str
-    seed: int
-    recipe: str
-    base: str
-    """Trainer whose settings are changed by `settings`."""
-    model: str | None
     suite: str | None
-    settings: tuple[str, ...]
-    file: Path | None = None
-    """The study's file, whose settings need approval like a recipe's."""
+    seed: int
+
+    @property
+    def trainer(self) -> str:
+        """Name of the trainer in the study."""
+        return self.entry.name
 
     @property
     def name(self) -> str:
         """Name of the cell's folder."""
         return f"{as_name(f'{self.task}-{self.trainer}')}-seed-{self.seed}"
+
+    @property
+    def file(self) -> Path | None:
+        """The study's file, whose settings need approval like a recipe's."""
+        return self.spec._file
+
+    @property
+    def settings(self) -> list[str]:
+        """Changes of the trainer's settings. The budget is last, so that a setting of the whole
+        evaluation cannot move its marks."""
+        settings = {
+            "trainer.evaluation.greedy": False,
+            **self.spec.settings,
+            **self.entry.settings,
+            "trainer.tokens": self.spec.tokens,
+            "trainer.steps": None,
+            "trainer.evaluation.every_tokens": ceil(self.spec.tokens / self.spec.evaluations),
+        }
+        return [f"{key}={_yaml_text(value)}" for key, value in settings.items()]
 
     def read(self) -> tuple[Recipe, Question]:
         """Return the cell's recipe, and the question that the user must answer before it runs.
@@ -190,20 +208,20 @@ class Cell:
             RecipeError: the recipe cannot be read.
         """
         return read_recipe(
-            self.recipe,
+            self.spec.recipe,
             task=self.suite,
             settings=self.settings,
             written_in=self.file,
-            trainer=self.base,
-            model=self.model,
+            trainer=self.entry.trainer,
+            model=self.spec.model,
             seed=self.seed,
         )
 
     def arguments(self) -> list[str]:
         """Return arguments of `collab train`, without the folder."""
-        words = [self.recipe, "--trainer", self.base, "--seed", str(self.seed)]
+        words = [self.spec.recipe, "--trainer", self.entry.trainer, "--seed", str(self.seed)]
         words += ["--task", self.suite] if self.suite else []
-        words += ["--model", self.model] if self.model else []
+        words += ["--model", self.spec.model] if self.spec.model else []
         return [*words, *(part for setting in self.settings for part in ("--set", setting))]
 
 
@@ -232,7 +250,7 @@ def cells_of(spec: StudySpec) -> list[Cell]:
         RecipeError: two cells would share a folder.
     """
     cells = [
-        _cell(spec, task, suite, entry, seed)
+        Cell(spec, entry, task, suite, seed)
         for seed in spec.seeds
         for task, suite in _suites(spec)
         for entry in spec.trainers
@@ -264,29 +282,6 @@ def _suites(spec: StudySpec) -> list[tuple[str, str | None]]:
 def marks_of(spec: StudySpec) -> list[int]:
     """Return the token counts at which cells are compared: equal steps from 0 to the budget."""
     return [round(n * spec.tokens / spec.evaluations) for n in range(spec.evaluations + 1)]
-
-
-def _cell(spec: StudySpec, task: str, suite: str | None, entry: TrainerEntry, seed: int) -> Cell:
-    every = ceil(spec.tokens / spec.evaluations)
-    default = {"trainer.evaluation.greedy": False}
-    # Last, so that a setting of the whole evaluation cannot move its marks.
-    budget = {
-        "trainer.tokens": spec.tokens,
-        "trainer.steps": None,
-        "trainer.evaluation.every_tokens": every,
-    }
-    settings = {**default, **spec.settings, **entry.settings, **budget}
-    return Cell(
-        task=task,
-        trainer=entry.name,
-        seed=seed,
-        recipe=spec.recipe,
-        base=entry.trainer,
-        model=spec.model,
-        suite=suite,
-        settings=tuple(f"{key}={_yaml_text(value)}" for key, value in settings.items()),
-        file=spec._file,
-    )
 
 
 def _yaml_text(value: Any) -> str:

@@ -135,13 +135,14 @@ def test_function_changed_between_two_runs_needs_approval(
     """A run's process gets the study's settings as arguments that the user never typed."""
     path = study(home.parent / "theirs", SAYS[case][0])
     [cell] = cells_of(load_study(path, trust=True))
-    settings = [text for key, text in pairwise(cell.arguments()) if key == "--set"]
+    recipe, *words = cell.arguments()
+    settings = [text for key, text in pairwise(words) if key == "--set"]
     monkeypatch.setenv(WRITTEN_IN, str(path))
-    load_recipe(cell.recipe, task=cell.suite, settings=settings, trainer=cell.base)
+    load_recipe(recipe, task=cell.suite, settings=settings, trainer=cell.entry.trainer)
     file = path.parent / "code" / "evil.py"
     file.write_text(file.read_text() + "changed = True\n")
     with pytest.raises(Untrusted, match="evil"):
-        load_recipe(cell.recipe, task=cell.suite, settings=settings, trainer=cell.base)
+        load_recipe(recipe, task=cell.suite, settings=settings, trainer=cell.entry.trainer)
 
 
 def test_study_in_a_run_folder_is_foreign(home: Path) -> None:
@@ -166,5 +167,5 @@ def test_study_files_are_looked_up_next_to_it(home: Path) -> None:
     """Names that are not files next to the study are looked up as usual."""
     path = study(home.parent / "theirs", {"trainers": ["trainer.yaml"], "tasks": ["suite.yaml"]})
     [cell] = cells_of(load_study(path, trust=True))
-    assert cell.base == str(path.with_name("trainer.yaml").resolve())
+    assert cell.entry.trainer == str(path.with_name("trainer.yaml").resolve())
     assert cell.suite == str(path.with_name("suite.yaml").resolve())
