@@ -84,7 +84,10 @@ async def selection_metrics(
         SandboxError: the sandbox itself failed.
     """
     values: Values = defaultdict(dict)
-    async with Chooser(recipe, how.tester) as chooser:
+    limits = {"seconds": SHOWN_SECONDS, "cpu_seconds": SHOWN_SECONDS}
+    brief = recipe.sandbox.model_copy(update=limits)
+    async with Sandbox(brief) as shown, Sandbox(recipe.sandbox) as hidden:
+        chooser = Chooser(recipe, how.tester, shown, hidden)
         for problem in problems:
             whole = [e for e in groups.get(problem.address, ()) if e.failure is None]
             episodes = sorted(whole, key=lambda episode: episode.sample)
@@ -143,20 +146,10 @@ def _paid(episodes: Sequence[Episode], budget: int) -> Sequence[Episode]:
 class Chooser:
     """Chooses programs by their tests. A program that several blocks share runs only once."""
 
-    def __init__(self, recipe: Recipe, tester: str = "") -> None:
-        self._tester = tester
+    def __init__(self, recipe: Recipe, tester: str, shown: Sandbox, hidden: Sandbox) -> None:
+        self._tester, self._shown, self._hidden = tester, shown, hidden
         self._join = join_for(recipe.team.join, recipe.team.roles)
-        limits = {"seconds": SHOWN_SECONDS, "cpu_seconds": SHOWN_SECONDS}
-        self._shown = Sandbox(recipe.sandbox.model_copy(update=limits))
-        self._hidden = Sandbox(recipe.sandbox)
         self._verdicts: dict[tuple[Sandbox, Trial], Verdict] = {}
-
-    async def __aenter__(self) -> Chooser:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._shown.aclose()
-        await self._hidden.aclose()
 
     async def block_means(
         self, problem: Problem, blocks: Sequence[Sequence[Episode]], recombine: bool
@@ -169,7 +162,7 @@ class Chooser:
             return mean([await self._choose(problem, *pair) for pair in pairs])
 
         means = {
-            _SELECTED: await chosen([self._played(block) for block in blocks]),
+            _SELECTED: await chosen([_played(block) for block in blocks]),
             names.TOKENS_OF_TRIES: mean(
                 [float(sum(usage_of(e).new_tokens for e in block)) for block in blocks]
             ),
@@ -186,15 +179,12 @@ class Chooser:
             dict.fromkeys(e for text in texts for e in asserted_examples(text, entry_point))
         )
 
-    def _played(self, block: Sequence[Episode]) -> list[str]:
-        return [episode.answer for episode in block]
-
     def _recombined(self, problem: Problem, block: Sequence[Episode]) -> list[str]:
         """Return the programs of all combinations of parts, including those that were played."""
         parts = [_parts(episode, problem) for episode in block]
         agents = list(parts[0]) if parts else []  # no sample fits a budget
         if not agents or any(list(each) != agents for each in parts):  # a program did not parse
-            return self._played(block)
+            return _played(block)
         programs = []
         for chosen in product(range(len(parts)), repeat=len(agents)):
             artifacts = {a: parts[n][a] for n, a in zip(chosen, agents, strict=True)}
@@ -255,6 +245,10 @@ class Chooser:
         if (sandbox, trial) not in self._verdicts:
             self._verdicts[sandbox, trial] = await sandbox.check(trial)
         return self._verdicts[sandbox, trial]
+
+
+def _played(block: Sequence[Episode]) -> list[str]:
+    return [episode.answer for episode in block]
 
 
 def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
