@@ -14,6 +14,7 @@ from collab.serving.reading import (
     Body,
     Common,
     ContentPart,
+    Format,
     Role,
     Spoken,
     TeamQuestion,
@@ -34,10 +35,6 @@ class StreamOptions(Body):
     include_usage: bool = False
 
 
-class ResponseFormat(Body):
-    type: str = "text"
-
-
 class ChatBody(Common):
     """The body of a request for a chat completion."""
 
@@ -47,7 +44,7 @@ class ChatBody(Common):
     stream_options: StreamOptions | None = None
     n: int | None = None
     logprobs: bool | None = None
-    response_format: ResponseFormat | None = None
+    response_format: Format | None = None
     modalities: list[str] | None = None
     audio: Any = None
     function_call: Any = None

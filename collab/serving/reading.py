@@ -86,6 +86,12 @@ class ContentPart(Body):
     text: str = ""
 
 
+class Format(Body):
+    """The form of the answer."""
+
+    type: str = "text"
+
+
 class OwnFields(Body):
     """The object `collab` of a request, beyond OpenAI's interface."""
 

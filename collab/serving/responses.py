@@ -14,6 +14,7 @@ from collab.serving.reading import (
     Body,
     Common,
     ContentPart,
+    Format,
     Role,
     Spoken,
     TeamQuestion,
@@ -36,12 +37,8 @@ class InputItem(Body):
     content: str | list[ContentPart] | None = None
 
 
-class TextFormat(Body):
-    type: str = "text"
-
-
 class TextOptions(Body):
-    format: TextFormat | None = None
+    format: Format | None = None
 
 
 class ResponseBody(Common):
