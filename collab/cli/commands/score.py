@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 _MAX_CHARACTERS = 1 << 26
 
+Work = tuple[str, dict[str, str]]
+"""The name of a file, or of several, and the artifacts in it, which are scored together."""
+
 _UNSCORED: dict[str, Any] = {
     **dict.fromkeys(("solved", "tests", "reward", "maximum"), None),
     **{"parts": [], "flags": [], "failures": [], "isolation": None},
@@ -95,14 +98,6 @@ def command(
 
 
 @dataclass(frozen=True)
-class Work:
-    """Artifacts that are scored together."""
-
-    file: str
-    artifacts: dict[str, str]
-
-
-@dataclass(frozen=True)
 class Result:
     file: str
     score: Score | None
@@ -145,7 +140,7 @@ def _read_works(programs: list[str], agents: list[str], helper: str | None) -> l
     if programs:
         wholes = [(program, _read(program)) for program in programs]
         return [
-            Work(file, split_program(whole, helper) if helper else {"writer": whole})
+            (file, split_program(whole, helper) if helper else {"writer": whole})
             for file, whole in wholes
         ]
     artifacts: dict[str, str] = {}
@@ -156,7 +151,7 @@ def _read_works(programs: list[str], agents: list[str], helper: str | None) -> l
         if name in artifacts:
             raise RecipeError(f"--agent {name} is given twice")
         artifacts[name] = _read(file)
-    return [Work(" ".join(agents), artifacts)]
+    return [(" ".join(agents), artifacts)]
 
 
 def _read(file: str) -> str:
@@ -194,17 +189,17 @@ async def _score(scorer: Scorer, join: Join, problem: Problem, work: Work) -> Re
     from collab.agents import make_joint
     from collab.records import failure_of
 
-    started = time.perf_counter()
+    started, (file, artifacts) = time.perf_counter(), work
     score: Score | None = None
     failure: Failure | None = None
     try:
-        joint = make_joint(join, work.artifacts, problem)
-        score = await scorer.score(problem, joint, work.artifacts, list(work.artifacts))
+        joint = make_joint(join, artifacts, problem)
+        score = await scorer.score(problem, joint, artifacts, list(artifacts))
     except CollabError as error:
         if error.exit_status == 2:
             raise
         failure = failure_of(error)
-    return Result(work.file, score, failure, time.perf_counter() - started)
+    return Result(file, score, failure, time.perf_counter() - started)
 
 
 def _show(page: Page, address: str, results: list[Result]) -> None:
