@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from collab.agents.joins import Joint
-from collab.recipe.reward import RewardSpec
+from collab.recipe.reward import PartSpec, RewardSpec
 from collab.recipe.team import Roles, roles_of
 from collab.records import PartScore, Problem, Score
 from collab.rewards.context import Part, RewardContext
 from collab.rewards.library import examine, open_part, trial_of
-from collab.rewards.parts import PartFunction
 
 if TYPE_CHECKING:
     from collab.sandbox import Sandbox
@@ -52,73 +51,57 @@ class Scorer:
         context = RewardContext(
             problem, joint, ordered, roles=roles, sandbox=self._sandbox, trial_of=trial_of
         )
-        scoring = _Scoring(self.spec, self._parts, context)
+        scored: dict[str, PartScore] = {}
+        verdicts: list[bool] = []
+        closed: str | None = None  # the gate at which scoring stopped
         try:
-            parts = [await scoring.part(name) for name in self.spec.parts]
+            for name, spec in self.spec.parts.items():
+                part = self._settled(name, context, scored, closed)
+                if part is None:
+                    part = await self._parts[name].evaluate(context, self.spec.seconds)
+                scored[name] = _score_of(name, spec, part)
+                if part.applies and (spec.solves or part.solved is not None):
+                    verdicts.append(part.value == 1.0 if part.solved is None else part.solved)
+                passes = part.value > 0 if part.passes is None else part.passes
+                if spec.gate and part.applies and not passes:
+                    closed = closed or name
             examined = {**await examine(context, self._sandbox)}
         finally:
             context.close()
         solved = examined.pop("solved", None)
         return Score(
-            reward=math.fsum(part.points for part in parts),
-            maximum=math.fsum(part.weight for part in parts if part.applies and part.weight > 0),
-            solved=solved if scoring.solved is None else scoring.solved,
-            parts=tuple(parts),
+            reward=math.fsum(part.points for part in scored.values()),
+            maximum=math.fsum(p.weight for p in scored.values() if p.applies and p.weight > 0),
+            solved=all(verdicts) if verdicts else solved,
+            parts=tuple(scored.values()),
             **examined,
             seconds=time.perf_counter() - started,
         )
 
-
-class _Scoring:
-    """The state of one scoring: the parts done so far."""
-
-    def __init__(
-        self, spec: RewardSpec, functions: Mapping[str, PartFunction], context: RewardContext
-    ) -> None:
-        self._spec, self._functions, self._context = spec, functions, context
-        self._done: dict[str, PartScore] = {}
-        self.closed: str | None = None
-        """The gate at which scoring stopped."""
-        self._verdicts: list[bool] = []
-
-    @property
-    def solved(self) -> bool | None:
-        """True if every part that can judge it counts the task as solved, or None if none can."""
-        return all(self._verdicts) if self._verdicts else None
-
-    async def part(self, name: str) -> PartScore:
-        spec = self._spec.parts[name]
-        part = self._without_scoring(name)
-        if part is None:
-            part = await self._functions[name].evaluate(self._context, self._spec.seconds)
-        score = PartScore(
-            name=name,
-            level=spec.level or name,
-            value=part.value,
-            weight=spec.weight,
-            reason=part.reason,
-            applies=part.applies,
-        )
-        self._done[name] = score
-        solves = spec.solves and part.value == 1.0 if part.solved is None else part.solved
-        if part.applies and (spec.solves or part.solved is not None):
-            self._verdicts.append(solves)
-        passes = score.value > 0 if part.passes is None else part.passes
-        if spec.gate and score.applies and not passes and self.closed is None:
-            self.closed = name
-        return score
-
-    def _without_scoring(self, name: str) -> Part | None:
+    def _settled(
+        self, name: str, context: RewardContext, scored: Mapping[str, PartScore], closed: str | None
+    ) -> Part | None:
         """Return the part's value if it is settled without calling its function."""
-        spec = self._spec.parts[name]
-        lacks = self._functions[name].lacks(self._context.roles, self._context.artifacts)
+        lacks = self._parts[name].lacks(context.roles, context.artifacts)
         if lacks:
             return Part(0.0, lacks, applies=False)
-        required = self._done[spec.requires] if spec.requires else None
+        requires = self.spec.parts[name].requires
+        required = scored[requires] if requires else None
         if required is not None and not required.applies:
             return Part(0.0, f"requires '{required.name}', which does not apply", applies=False)
-        if self.closed is not None:
-            return Part(0.0, f"not scored: the gate '{self.closed}' is closed")
+        if closed is not None:
+            return Part(0.0, f"not scored: the gate '{closed}' is closed")
         if required is not None and not required.value > 0:
             return Part(0.0, f"not scored: requires '{required.name}', which is 0")
         return None
+
+
+def _score_of(name: str, spec: PartSpec, part: Part) -> PartScore:
+    return PartScore(
+        name=name,
+        level=spec.level or name,
+        value=part.value,
+        weight=spec.weight,
+        reason=part.reason,
+        applies=part.applies,
+    )
