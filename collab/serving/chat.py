@@ -106,14 +106,10 @@ class ChatReply(TeamReply):
     def begin(self) -> Iterator[str]:
         yield self._chunk({"role": "assistant", "content": ""})
 
-    def words(self, words: Words) -> Iterator[str]:
-        self._check(words)
-        if self._team.is_direct:
-            if text := self._answer.add(words.text):
-                yield self._chunk({"content": text})
-            return
-        if not self._shows_agents:
-            return
+    def _say(self, text: str) -> Iterator[str]:
+        yield self._chunk({"content": text})
+
+    def _tell(self, words: Words) -> Iterator[str]:
         heading = _heading(words.agent, self._has_reasoned) if words.begins else ""
         text = heading + words.text
         self._has_reasoned = True
@@ -122,7 +118,7 @@ class ChatReply(TeamReply):
 
     def end(self, episode: Episode) -> Iterator[str]:
         if rest := self._rest(episode):
-            yield self._chunk({"content": rest})
+            yield from self._say(rest)
         yield self._chunk({}, _finish(episode), self._details(episode))
         if self._question.include_usage:
             head = self._head("chat.completion.chunk")

@@ -171,10 +171,23 @@ class TeamReply:
         """True if the agents' responses are sent in addition to the answer."""
         return self._all_of_it and not self._team.is_direct
 
-    def _check(self, words: Words) -> None:
-        """Warn if an agent's streamed text differs from the record."""
+    def words(self, words: Words) -> Iterator[str]:
+        """Yield the events of an agent's words: a part of the answer, or of what the agents say."""
         if words.differs:
             self._warnings.append(_warned(words.agent))
+        if self._team.is_direct:
+            if text := self._answer.add(words.text):
+                yield from self._say(text)
+        elif self._all_of_it:
+            yield from self._tell(words)
+
+    def _say(self, text: str) -> Iterator[str]:
+        """Yield the events of a part of the joint answer."""
+        raise NotImplementedError
+
+    def _tell(self, words: Words) -> Iterator[str]:
+        """Yield the events of an agent's words, which are not part of the answer."""
+        raise NotImplementedError
 
     def _rest(self, episode: Episode) -> str:
         """Return the unsent part of the joint answer, and warn once if the sent text differs."""

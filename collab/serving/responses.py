@@ -139,14 +139,7 @@ class ResponseReply(TeamReply):
         yield self._event("response.created", response=self._response("in_progress", []))
         yield self._event("response.in_progress", response=self._response("in_progress", []))
 
-    def words(self, words: Words) -> Iterator[str]:
-        self._check(words)
-        if self._team.is_direct:
-            if text := self._answer.add(words.text):
-                yield from self._say(text)
-            return
-        if not self._shows_agents:
-            return
+    def _tell(self, words: Words) -> Iterator[str]:
         place = len(self._done)
         if words.begins:
             item = reasoning(self._question.id, place, words.agent, None)
