@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from collab.errors import TaskError, nearest
+from collab.syntax import parse
 
 T = TypeVar("T")
 
@@ -24,6 +26,18 @@ def field(row: Mapping[str, Any], kind: type[T], *names: str) -> T:
             return row[name]  # type: ignore[no-any-return]
     others = [name for name in row if name not in names]
     raise TaskError(f"the field '{' or '.join(names)}' is missing; {remedy(names[0], others, row)}")
+
+
+def parsed(source: str, what: str) -> ast.Module:
+    """Return the syntax tree of a program. Errors call it `what`.
+
+    Raises:
+        TaskError: the program does not parse.
+    """
+    try:
+        return parse(source)
+    except SyntaxError as error:
+        raise TaskError(f"{what} does not parse: {error.msg}") from error
 
 
 def remedy(missing: str, similar: Iterable[str], fields: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from collab.errors import TaskError
 from collab.syntax import parse, with_line_feeds
-from collab.tasks.formats.fields import docstring, field
+from collab.tasks.formats.fields import docstring, field, parsed
 
 
 def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
@@ -50,16 +50,14 @@ def _setup(row: Mapping[str, Any]) -> str:
 
 def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
     """Return the function of the solution that the tests call, or the last of several."""
-    try:
-        called = {
-            node.func.id
-            for test in tests
-            for node in ast.walk(parse(test))
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        }
-        functions = [node for node in parse(solution).body if isinstance(node, ast.FunctionDef)]
-    except SyntaxError as error:
-        raise TaskError(f"the solution or a test does not parse: {error.msg}") from error
+    called = {
+        node.func.id
+        for test in tests
+        for node in ast.walk(parsed(test, "a test"))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    body = parsed(solution, "the solution").body
+    functions = [node for node in body if isinstance(node, ast.FunctionDef)]
     tested = [function for function in functions if function.name in called]
     if not tested:
         defined = ", ".join(function.name for function in functions) or "nothing"
