@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from shlex import join
 from typing import Any
@@ -24,18 +25,12 @@ from collab.runtime.summary import summarize
 from collab.trainers.training.events import Evaluation, StepFinished, TrainingProgress
 from collab.wording import faults
 
-POLL_SECONDS = 0.5
-
 Pause = Callable[[], object]
 """Waits until more may be written."""
+WAIT: Pause = partial(time.sleep, 0.5)
 
 
-def wait() -> None:
-    """Sleep until the files are read again."""
-    time.sleep(POLL_SECONDS)
-
-
-def follow(folder: Path, pause: Pause = wait) -> Iterator[Record]:
+def follow(folder: Path, pause: Pause = WAIT) -> Iterator[Record]:
     """Yield the events of a run, a training run or an evaluation, from its start to its end.
 
     Raises:
@@ -49,7 +44,7 @@ def follow(folder: Path, pause: Pause = wait) -> Iterator[Record]:
     return follow_run(folder, pause)
 
 
-def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
+def follow_run(folder: Path, pause: Pause) -> Iterator[Record]:
     """Yield the events of a run or a training run, from its start to its end, including work in
     progress.
     """
@@ -78,7 +73,7 @@ def follow_run(folder: Path, pause: Pause = wait) -> Iterator[Record]:
         yield RunFinished(run=opening.run, status=end_of(about), summary={**known, **summary})
 
 
-def follow_evaluation(folder: Path, pause: Pause = wait) -> Iterator[Record]:
+def follow_evaluation(folder: Path, pause: Pause) -> Iterator[Record]:
     """Yield the events of an evaluation, team by team.
 
     Raises:
