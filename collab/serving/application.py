@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,12 +22,12 @@ from collab.models import Model
 from collab.recipe import Recipe
 from collab.records import Episode, Problem
 from collab.runtime.events import Event
-from collab.serving.chat import ChatReply, read_chat
+from collab.serving.chat import ChatBody, ChatReply
 from collab.serving.guard import Guard, read_body
-from collab.serving.reading import TeamQuestion
+from collab.serving.reading import Common, TeamQuestion, read
 from collab.serving.refusal import Refused, unavailable
 from collab.serving.reply import PING, Narrator
-from collab.serving.responses import ResponseReply, read_response
+from collab.serving.responses import ResponseBody, ResponseReply
 from collab.serving.service import LEFT, Service, play
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
@@ -35,7 +35,6 @@ from collab.serving.teams import tool_names
 
 _MCP = ["GET", "POST", "DELETE"]
 AnyReply = ChatReply | ResponseReply
-_Reader = Callable[[bytes, Settings], TeamQuestion]
 
 
 class Application:
@@ -131,10 +130,10 @@ class Application:
         return JSONResponse(_model_card(self.service.team(request.path_params["name"])))
 
     async def _chat(self, request: Request) -> Any:
-        return await self._answer(request, read_chat, ChatReply)
+        return await self._answer(request, ChatBody, ChatReply)
 
     async def _respond(self, request: Request) -> Any:
-        return await self._answer(request, read_response, ResponseReply)
+        return await self._answer(request, ResponseBody, ResponseReply)
 
     async def _speak_mcp(self, _: Request) -> Any:
         if self._mcp is None:
@@ -144,14 +143,14 @@ class Application:
     async def _stored(self, _: Request) -> Response:
         raise Refused(404, "not_found", "the server stores no responses; keep them on the client")
 
-    async def _answer(self, request: Request, reader: _Reader, form: type[AnyReply]) -> Any:
+    async def _answer(self, request: Request, kind: type[Common], form: type[AnyReply]) -> Any:
         settings = self.settings
         self.service.check_ready()
         try:
             body = await read_body(request, settings.max_body, settings.client_seconds)
         except ClientDisconnect:
             return Response(status_code=499)
-        question = reader(body, settings)
+        question = read(kind, body).asked(settings)
         team = self.service.team(question.model)
         problem = team.problem(question)
         question = replace(question, warnings=(*question.warnings, *team.notes(question)))

@@ -18,7 +18,6 @@ from collab.serving.reading import (
     Role,
     Spoken,
     TeamQuestion,
-    read,
     text_of,
 )
 from collab.serving.refusal import Refused
@@ -62,24 +61,17 @@ class ChatBody(Common):
             ("audio", self.audio is not None, "a team answers in text"),
         ]
 
-
-def read_chat(body: bytes, settings: Settings) -> TeamQuestion:
-    """Return the request for a chat completion in `body`.
-
-    Raises:
-        Refused: the request is malformed, or asks for something that no team can do.
-    """
-    chat = read(ChatBody, body)
-    messages = [
-        Spoken(message.role, text_of(message.content, f"messages[{number}].content", ("text",)))
-        for number, message in enumerate(chat.messages)
-    ]
-    limits = [most for most in (chat.max_tokens, chat.max_completion_tokens) if most is not None]
-    return replace(
-        chat.question(messages, "messages", settings),
-        most_tokens=min(limits, default=None),
-        include_usage=bool(chat.stream_options and chat.stream_options.include_usage),
-    )
+    def asked(self, settings: Settings) -> TeamQuestion:
+        messages = [
+            Spoken(message.role, text_of(message.content, f"messages[{number}].content", ("text",)))
+            for number, message in enumerate(self.messages)
+        ]
+        limits = [n for n in (self.max_tokens, self.max_completion_tokens) if n is not None]
+        return replace(
+            self.question(messages, "messages", settings),
+            most_tokens=min(limits, default=None),
+            include_usage=bool(self.stream_options and self.stream_options.include_usage),
+        )
 
 
 class ChatReply(TeamReply):

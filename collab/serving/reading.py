@@ -117,6 +117,10 @@ class Common(Body):
     metadata: Any = None
     collab: OwnFields = OwnFields()
 
+    def asked(self, settings: Settings) -> TeamQuestion:
+        """Return the request as a question. See `question`."""
+        raise NotImplementedError
+
     def question(self, message: Sequence[Spoken], place: str, settings: Settings) -> TeamQuestion:
         """Return the request as a question. `place` is the path of the field with the messages.
 

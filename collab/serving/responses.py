@@ -18,7 +18,6 @@ from collab.serving.reading import (
     Role,
     Spoken,
     TeamQuestion,
-    read,
     text_of,
 )
 from collab.serving.refusal import Refused
@@ -58,27 +57,16 @@ class ResponseBody(Common):
             ("prompt", self.prompt is not None, "the server stores no prompts; send its text"),
         ]
 
-
-def read_response(body: bytes, settings: Settings) -> TeamQuestion:
-    """Return the request for a response in `body`.
-
-    Raises:
-        Refused: the request is malformed, or asks for something that no team can do.
-    """
-    request = read(ResponseBody, body)
-    question = request.question(_messages(request), "input", settings)
-    return replace(question, most_tokens=request.max_output_tokens)
-
-
-def _messages(request: ResponseBody) -> list[Spoken]:
-    first = [Spoken("system", request.instructions)] if request.instructions else []
-    if isinstance(request.input, str):
-        return [*first, Spoken("user", request.input)]
-    return first + [
-        Spoken(item.role, text_of(item.content, f"input[{number}].content", _TEXTS))
-        for number, item in enumerate(request.input)
-        if item.type == "message"
-    ]
+    def asked(self, settings: Settings) -> TeamQuestion:
+        items = self.input if isinstance(self.input, list) else [InputItem(content=self.input)]
+        messages = [Spoken("system", self.instructions)] if self.instructions else []
+        messages += [
+            Spoken(item.role, text_of(item.content, f"input[{number}].content", _TEXTS))
+            for number, item in enumerate(items)
+            if item.type == "message"
+        ]
+        question = self.question(messages, "input", settings)
+        return replace(question, most_tokens=self.max_output_tokens)
 
 
 Status = Literal["in_progress", "completed", "incomplete"]
