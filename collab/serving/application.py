@@ -150,7 +150,7 @@ class Application:
             body = await read_body(request, settings.max_body, settings.client_seconds)
         except ClientDisconnect:
             return Response(status_code=499)
-        question = read(kind, body).asked(settings)
+        question = read(kind, body).as_question(settings)
         team = self.service.team(question.model)
         problem = team.problem(question)
         question = replace(question, warnings=(*question.warnings, *team.notes(question)))

@@ -61,7 +61,7 @@ class ChatBody(Common):
             ("audio", self.audio is not None, "a team answers in text"),
         ]
 
-    def asked(self, settings: Settings) -> TeamQuestion:
+    def as_question(self, settings: Settings) -> TeamQuestion:
         messages = [
             Spoken(message.role, text_of(message.content, f"messages[{number}].content", ("text",)))
             for number, message in enumerate(self.messages)

@@ -117,7 +117,7 @@ class Common(Body):
     metadata: Any = None
     collab: OwnFields = OwnFields()
 
-    def asked(self, settings: Settings) -> TeamQuestion:
+    def as_question(self, settings: Settings) -> TeamQuestion:
         """Return the request as a question. See `question`."""
         raise NotImplementedError
 

@@ -57,7 +57,7 @@ class ResponseBody(Common):
             ("prompt", self.prompt is not None, "the server stores no prompts; send its text"),
         ]
 
-    def asked(self, settings: Settings) -> TeamQuestion:
+    def as_question(self, settings: Settings) -> TeamQuestion:
         items = self.input if isinstance(self.input, list) else [InputItem(content=self.input)]
         messages = [Spoken("system", self.instructions)] if self.instructions else []
         messages += [

@@ -17,7 +17,7 @@ from collab.errors import TaskError, Unfit
 from collab.sandbox.jail.classes.expected import expected_first
 from collab.sandbox.jail.preload import MODULES
 from collab.syntax import parse
-from collab.tasks.formats.fields import docstring, field, parsed
+from collab.tasks.formats.fields import docstring, field, tree_of
 from collab.tasks.formats.mbpp import check_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -53,9 +53,9 @@ def classeval(row: Mapping[str, Any]) -> dict[str, Any]:
         Unfit: the row needs modules that the sandbox lacks, or its test is about files.
     """
     name = field(row, str, "class_name")
-    test = parsed(field(row, str, "test"), "the field 'test'")
+    test = tree_of(field(row, str, "test"), "the field 'test'")
     code = "\n".join([*_imports(row), field(row, str, "solution_code")])
-    solution = parsed(code, "the field 'solution_code'")
+    solution = tree_of(code, "the field 'solution_code'")
     prompt = _prompt(row, name, _class(solution, name))
     _check_fit(test, solution, parse(prompt))
     return {

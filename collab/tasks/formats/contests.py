@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from collab.errors import TaskError
-from collab.tasks.formats.fields import docstring, field, parsed
+from collab.tasks.formats.fields import docstring, field, tree_of
 from collab.tasks.formats.mbpp import check_of
 
 _SAME_TEXT = """\
@@ -172,7 +172,7 @@ def _function(question: str, starter: str, function: str) -> tuple[str, str]:
 
 def _signature(starter: str, function: str) -> str:
     """Return the first line of the function that the starter code begins."""
-    for node in ast.walk(parsed(f"{starter} pass", "the code to begin with")):
+    for node in ast.walk(tree_of(f"{starter} pass", "the code to begin with")):
         if isinstance(node, ast.FunctionDef) and node.name == function:
             node.args.args = [a for a in node.args.args if a.arg != "self"]
             returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""

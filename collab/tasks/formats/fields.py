@@ -28,7 +28,7 @@ def field(row: Mapping[str, Any], kind: type[T], *names: str) -> T:
     raise TaskError(f"the field '{' or '.join(names)}' is missing; {remedy(names[0], others, row)}")
 
 
-def parsed(source: str, what: str) -> ast.Module:
+def tree_of(source: str, what: str) -> ast.Module:
     """Return the syntax tree of a program. Errors call it `what`.
 
     Raises:

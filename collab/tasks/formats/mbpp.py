@@ -13,7 +13,7 @@ from typing import Any
 
 from collab.errors import TaskError
 from collab.syntax import parse, with_line_feeds
-from collab.tasks.formats.fields import docstring, field, parsed
+from collab.tasks.formats.fields import docstring, field, tree_of
 
 
 def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
@@ -53,10 +53,10 @@ def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
     called = {
         node.func.id
         for test in tests
-        for node in ast.walk(parsed(test, "a test"))
+        for node in ast.walk(tree_of(test, "a test"))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
-    body = parsed(solution, "the solution").body
+    body = tree_of(solution, "the solution").body
     functions = [node for node in body if isinstance(node, ast.FunctionDef)]
     tested = [function for function in functions if function.name in called]
     if not tested:

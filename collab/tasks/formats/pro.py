@@ -11,7 +11,7 @@ from typing import Any
 from collab.agents import parsers
 from collab.errors import Unfit
 from collab.recipe.task import SourceSpec
-from collab.tasks.formats.fields import docstring, field, parsed
+from collab.tasks.formats.fields import docstring, field, tree_of
 from collab.tasks.formats.mbpp import check_of, mbpp
 from collab.tasks.origins import published_rows
 
@@ -82,7 +82,7 @@ def _whole(row: Mapping[str, Any], which: str, function: str) -> str:
 
 def _split(test_code: str) -> tuple[str, list[str]]:
     """Split a test into its code without asserts, and the asserts."""
-    body = parsed(test_code.strip(), "the field 'test_code'").body
+    body = tree_of(test_code.strip(), "the field 'test_code'").body
     asserts = [ast.unparse(node) for node in body if isinstance(node, ast.Assert)]
     return "\n".join(
         ast.unparse(node) for node in body if not isinstance(node, ast.Assert)
