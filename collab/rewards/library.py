@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from collab.errors import RecipeError
 from collab.lazy import BuiltIn
-from collab.plugins import find
+from collab.plugins import check_call, check_options, find, signature_of
 from collab.recipe.reward import PartSpec
 from collab.rewards.code import ALARMS, MEASURES, PARTS, language_of, title_of
 from collab.rewards.code.trial import examine, trial_of
-from collab.rewards.parts import PartFunction, bind_part
+from collab.rewards.parts import PartFunction
 
 _BY_MODULE = {
     "generic": ("length", "contains", "equals", "one_of", "utility", "agree"),
@@ -31,6 +32,9 @@ BUILT_IN: Mapping[str, Callable[..., Any]] = BuiltIn(
     },
 )
 
+AGENT_OPTIONS = ("agent", "helper")
+"""Options that name an agent or a role. The part does not apply to a team without it."""
+
 __all__ = [
     "ALARMS",
     "BUILT_IN",
@@ -47,7 +51,21 @@ def open_part(name: str, spec: PartSpec) -> PartFunction:
     """Return the function of a part, with its options.
 
     Raises:
-        RecipeError: there is no such function, or it does not take an option.
+        RecipeError: there is no such function, it does not take an option, or it is one of TRL.
     """
-    function = find("reward", spec.use, BUILT_IN)
-    return bind_part(name, spec.use, function, spec.options, built_in=spec.use in BUILT_IN)
+    function, what = find("reward", spec.use, BUILT_IN), f"reward part '{name}' ({spec.use})"
+    parameters = signature_of(what, function).parameters
+    if "completions" in parameters:
+        raise RecipeError(
+            f"{what} takes completions, like a reward function of TRL, but a part takes a context;"
+            " wrap it with collab.rewards.from_trl"
+        )
+    options = check_options(what, function, spec.options)
+    check_call(what, function, ("context",), options)
+    named = {
+        option: options.get(option, parameters[option].default)
+        for option in AGENT_OPTIONS
+        if option in parameters
+    }
+    agents = {option: agent for option, agent in named.items() if isinstance(agent, str) and agent}
+    return PartFunction(name, function, options, spec.use in BUILT_IN, agents)

@@ -1,4 +1,4 @@
-"""One part of a reward: finds its function, checks its options and its values."""
+"""One part of a reward: calls its function, and checks its values."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ from functools import partial
 from numbers import Real
 from typing import Any
 
-from collab.errors import CollabError, RecipeError, RewardError, attribute
-from collab.plugins import check_call, check_options, signature_of
+from collab.errors import CollabError, RewardError, attribute
 from collab.recipe.team import ENTRY, HELPER, Roles
 from collab.rewards.context import Part, RewardContext
 from collab.threads import in_thread
-
-AGENT_OPTIONS = ("agent", "helper")
-"""Options that name an agent or a role. The part does not apply to a team without it."""
 
 
 @dataclass(frozen=True)
@@ -116,32 +112,6 @@ class PartFunction:
             )
         solved = None if part.solved is None else bool(part.solved)
         return Part(value, part.reason, part.applies, part.passes, solved)
-
-
-def bind_part(
-    name: str, use: str, function: Callable[..., Any], options: Mapping[str, Any], *, built_in: bool
-) -> PartFunction:
-    """Return the part called `name`, which calls `function`, with its options.
-
-    Raises:
-        RecipeError: the function does not take an option, or is a function of TRL.
-    """
-    what = f"reward part '{name}' ({use})"
-    if "completions" in signature_of(what, function).parameters:
-        raise RecipeError(
-            f"{what} takes completions, like a reward function of TRL, but a part takes a context;"
-            " wrap it with collab.rewards.from_trl"
-        )
-    options = check_options(what, function, options)
-    check_call(what, function, ("context",), options)
-    parameters = inspect.signature(function).parameters
-    named = {
-        option: options.get(option, parameters[option].default)
-        for option in AGENT_OPTIONS
-        if option in parameters
-    }
-    agents = {option: agent for option, agent in named.items() if isinstance(agent, str) and agent}
-    return PartFunction(name, function, options, built_in, agents)
 
 
 def _placed(name: str, roles: Roles, helper: str) -> str:
