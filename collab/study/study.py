@@ -385,7 +385,8 @@ class StudyFolder:
         return result.solved
 
     def _check_same(self, spec: StudySpec) -> None:
-        """Refuse to continue a study with other settings."""
+        """Refuse to continue a study if a setting, a file or a recipe has changed, because its
+        cells would not be comparable."""
         if not (self.path / STUDY_RECIPE).is_file():
             return
         before = read_mapping(self.path / STUDY_RECIPE)
@@ -397,7 +398,12 @@ class StudyFolder:
                     " would change it; change the value back, or choose another folder with --out"
                 )
         for cell in filter(self.is_begun, cells_of(spec)):
-            check_same_cell(cell, self.cell(cell))
+            run = self.cell(cell)
+            for change in changes_since(run / TRAINING, _pinned(cell.read()[0])):
+                raise RecordError(
+                    f"{run} was started with another recipe: {change}; change it back, or choose"
+                    " another folder with --out"
+                )
 
     def _read_failures(self) -> dict[str, str]:
         try:
@@ -406,22 +412,6 @@ class StudyFolder:
         except (OSError, ValueError, ValidationError):
             return {}
         return {c.name: c.message or "" for c in cells if c.status == "failed"}
-
-
-def check_same_cell(cell: Cell, run: Path) -> None:
-    """Check that no file and no recipe of the study has changed since `run` began.
-
-    Otherwise, cells trained now would not be comparable with cells trained before.
-
-    Raises:
-        RecipeError: one of the recipes cannot be read.
-        RecordError: a setting or the content of a file differs.
-    """
-    for change in changes_since(run / TRAINING, _pinned(cell.read()[0])):
-        raise RecordError(
-            f"{run} was started with another recipe: {change}; change it back, or choose"
-            " another folder with --out"
-        )
 
 
 def _pinned(recipe: Recipe) -> Recipe:
