@@ -113,20 +113,18 @@ class Sandbox:
         if not is_open:  # it was closed in the meantime, without this supervisor
             supervisor.end()
             raise _closed()
+        has_answered = False
         try:
             answer = job.ask(supervisor)
-        except BaseException:
+            has_answered = True
+        finally:
             with self._lock:
                 self._busy.discard(supervisor)
-            supervisor.end()
-            raise
-        with self._lock:
-            self._busy.discard(supervisor)
-            is_open = self._threads is threads
-            if is_open:
-                self._idle.append(supervisor)
-        if not is_open:
-            supervisor.end()
+                is_free = has_answered and self._threads is threads
+                if is_free:
+                    self._idle.append(supervisor)
+            if not is_free:
+                supervisor.end()
         return answer
 
     def _verdict(self, result: dict[str, Any]) -> Verdict:
