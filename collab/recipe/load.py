@@ -377,13 +377,9 @@ def _expand_team(team: dict[str, Any]) -> None:
         team["feedback"] = [team["feedback"]]
     if isinstance(team.get("feedback"), list):
         team["feedback"] = [
-            {"source": item} if isinstance(item, str) and _names_source(item) else item
+            {"source": item} if isinstance(item, str) and (item in SOURCES or ":" in item) else item
             for item in team["feedback"]
         ]
-
-
-def _names_source(text: str) -> bool:
-    return text in SOURCES or ":" in text
 
 
 def _merge(base: Any, override: Any) -> Any:
