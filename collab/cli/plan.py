@@ -8,7 +8,7 @@ from typing import Any
 
 from collab.cli.options import remark
 from collab.cli.screen.page import WARNING, Page, Piece
-from collab.recipe import ModelSpec, Recipe
+from collab.recipe import Recipe
 from collab.recipe.schema import dump_recipe
 from collab.records import Problem
 from collab.rewards.declared import outlook
@@ -140,9 +140,6 @@ _COLUMNS = ("agent", "model", ">temperature", ">top_p", ">top_k", ">max_new_toke
 def _agent(recipe: Recipe, name: str, model: str) -> list[Piece]:
     sampling = recipe.sampling_of(name)
     settings = (sampling.temperature, sampling.top_p, sampling.top_k, sampling.max_new_tokens)
-    return [name, engine_of(recipe.model_of(name), model), *map(str, settings)]
-
-
-def engine_of(spec: ModelSpec, name: str) -> str:
-    """Return the model's name, prefixed with its engine if the name does not say it."""
-    return name if name.startswith(spec.engine) else f"{name} ({spec.engine})"
+    engine = recipe.model_of(name).engine
+    shown = model if model.startswith(engine) else f"{model} ({engine})"
+    return [name, shown, *map(str, settings)]
