@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -33,7 +34,7 @@ from collab.errors import RecipeError, UnknownName
 from collab.evaluation import USUAL_K
 from collab.runs.layout import EVALS
 from collab.signals import INTERRUPTED
-from collab.wording import for_command_line
+from collab.wording import counted, for_command_line
 
 if TYPE_CHECKING:
     from collab.cli.live.view import View
@@ -186,12 +187,10 @@ def _plan(
     teams: Sequence[EvaluatedTeam], ks: tuple[int, ...], trust: Consent, *, json: bool
 ) -> None:
     """Show the plan of all episodes, including those that are recorded already."""
-    import asyncio
     from json import dumps
 
     from collab.cli.plan import plan_of, show_counts
     from collab.trust import settle
-    from collab.wording import counted
 
     plans = []
     for team in teams:

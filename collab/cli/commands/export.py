@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from collab.cli.options import argument, complete_runs, flag, option
+from collab.errors import RecipeError
 
 SERVED_RANK = 16
 """vLLM's default for the largest rank of an adapter."""
@@ -35,7 +36,6 @@ def command(
 
     Exit status: 0 success, 1 the weights cannot be written, 2 bad usage.
     """
-    from collab.errors import RecipeError
     from collab.sharing.export import export_adapters, export_merged
 
     if adapters is None and merged is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
 
 import typer
@@ -73,9 +75,6 @@ def command(
       2    bad usage, or a key, server or package is missing
       130  interrupted
     """
-    import asyncio
-    import time
-
     from collab.cli.live import open_view
     from collab.cli.live.playing import exit_status, play
     from collab.cli.plan import check

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from collab.cli.options import JSON, OUT, TRUST, argument, remark
+from collab.errors import RecipeError
 from collab.signals import INTERRUPTED
 from collab.wording import counted
 
@@ -42,7 +43,6 @@ def command(
     """
     from collab.cli.live import open_view
     from collab.cli.live.playing import play
-    from collab.errors import RecipeError
     from collab.passed_functions import passed_function
     from collab.recipe import read_recipe
     from collab.recipe.documents import read_mapping

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from collab.cli.options import (
     with_sandbox,
 )
 from collab.cli.screen.page import Block, open_page
+from collab.errors import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +88,6 @@ def command(
       2    bad usage, or a key, server or package is missing
       130  interrupted
     """
-    from collab.errors import RecipeError
     from collab.recipe import load_recipe
     from collab.runtime.notes import unused
 
@@ -129,8 +130,6 @@ def _check_prompt(
     *,
     require_solved: bool,
 ) -> None:
-    from collab.errors import RecipeError
-
     of_task = [s for s in settings if s.partition("=")[0].strip().partition(".")[0] == "task"]
     if task or of_task:
         other = f"--set {of_task[0]}" if of_task else "--task"
@@ -144,7 +143,6 @@ def _check_prompt(
 
 def _row(recipe: Recipe, prompt: str) -> dict[str, str]:
     """Return a problem with the user's text, in the field that the team reads."""
-    from collab.errors import RecipeError
     from collab.runtime.fields import fields_of
 
     fields = fields_of(recipe)
@@ -157,7 +155,6 @@ def _row(recipe: Recipe, prompt: str) -> dict[str, str]:
 
 
 def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> None:
-    import asyncio
     from json import dumps
 
     from collab.cli.plan import plan_of, show_counts
@@ -213,8 +210,6 @@ def _combine(
     view: View,
 ) -> list[BestOf]:
     """Find, record and show the best combination of each problem's answers."""
-    import asyncio
-
     from collab.probe.best_of import best_of
     from collab.runs.atomic import write_atomically
     from collab.runs.layout import BEST

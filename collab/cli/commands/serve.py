@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -175,10 +178,6 @@ def command(
 def _serve(
     recipes: dict[str, Recipe], serving: Serving, host: str, port: int, drain: float
 ) -> None:
-    import asyncio
-    import logging
-    import sys
-
     from collab.serving.application import Application
     from collab.serving.server import bind, serve
 
@@ -201,8 +200,6 @@ def _serve(
 
 
 def _serve_stdio(recipes: dict[str, Recipe], serving: Serving) -> None:
-    import asyncio
-
     from collab.serving.mcp_tools import serve_stdio
     from collab.serving.service import Service
 

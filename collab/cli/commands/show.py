@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from collab.cli.options import argument, complete_runs, flag, option, remark
 from collab.cli.screen.page import BAD, DIM, GOOD, WARN, Page, Piece, open_page
-from collab.errors import RecipeError, RecordError
+from collab.errors import RecipeError, RecordError, UnknownName
 
 if TYPE_CHECKING:
     from collab.records import Episode, Turn
@@ -185,8 +185,6 @@ def _select(episodes: list[Episode], name: str) -> list[Episode]:
     Raises:
         UnknownName: there is no such episode. The message suggests the nearest id.
     """
-    from collab.errors import UnknownName
-
     if name.isdecimal() and len(name) < 10 and int(name) < len(episodes):
         return [episodes[int(name)]]
     named = [episode for episode in episodes if name in (episode.id, episode.task)]
@@ -210,8 +208,6 @@ def _with_turn(episodes: Sequence[Episode], turn: int | None) -> Sequence[Episod
 def _of_agent(episodes: Sequence[Episode], agent: str | None) -> Sequence[Episode]:
     """The episodes in which this agent acted, with only this agent; a failed episode may end
     before."""
-    from collab.errors import UnknownName
-
     if agent is None:
         return episodes
     acted = [episode for episode in episodes if episode.decisions(agent)]

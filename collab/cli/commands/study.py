@@ -10,6 +10,7 @@ import typer
 
 from collab.cli.options import JSON, TRUST, argument, consent, flag, option
 from collab.cli.screen.page import open_page
+from collab.errors import RecipeError
 from collab.runs.layout import STUDIES
 from collab.signals import INTERRUPTED
 
@@ -50,7 +51,6 @@ def command(
 
     from collab.cli.live import open_view
     from collab.cli.screen.results import show_study_plan
-    from collab.errors import RecipeError
     from collab.sandbox.sandbox import processors
     from collab.study.spec import cells_of, load_study
     from collab.study.study import Study, free_memory, jobs_for
