@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from collab import records
-from collab.rewards.code.cooperation import MAX_HANGS, Contribution, contribution
+from collab.rewards.code.cooperation import MAX_HANGS, contribution
 from collab.sandbox import Treatment, Verdict
 from collab.sandbox.verdict import Check, Values
 
@@ -48,9 +48,10 @@ class Scripted:
 
 def tried(
     answer: Callable[[Run], str], hangs: Callable[[Run], bool] = lambda _: False
-) -> tuple[Contribution, list[Run]]:
+) -> tuple[bool, list[Run]]:
     context: Any = Scripted(answer, hangs)
-    return asyncio.run(contribution(context, "aux")), context.runs
+    shown, _ = asyncio.run(contribution(context, "aux"))
+    return shown, context.runs
 
 
 def answers(**by_values: str) -> Callable[[Run], str]:
@@ -71,8 +72,8 @@ MATTER = {"zeros": "f", "ones": "o"}
     ids=["values of another type", "new values", "shifted boolean"],
 )
 def test_cooperating_program_takes_expected_runs(answer: Callable[[Run], str], count: int) -> None:
-    found, runs = tried(answer)
-    assert found.shown, found.reason
+    shown, runs = tried(answer)
+    assert shown
     assert len(runs) == count, runs
 
 
@@ -105,13 +106,13 @@ def test_two_timeouts_end_the_replacements() -> None:
     answer = answers(none="n", **CHANGED, first="f", previous="p")
     hangs = {("once", 0, 0), ("once", 1, 0)}
     assert len(hangs) == MAX_HANGS
-    found, runs = tried(answer, lambda run: run in hangs)
-    assert not found.shown
+    shown, runs = tried(answer, lambda run: run in hangs)
+    assert not shown
     assert runs == [("", 0, 0), ("true", 0, 0), ("none", 0, 0), *sorted(hangs)]
 
 
 def test_single_timeout_does_not_end_the_replacements() -> None:
     """Its verdict is read again, but it does not run a second time."""
     answer = answers(opaque="o", **CHANGED, **MATTER, first="f", previous="f", shifted="s")
-    assert tried(answer, lambda run: run[0] == "opaque")[0].shown
-    assert tried(answer, lambda run: run == ("once", 0, 0))[0].shown
+    assert tried(answer, lambda run: run[0] == "opaque")[0]
+    assert tried(answer, lambda run: run == ("once", 0, 0))[0]
