@@ -30,7 +30,7 @@ from collab.naming import FolderName, Name, SuiteName, as_name, is_name, joint_n
 from collab.recipe import Recipe, load_recipe, read_recipe, read_task
 from collab.runs.about import new_run_id
 from collab.study.results import CellResult
-from collab.study.spec import Cell
+from collab.study.spec import Cell, StudySpec, TrainerEntry
 
 PIECES = (
     *("..", ".", "/", "//", "\\", "\0", "\n", "\r", "\t", " ", "-", "--out", "+", "_", "~", "x"),
@@ -89,7 +89,8 @@ def test_converted_text_is_a_valid_name(number: int) -> None:
         joint = joint_name([name, "b", name, name])
         assert is_name(joint), name
         assert is_one_folder(new_run_id(name)), name
-        cell = Cell(name, name, 2**63 - 1, "r", "b", None, None, ()).name
+        entry = TrainerEntry.model_construct(name=name)
+        cell = Cell(StudySpec.model_construct(), entry, name, None, 2**63 - 1).name
         assert is_one_folder(cell), name
 
 
