@@ -65,6 +65,7 @@ class Recipe(Spec):
     model: ModelSpec = TransformersModel(name=DEFAULT_MODEL)
     """The model of every agent without a model of its own."""
     sampling: SamplingSpec = SamplingSpec()
+    """Sampling settings. An agent's own keys win, then the recipe's, then the team's."""
     seed: int = Field(default=0, ge=0)
     """Seed of the run. Every random draw depends on it and on the draw's position in the run."""
     samples: int = Field(default=1, ge=1)

@@ -150,6 +150,7 @@ class AgentSpec(Spec):
     model: ModelSpec | None = None
     """The agent's model. Default: the recipe's model."""
     sampling: SamplingSpec = SamplingSpec()
+    """Sampling settings. An agent's own keys win, then the recipe's, then the team's."""
     adapter: str | None = None
     """A folder with a LoRA adapter in PEFT's format."""
     trainable: bool = True
@@ -212,6 +213,7 @@ class TeamSpec(Spec):
     suite: str = "code"
     """The suite that provides kind and reward if the task is a data file, e.g. `tldr`."""
     sampling: SamplingSpec = SamplingSpec()
+    """Sampling settings. An agent's own keys win, then the recipe's, then the team's."""
     agents: dict[str, AgentSpec] = Field(min_length=1, max_length=MOST_AGENTS)
     """Agents by name, in the order in which they act and are joined."""
 
