@@ -115,6 +115,22 @@ def test_weights_partly_changed_by_the_optimizer_are_packed_again() -> None:
 
 
 @torch.no_grad()
+def test_weights_replaced_twice_are_packed_again() -> None:
+    layer, x = layer_of(torch.float32), torch.randn(2, SIDE)
+    for _ in range(10):  # the second replacement often gets the address of the packed weights
+        with prepacked([[layer]]):
+            layer(x)
+        for _ in range(2):
+            changed = layer.weight.clone()
+            changed[1] += 1
+            layer.weight = nn.Parameter(changed)
+            del changed
+        plain = layer(x)
+        with prepacked([[layer]]):
+            torch.testing.assert_close(layer(x), plain, rtol=1e-5, atol=1e-4)
+
+
+@torch.no_grad()
 def test_change_through_data_is_detected_in_any_column() -> None:
     layer, x = nn.Linear(SIDE, SIDE), torch.randn(2, SIDE)
     with prepacked([[layer]]):

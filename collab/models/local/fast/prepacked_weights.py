@@ -124,8 +124,11 @@ class _Fusion:
         return SideBySide(adapters.ranks, _pack(adapters.down), _pack(adapters.up.T))
 
 
-_PACKED: WeakKeyDictionary[nn.Linear, tuple[object, Tensor]] = WeakKeyDictionary()
-"""State and packed weights of a group, by its first layer."""
+_PACKED: WeakKeyDictionary[nn.Linear, tuple[object, Tensor, list[Tensor]]] = WeakKeyDictionary()
+"""State, packed weights and weights of a group, by its first layer.
+
+The weights are held so that no others get their addresses, which are part of the state.
+"""
 
 
 def _packed_weights(layers: Sequence[nn.Linear]) -> Tensor:
@@ -134,7 +137,7 @@ def _packed_weights(layers: Sequence[nn.Linear]) -> Tensor:
     state = [_state(weight) for weight in weights]
     if (held := _PACKED.pop(layers[0], None)) is None or held[0] != state:
         held = None  # the old copy is freed before the new one is made
-        held = state, _pack(torch.cat(weights) if len(weights) > 1 else weights[0])
+        held = state, _pack(torch.cat(weights) if len(weights) > 1 else weights[0]), weights
     _PACKED[layers[0]] = held
     return held[1]
 
