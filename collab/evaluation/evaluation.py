@@ -390,7 +390,7 @@ class TeamRun:
         recipe, problems = self.team.recipe, self.team.problems
         opening = run_started(recipe, self.models, problems, recipe.samples, path)
         return {
-            **opening.model_dump(mode="json", exclude={"type", "folder"}),
+            **opening.model_dump(mode="json", exclude={"folder"}, exclude_defaults=True),
             "started": self._about.get("started") or now(),
             "identity": self.team.identity,
         }

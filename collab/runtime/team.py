@@ -309,7 +309,7 @@ async def play(
             names, place = session.model_names(), Path(out) if out else None
             opening = run_started(recipe, names, problems, recipe.samples, place)
             about = {
-                **opening.model_dump(mode="json", exclude={"type", "trainer", "warnings"}),
+                **opening.model_dump(mode="json", exclude_defaults=True),
                 **start_record(recipe),
             }
             folder = RunFolder.create(place, recipe, about) if place else None

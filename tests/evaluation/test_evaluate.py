@@ -13,6 +13,7 @@ from collab.evaluation.results import Results
 from collab.models import weights
 from collab.recipe.model import TransformersModel
 from collab.recipe.schema import dump_recipe
+from collab.runs.about import read_about
 from collab.trainers.training.run import TrainingRun
 
 
@@ -52,6 +53,8 @@ def test_untrained_and_trained_team_share_one_model(
         after.metrics["return"].mean - before.metrics["return"].mean
     )
     assert all(team.speed and team.speed.tokens_per_second > 0 for team in result.teams)
+    about = read_about(here / "evals" / "first" / "trained")
+    assert about.keys().isdisjoint(("type", "trainer", "warnings"))
 
     loads.clear()
     again = collab.evaluate(*teams, split="test", samples=6, out="evals/first")
