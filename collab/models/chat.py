@@ -1,4 +1,4 @@
-"""Converts messages to tokens and tokens to text, in the same way for every local engine."""
+"""Converts messages to tokens and tokens to actions, in the same way for every local engine."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
     """
     target = pick_device(spec.device)
     dtype = pick_dtype(spec.dtype, target)
-    rounded = four_bits(spec.name, dtype, target) if spec.load_in else {}
+    options = four_bits(spec.name, dtype, target) if spec.load_in else {}
     store.read_config(folder, spec.name)
     try:
         with reading(spec.name, folder):
@@ -119,7 +119,7 @@ def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
                 folder,
                 dtype=dtype,
                 attn_implementation=spec.attn_implementation,
-                **rounded,
+                **options,
                 local_files_only=True,
                 trust_remote_code=False,
             )

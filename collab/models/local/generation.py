@@ -191,8 +191,8 @@ class Decoder:
     def _tell(self, rows: list[Row]) -> None:
         grown = [row for row in rows if len(row.tokens) > row.shown]
         if self._report is not None and grown:
-            read = self._loaded.tokenizer
-            self._report([(r.request, len(r.tokens), r.news(read)) for r in grown])
+            tokenizer = self._loaded.tokenizer
+            self._report([(r.request, len(r.tokens), r.news(tokenizer)) for r in grown])
 
 
 WAIT_SECONDS = 0.1
@@ -205,7 +205,7 @@ Ready = Callable[[Any, Sequence[str]], AbstractContextManager[KVCache]]
 
 
 class Generation:
-    """Answers the requests of one call after the other with a loaded model.
+    """Answers the calls of an engine with its loaded model, one after the other.
 
     When a batch runs out of memory, the limit `batch_tokens` of the spec is lowered.
     """
@@ -251,13 +251,13 @@ class Generation:
             )
             answered(row.index, action)
 
-        decoder = partial(
+        decoder_of = partial(
             Decoder, loaded=self.loaded, cancelled=cancelled, report=report, ended=ended
         )
         batches = self._batches(rows)
         while batches:
             batch = batches.pop(0)
-            if not self._run(batch, decoder):
+            if not self._run(batch, decoder_of):
                 left = [row for row in batch if row.finish_reason is None]
                 batches = [part for rows in (left, *batches) for part in self._batches(rows)]
 

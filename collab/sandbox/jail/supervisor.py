@@ -216,7 +216,7 @@ class _Trial:
         self._running.append(zygote)
 
     def end(self, zygote: Zygote) -> None:
-        """Kill the process of one of the two zygotes, which gives its status."""
+        """Kill the process of one of the two zygotes. The zygote then gives its status."""
         self._running.remove(zygote)
         zygote.dismiss()
 

@@ -34,14 +34,14 @@ from collab.trainers.learner.device_sizes import check_device
 def acting(module: Any, adapter: str | None) -> Iterator[Any]:
     """Context manager that yields the language model with one of its adapters active, or none."""
     base = unwrapped(module)
-    way: AbstractContextManager[Any] = nullcontext()
+    active: AbstractContextManager[Any] = nullcontext()
     if can_mix(base):
-        way = without_adapters(base) if adapter is None else one_adapter(base, adapter)
+        active = without_adapters(base) if adapter is None else one_adapter(base, adapter)
     elif adapter is not None:
         module.set_adapter(adapter)
     elif base is not module:
-        way = module.disable_adapter()
-    with way:
+        active = module.disable_adapter()
+    with active:
         yield base
 
 

@@ -312,7 +312,9 @@ class ProcessRanks(Ranks):
 
     @contextmanager
     def _bounded(self, whom: str, seconds: float, setting: str = LIMIT) -> Iterator[None]:
-        """Add the rank to an error of gloo or NCCL, and the setting of the limit that applied."""
+        """Raise an error of gloo or NCCL as RankLost, with the rank, and the setting of the limit
+        if that applied. From then on, the ranks are not whole.
+        """
         began = time.monotonic()
         try:
             yield
