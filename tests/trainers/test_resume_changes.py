@@ -46,10 +46,13 @@ def test_changed_settings_of_a_resumed_run_are_recorded(recipe: Recipe, tmp_path
 
     asyncio.run(TrainingRun(now, run, resume=True).run())
     assert json.loads((run / "run.json").read_text())["changes"] == about["changes"]
-    longest = changed(now, "trainer.steps", 4)
+    longest = changed(changed(now, "trainer.steps", 4), "team.agents.a.discuss", "Talk.")
     asyncio.run(TrainingRun(longest, run, resume=True).run())
-    more = json.loads((run / "run.json").read_text())["changes"][2:]
-    assert more == [{"step": 3, "key": "trainer.steps", "before": 3, "after": 4}]
+    about = json.loads((run / "run.json").read_text())
+    more = sorted(about["changes"][2:], key=lambda change: change["key"])
+    assert [change["key"] for change in more] == ["team.agents.a.discuss", "trainer.steps"]
+    assert more[1] == {"step": 3, "key": "trainer.steps", "before": 3, "after": 4}
+    assert "team.agents.a.discuss is not used" in about["warnings"][0]
 
 
 @pytest.fixture(scope="module")

@@ -223,6 +223,7 @@ class TrainingRun:
             about = self._opening.model_dump(
                 mode="json", exclude={"type", "trainer"}
             ) | start_record(self.recipe)
+        about["warnings"] = [*self._opening.warnings]
         return {**about, **self._limits(), **self._ranks.about(), "status": "running"}
 
     @property
