@@ -110,7 +110,7 @@ def find_teams(
         team = _team_of(label, recipe, tasks, split, trust)
         notes = (
             *team.notes,
-            *unused(recipe, model, settings),
+            *unused(written, model, settings),
             *overlap_notes(recipe, team.problems, trust),
         )
         teams.append(replace(team, question=question, notes=notes))

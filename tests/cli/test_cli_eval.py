@@ -172,6 +172,8 @@ def test_greedy_sets_every_agent_to_temperature_0(collab: Collab) -> None:
     recipe = Path("out/pair/recipe.yaml").read_text()
     assert recipe.count("temperature: 0.0") == 2
     assert "0.7" not in recipe
+    line = (*ECHO, "--task", "words/0", "--greedy", "--set", "sampling.temperature=0.7")
+    assert "agents.NAME.sampling has its own" not in collab(*line, "--dry-run").out
 
 
 def test_failed_episodes_are_excluded_from_the_means(collab: Collab, project: Path) -> None:
