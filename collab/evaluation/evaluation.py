@@ -32,7 +32,7 @@ from collab.evaluation.results import (
     TeamStarted,
 )
 from collab.evaluation.selection import Selection, check_selectable, selection_metrics
-from collab.evaluation.teams import EvaluatedTeam
+from collab.evaluation.teams import EvaluatedTeam, name_team_in_errors
 from collab.evaluation.values import Values, difference, speed_of, task_values, team_result
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
@@ -99,8 +99,13 @@ class EvaluationRun:
         try:
             for run in self._runs:
                 run.settle()
-            missing = [run.team for run in self._runs if run.missing]
-            return [w for t in missing for w in dry_run(t.recipe, t.problems).warnings]
+            warnings: list[str] = []
+            for team in (run.team for run in self._runs if run.missing):
+                with name_team_in_errors(team, self.teams):
+                    rehearsal = dry_run(team.recipe, team.problems)
+                label = f"{team.label}: " if len(self.teams) > 1 else ""
+                warnings += [f"{label}{warning}" for warning in rehearsal.warnings]
+            return warnings
         except BaseException:
             self.close()
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from os import PathLike
@@ -54,6 +55,17 @@ class EvaluatedTeam:
     def suite(self) -> TaskSpec:
         assert self.recipe.task is not None, "find_teams gives every recipe its task"
         return self.recipe.task
+
+
+@contextmanager
+def name_team_in_errors(team: EvaluatedTeam, teams: Sequence[EvaluatedTeam]) -> Iterator[None]:
+    """Name `team` in an error of collab, unless it is the only one of `teams`."""
+    try:
+        yield
+    except CollabError as error:
+        if len(teams) > 1:
+            error.args = (f"{team.label}: {error}",)
+        raise
 
 
 def find_teams(

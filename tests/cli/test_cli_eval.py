@@ -245,7 +245,9 @@ BAD = {
         "so 3 of them add nothing",
     ),
     "rewards": (("mine.yaml", "other.yaml"), "the rewards of their suites"),
-    "template": (("pair", "wrong", "-t", "words/0"), "team.agents.a.prompt"),
+    "template": (("pair", "wrong", "-t", "words/0"), "error: wrong: team.agents.a.prompt"),
+    "plan": (("pair", "wrong", "-t", "words/0", "--dry-run"), "error: wrong: team.agents.a.prompt"),
+    "one team": (("wrong", "-t", "words/0"), "error: team.agents.a.prompt"),
 }
 
 
@@ -263,6 +265,14 @@ def test_bad_usage_is_one_message(case: str, collab: Collab, project: Path) -> N
     assert message in result.err
     assert (result.status, result.out) == (2, "")
     assert not Path("evals").exists() or not any(Path("evals").iterdir())
+
+
+def test_a_warning_names_its_team(collab: Collab, project: Path) -> None:
+    team = 'extends: pair\nagents: {b: {discuss: "Talk."}}\n'
+    (project / "agents" / "talking.yaml").write_text(team)
+    arguments = ("talking", "-t", "words/0", "-m", "echo")
+    assert "warning: talking: team.agents.b.discuss" in collab("eval", "pair", *arguments).err
+    assert "warning: team.agents.b.discuss" in collab("eval", *arguments).err
 
 
 def test_a_dry_run_refuses_what_cannot_be_selected(collab: Collab) -> None:

@@ -190,12 +190,14 @@ def _plan(
     from json import dumps
 
     from collab.cli.plan import plan_of, show_counts
+    from collab.evaluation.teams import name_team_in_errors
     from collab.trust import settle
 
     plans = []
     for team in teams:
         settle(team.question, trust)
-        plans.append(asyncio.run(plan_of(team.recipe, team.problems)))
+        with name_team_in_errors(team, teams):
+            plans.append(asyncio.run(plan_of(team.recipe, team.problems)))
     if json:
         by_team = {
             team.label: {**plan.data(), "notes": team.notes}
