@@ -9,7 +9,6 @@ from typing import Any
 from collab.cli.options import remark
 from collab.cli.screen.page import WARNING, Page, Piece
 from collab.recipe import Recipe
-from collab.recipe.schema import dump_recipe
 from collab.records import Problem
 from collab.rewards.declared import outlook
 from collab.runtime import Session
@@ -52,8 +51,8 @@ class RunPlan:
     """Settings that have no effect or cannot work."""
 
     def data(self) -> dict[str, Any]:
-        """Return the plan as JSON data, with its recipe as YAML text."""
-        return {**vars(self), "recipe": dump_recipe(self.recipe)}
+        """Return the plan as JSON data."""
+        return {**vars(self), "recipe": self.recipe.model_dump(mode="json")}
 
 
 def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Problem]]:

@@ -129,6 +129,8 @@ def test_a_dry_run_prints_the_plan_and_the_recipe_on_request(collab: Collab) -> 
     assert recipe["team"]["agents"]["b"]["sampling"] == {"temperature": 0.5}
     last = "8 episodes (4 x 2), at most 160 new tokens in 16 responses"
     assert result.out.splitlines()[-1] == last
+    (data,) = collab(*arguments, "--dry-run", "--json").events
+    assert data["recipe"]["team"]["agents"]["b"]["sampling"]["temperature"] == 0.5
     assert not Path("runs").exists()
 
 
