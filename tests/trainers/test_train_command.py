@@ -90,6 +90,16 @@ def test_agents_with_their_own_sampling_are_noted(folder: Path) -> None:
     assert f"note: --set {given} is not used for a, because" in found.stderr
 
 
+def test_the_process_that_starts_the_ranks_leaves_notes_to_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collab.trainers.ranks.launching.launch", lambda *_: 0)
+    settings = ("agents.a.sampling.temperature=0.5", "sampling.temperature=0.9")
+    found = collab(folder, "r.yaml", "--ranks", "2", *(w for s in settings for w in ("--set", s)))
+    assert found.exit_code == 0, found.stderr
+    assert "note:" not in found.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -147,9 +147,10 @@ def command(
         model=model,
         seed=seed,
     )
-    remark(unused(loaded, model, settings or ()), "note")
+    notes = unused(loaded, model, settings or ())
     _check_folder(loaded, out, resume)
     if dry_run:
+        remark(notes, "note")
         plan = make_plan(loaded, *place_of(loaded, card, gpus, ranks, resume))
         _show_plan(plan, loaded, json=json, whole=show_recipe)
         return
@@ -162,6 +163,7 @@ def command(
         print(wanted.text(folder), file=sys.stderr)
         place = [] if resume or out else ["--out", str(folder)]
         raise typer.Exit(launch(wanted.ranks, [*sys.argv[1:], *place], folder, wanted.on_gpus))
+    remark(notes, "note")
     with leading() as group:
         status = _train(loaded, folder, group, resumed=resume is not None, json=json)
     raise typer.Exit(status)
