@@ -76,9 +76,10 @@ def test_dry_run_ends_with_the_plan_and_omits_zeros(folder: Path) -> None:
 
 def test_training_begins_with_its_settings_and_warnings(folder: Path) -> None:
     discuss = "agents.a.discuss=Discuss it."
-    found = collab(folder, "r.yaml", "--out", "run", "--set", discuss, "--set", "trainer.steps=1")
+    settings = (discuss, "trainer.steps=1", "trainer.tasks_per_step=90")
+    found = collab(folder, "r.yaml", "--out", "run", *(w for s in settings for w in ("--set", s)))
     assert found.exit_code == 0, found.stderr
-    assert "4 samples per task, learning rate 0.0" in found.stdout
+    assert "magrpo: 8 tasks per step, 4 samples per task, learning rate 0.0" in found.stdout
     assert "team.agents.a.discuss is not used" in found.stdout
     assert json.loads((folder / "run" / "run.json").read_text())["warnings"]
 

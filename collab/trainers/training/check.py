@@ -195,14 +195,17 @@ def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
     return max(played, key=itemgetter(0))[1]
 
 
-def describe_trainer(recipe: Recipe, spec: TrainerSpec) -> str:
+def describe_trainer(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> str:
     """Return the settings that decide a training run: algorithm, sizes of a step, learning rate,
     temperatures and models.
     """
     temperatures = sorted({recipe.sampling_of(name).temperature for name in recipe.team.trained})
     models = sorted({recipe.model_of(name).name for name in recipe.team.trained})
+    per_step = min(spec.tasks_per_step, len(tasks.training))
+    noun = "recorded episode" if tasks.recorded else "sample"
+    most = "at most " if tasks.recorded else ""
     return (
-        f"{spec.algorithm.use}: {counted(spec.tasks_per_step, 'task')} per step,"
-        f" {counted(spec.group_size, 'sample')} per task, learning rate {spec.rate:g},"
+        f"{spec.algorithm.use}: {counted(per_step, 'task')} per step,"
+        f" {most}{counted(spec.group_size, noun)} per task, learning rate {spec.rate:g},"
         f" temperature {', '.join(f'{t:g}' for t in temperatures)}, {', '.join(models)}"
     )

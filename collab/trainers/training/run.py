@@ -132,7 +132,7 @@ class TrainingRun:
         models = {name: recipe.model_of(name).name for name in recipe.team.agents}
         samples = self.spec.group_size
         started = run_started(recipe, models, self.tasks.training, samples, out)
-        trainer = describe_trainer(recipe, self.spec)
+        trainer = describe_trainer(recipe, self.spec, self.tasks)
         self._opening = started.model_copy(update={"trainer": trainer, "warnings": warnings})
         self._began = time.perf_counter()
 

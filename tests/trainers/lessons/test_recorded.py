@@ -120,8 +120,9 @@ def test_solved_answers_become_likelier_without_playing_episodes(
     source.mkdir()
     (source / "episodes.jsonl").write_bytes((recorded_run / "episodes.jsonl").read_bytes())
     recipe = sft_recipe(tiny_words, tmp_path, source, steps=None, epochs=2, learning_rate=0.02)
-    run = tmp_path / "run"
-    asyncio.run(TrainingRun(recipe, run).run())
+    run, events = tmp_path / "run", list[Any]()
+    asyncio.run(TrainingRun(recipe, run, emit=events.append).run())
+    assert "at most 4 recorded episodes per task" in events[0].trainer
     rmtree(source)
     rows = steps_of(run)
     tasks = {episode.task for episode in solved_in(recorded_run)}

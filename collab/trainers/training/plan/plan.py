@@ -164,7 +164,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     steps = _steps(spec, tasks.total_steps(spec), a_step)
     checkpoints = min(spec.keep_checkpoints + (spec.evaluation is not None), steps + 1) + 1
     plan = Plan(
-        trainer=describe_trainer(recipe, spec),
+        trainer=describe_trainer(recipe, spec, tasks),
         steps=steps,
         tokens=spec.tokens,
         episodes_per_step=step_episodes(played.requests, spec),
