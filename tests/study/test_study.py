@@ -189,7 +189,7 @@ def test_foreign_files_are_not_deleted(project: Path) -> None:
 
 
 def test_number_of_jobs_fits_the_machine() -> None:
-    plans = [Plan(1, 1, 1, 1, 1, 1, memory={"all": size}) for size in (10, 40, 20)]
+    plans = [Plan("", 1, 1, 1, 1, 1, 1, memory={"all": size}) for size in (10, 40, 20)]
     assert jobs_for(plans, cores=8, memory=1000) == 3
     assert jobs_for(plans, cores=2, memory=1000) == 2
     assert jobs_for(plans, cores=8, memory=90) == 2, "0.9 x 90 / 40"
