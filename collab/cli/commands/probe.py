@@ -20,6 +20,7 @@ from collab.cli.options import (
     Isolation,
     consent,
     option,
+    remark,
     suite_of,
     with_sandbox,
 )
@@ -83,6 +84,7 @@ def command(
     from collab.runs.about import new_folder
     from collab.runs.atomic import write_atomically
     from collab.runs.layout import PROBE
+    from collab.runtime.notes import unused
 
     recipe = load_recipe(
         team,
@@ -92,6 +94,7 @@ def command(
         model=model,
         seed=seed,
     )
+    remark(unused(recipe, model, settings or ()), "note")
     planned = (
         recipe.trainer.group_size if recipe.trainer and recipe.trainer.group_size > 1 else _SAMPLES
     )

@@ -18,6 +18,7 @@ from collab.cli.options import (
     consent,
     flag,
     option,
+    remark,
     send_spans,
     with_sandbox,
 )
@@ -137,6 +138,7 @@ def command(
       0  stopped by a signal
       2  bad usage, or a key, a package or a free port is missing
     """
+    from collab.runtime.notes import unused
     from collab.serving.settings import check_extras, local_names, read_keys
     from collab.serving.teams import named, read_teams, tool_names
 
@@ -152,6 +154,9 @@ def command(
     recipes = read_teams(
         names, settings=with_sandbox(settings, sandbox), trust=consent(trust), model=model
     )
+    for team, recipe in recipes.items():
+        notes = unused(recipe, model, settings or ())
+        remark([f"{team}: {note}" for note in notes], "note")
     serving = Serving(
         keys=keys,
         concurrency=concurrency,
