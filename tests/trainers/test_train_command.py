@@ -16,9 +16,11 @@ from typer.testing import CliRunner
 
 from collab import read_metrics
 from collab.cli.app import app
+from collab.cli.live.recorded import follow
 from collab.models.local.fast.prepacked_weights import can_pack
 from collab.recipe import Recipe, load_recipe
 from collab.recipe.schema import dump_recipe
+from collab.runtime.events import RunStarted
 from collab.trainers import TrainingRun
 from collab.trainers.training.plan.plan import make_plan
 
@@ -81,7 +83,13 @@ def test_training_begins_with_its_settings_and_warnings(folder: Path) -> None:
     assert found.exit_code == 0, found.stderr
     assert "magrpo: 8 tasks per step, 4 samples per task, learning rate 0.0" in found.stdout
     assert "team.agents.a.discuss is not used" in found.stdout
-    assert json.loads((folder / "run" / "run.json").read_text())["warnings"]
+    changed = ("trainer.steps=2", "trainer.learning_rate=0.25")
+    found = collab(folder, "--resume", "run", *(w for s in changed for w in ("--set", s)))
+    assert found.exit_code == 0, found.stderr
+    opening = next(follow(folder / "run"))
+    assert isinstance(opening, RunStarted)
+    assert "learning rate 0.25" in opening.trainer
+    assert opening.warnings
 
 
 def test_agents_with_their_own_sampling_are_noted(folder: Path) -> None:

@@ -213,17 +213,16 @@ class TrainingRun:
 
     def _check_folder(self) -> dict[str, Any]:
         """Check the folder, and make the first entries of `run.json` without writing anything."""
+        opening = self._opening.model_dump(mode="json", exclude={"type"})
         if self._resume:
             self._before, about = TrainingFolder.check(self.out, self.recipe)
+            about |= {key: opening[key] for key in ("trainer", "warnings")}
             self._checkpoints.check(self.out, self.total_steps)
             for ended in ("summary", "failure", "tools", "ranks"):
                 about.pop(ended, None)
         else:
             TrainingFolder.check_is_free(self.out)
-            about = self._opening.model_dump(
-                mode="json", exclude={"type", "trainer"}
-            ) | start_record(self.recipe)
-        about["warnings"] = [*self._opening.warnings]
+            about = opening | start_record(self.recipe)
         return {**about, **self._limits(), **self._ranks.about(), "status": "running"}
 
     @property
