@@ -31,7 +31,6 @@ PANELS = {
         "score": "Score programs or texts that already exist.",
         "show": "List runs, or show the episodes of one run.",
         "diff": "Compare two recorded runs, training runs or evaluations.",
-        "watch": "Follow a run or an evaluation that another process started.",
         "report": "Write one HTML file about runs: curves, comparisons and episodes.",
         "view": "Show runs in the browser: list, filter, compare and follow them.",
         "serve": "Serve teams through an OpenAI-compatible API.",

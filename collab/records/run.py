@@ -11,7 +11,14 @@ from pydantic import ValidationError
 
 from collab.errors import RecordError
 from collab.records.episode import Episode
-from collab.runs.about import KILLED, RUNNING, check_holds_run, read_about, status_of
+from collab.runs.about import (
+    KILLED,
+    RUNNING,
+    check_holds_run,
+    how_to_resume,
+    read_about,
+    status_of,
+)
 from collab.runs.layout import EPISODES, EVAL, RUN
 from collab.runs.log import each_line, each_once, read_episode_lines
 from collab.wording import counted, faults
@@ -51,7 +58,9 @@ def open_run(folder: Path) -> RunRecord:
         except RecordError as error:
             complaints.append(str(error))
     if about.get("status", "done") != "done":
-        complaints.append(f"the run {_how_it_ended(about)}: {_how_far(about, len(episodes))}")
+        further = "" if status_of(about) == RUNNING else how_to_resume(folder)
+        text = f"the run {_how_it_ended(about)}: {_how_far(about, len(episodes))}{further}"
+        complaints.append(text)
     return RunRecord(about, sorted(episodes, key=lambda e: (e.group, e.sample)), complaints)
 
 

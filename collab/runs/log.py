@@ -110,32 +110,6 @@ def _whole_size(path: Path) -> int:
     return 0
 
 
-class Tail:
-    """Reads the lines of a growing file, even if lines are removed meanwhile."""
-
-    def __init__(self, path: Path) -> None:
-        """Follow a file that might not exist yet."""
-        self.path, self._read = path, 0
-
-    def lines(self) -> list[bytes]:
-        """Return the complete lines that were added since the last call.
-
-        If the file has become shorter, as when a run continues from a checkpoint, all lines after
-        its new end count as added.
-        """
-        try:
-            with open_file(self.path) as stream:
-                size = stream.seek(0, 2)
-                self._read = min(self._read, size)
-                stream.seek(self._read)
-                data = stream.read()
-        except OSError:
-            return []
-        whole = data[: data.rfind(b"\n") + 1]
-        self._read += len(whole)
-        return whole.splitlines()
-
-
 def to_pandas(rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
     """Return rows, e.g. of `read_metrics` or `list_runs`, as a data frame.
 

@@ -70,7 +70,7 @@ CASES = {
         "there is no pair/recipe.yaml; specify the folder of a training run: `collab show` lists",
     ),
     "study": (("study", "no.yaml"), "no.yaml does not exist; specify a study's YAML file, e.g. "),
-    "missing argument": (("watch",), "missing argument 'RUN'\nsee "),
+    "missing argument": (("export",), "missing argument 'RUN'\nsee "),
     "nothing to train": (("train",), "specify a recipe to train, or --resume RUN to continue"),
     "backward range": (("run", "pair", "--task", "words/3-1"), "write the smaller row first: 1-3"),
     "malformed YAML": (

@@ -114,6 +114,8 @@ def test_running_run_with_a_dead_process_is_shown_as_killed(collab: Collab) -> N
     (folder / "run.json").write_text(json.dumps({**about, "process": ended}))
     assert "killed" in collab("show").out
     assert "the run was killed: 2 of 2 episodes finished" in collab("show", "runs/a").err
+    (folder / "training.yaml").write_text("")
+    assert "continue with: collab train --resume runs/a\n" in collab("show", "runs/a").err
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,10 @@ from typer.testing import CliRunner
 
 from collab import read_metrics
 from collab.cli.app import app
-from collab.cli.live.recorded import follow
 from collab.models.local.fast.prepacked_weights import can_pack
 from collab.recipe import Recipe, load_recipe
 from collab.recipe.schema import dump_recipe
-from collab.runtime.events import RunStarted
+from collab.runs.about import read_about
 from collab.trainers import TrainingRun
 from collab.trainers.training.plan.plan import make_plan
 
@@ -86,10 +85,9 @@ def test_training_begins_with_its_settings_and_warnings(folder: Path) -> None:
     changed = ("trainer.steps=2", "trainer.learning_rate=0.25")
     found = collab(folder, "--resume", "run", *(w for s in changed for w in ("--set", s)))
     assert found.exit_code == 0, found.stderr
-    opening = next(follow(folder / "run"))
-    assert isinstance(opening, RunStarted)
-    assert "learning rate 0.25" in opening.trainer
-    assert opening.warnings
+    about = read_about(folder / "run")
+    assert "learning rate 0.25" in about["trainer"]
+    assert about["warnings"]
 
 
 def test_agents_with_their_own_sampling_are_noted(folder: Path) -> None:

@@ -169,7 +169,6 @@ DOORS: dict[str, Callable[[Path], Any]] = {
     "replay --out": command("replay", "F", "--out", "r"),
     "show": command("show", "F"),
     "diff": command("diff", "F", "runs/mine"),
-    "watch": command("watch", "F"),
     "report": command("report", "F", "--out", "r.html"),
     "view": view,
     "export": command("export", "F", "--adapters", "x"),
