@@ -285,7 +285,8 @@ def metric_names(
         if len(parts) > 1:
             shown += [names.fill(names.VALUE_OF_PART, part) for part in parts]
     shown += [names.JOINT_RETURN, names.RETURN_SHARE, names.LAST_REWARD_SHARE]
-    return shown + [n for n in known if names.matched(names.TOKENS_OF_TRIES, n)]
+    shown += [n for n in known if names.matched(names.TOKENS_OF_TRIES, n)]
+    return [*shown, names.TOKENS_IN_SEQUENCE]
 
 
 def metric_title(name: str) -> str:
@@ -300,6 +301,8 @@ def metric_title(name: str) -> str:
         return f"tokens of {most}"
     if (turn := names.matched(names.SOLVED_AFTER_TURN, name)) is not None:
         return f"solved after turn {turn} %"
+    if name == names.TOKENS_IN_SEQUENCE:
+        return "tokens in sequence"
     shown = {names.RETURN_SHARE: "return", names.LAST_REWARD_SHARE: "last turn's reward"}
     return f"{shown.get(name, level or name)} %"
 
@@ -315,17 +318,21 @@ def estimate_cell(
         return TableCell(NONE)
     numbers = (value.mean, value.low, value.high)
     mean, low, high = (_number(name, n, "+" if change else "") for n in numbers)
-    is_share = name != names.JOINT_RETURN and not names.matched(names.TOKENS_OF_TRIES, name)
+    is_share = name != names.JOINT_RETURN and not _counts_tokens(name)
     most = 1.0 if is_share else largest if name == names.JOINT_RETURN else None
     cell = TableCell(f"{mean} [{low}, {high}]")
     return with_whisker(cell, value.mean, value.limits, most, change=change)
 
 
 def _number(name: str, value: float, sign: str = "") -> str:
-    if names.matched(names.TOKENS_OF_TRIES, name) is not None:
+    if _counts_tokens(name):
         return f"{value:{sign}.0f}"
     text = f"{value:{sign}.2f}" if name == names.JOINT_RETURN else f"{100 * value:{sign}.1f}"
     return text.removeprefix("-") if not float(text) and not sign else text
+
+
+def _counts_tokens(name: str) -> bool:
+    return name == names.TOKENS_IN_SEQUENCE or bool(names.matched(names.TOKENS_OF_TRIES, name))
 
 
 def _cost_rows(teams: Sequence[TeamResult]) -> Iterator[TableRow]:

@@ -68,6 +68,7 @@ def _of_task(
         mean([(e.joint_return or 0.0) / (e.largest_return or 1.0) for e in episodes]),
     )
     yield names.LAST_REWARD_SHARE, mean([s.reward / (s.maximum or 1.0) for s in scores])
+    yield names.TOKENS_IN_SEQUENCE, mean([float(e.tokens_in_sequence) for e in episodes])
     for level, shares in _collect(level_shares(score).items() for score in scores).items():
         yield names.fill(names.LEVEL, level), mean(shares)
     parts = _collect(((p.name, p.value) for p in s.parts if p.applies) for s in scores)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from math import fsum
 from operator import attrgetter
@@ -450,6 +451,18 @@ class Episode(Record):
     def decisions(self, agent: str | None = None) -> list[Decision]:
         """Return all decisions in order, or only those of `agent`."""
         return [d for turn in self.turns for d in turn.decisions if agent in (None, d.agent)]
+
+    @property
+    def tokens_in_sequence(self) -> int:
+        """New tokens that must be generated one after another: per round, those of the agent with
+        the most."""
+        total = 0
+        for turn in self.turns:
+            rounds: dict[int, Counter[str]] = defaultdict(Counter)
+            for decision in turn.decisions:
+                rounds[decision.round][decision.agent] += decision.action.usage.new_tokens
+            total += sum(max(agents.values()) for agents in rounds.values())
+        return total
 
     @property
     def outcome(self) -> Literal["failed", "done", "solved", "not solved"]:

@@ -143,7 +143,9 @@ def test_the_schema_of_the_results_is_stable(collab: Collab) -> None:
         "episodes", "failed", "failures", "failure", "maximum", "most", "metrics", "speed",
         "concurrency", "agents",
     ]  # fmt: skip
-    assert set(team["metrics"]) == {"return", "return.share", "level.right", "part.right"}
+    assert set(team["metrics"]) == {
+        "return", "return.share", "tokens.in_sequence", "level.right", "part.right",
+    }  # fmt: skip
     assert list(team["metrics"]["return"]) == ["mean", "low", "high", "tasks"]
     assert list(team["speed"]) == ["seconds", "tokens_per_second", "seconds_per_response"]
     assert team["agents"]["a"] == {

@@ -1,10 +1,10 @@
 """From episodes to one value per metric and task."""
 
 import pytest
-from support.episodes import make_episode, make_part, make_score
+from support.episodes import make_episode, make_part, make_score, make_turn
 
 from collab.evaluation.values import task_values
-from collab.records import Episode, Score
+from collab.records import Action, Decision, Episode, Score, Usage
 
 
 def group(task: str, *scores: Score) -> list[Episode]:
@@ -66,7 +66,20 @@ def test_the_return_sums_the_turns_that_were_played() -> None:
 
 def test_without_tests_there_is_no_pass() -> None:
     values = task_values({"t": group("t", make_score(2.0))}, [1])
-    assert set(values) == {"return", "return.share", "final.share"}
+    assert set(values) == {"return", "return.share", "final.share", "tokens.in_sequence"}
+
+
+def test_agents_of_a_round_generate_at_the_same_time() -> None:
+    moves = [("a", 0, 5), ("b", 0, 3), ("b", 0, 4), ("a", 1, 2), ("b", 2, 0)]
+    decisions = tuple(
+        Decision(
+            agent=a, round=n, observation=(), action=Action(text="", usage=Usage(new_tokens=t))
+        )
+        for a, n, t in moves
+    )
+    turn = make_turn(make_score()).model_copy(update={"decisions": decisions})
+    episode = make_episode("t", 0).model_copy(update={"turns": (turn, turn)})
+    assert task_values({"t": [episode]}, [1])["tokens.in_sequence"]["t"] == 2 * (7 + 2 + 0)
 
 
 def test_failed_episodes_have_no_value_and_lower_the_largest_k() -> None:
