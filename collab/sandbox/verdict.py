@@ -40,6 +40,7 @@ class Treatment(Record):
     shorter     its own values, but lists and strings lack their last items
     first       always its first value
     previous    for each value, the one before its first occurrence
+    shifted     for each call, the boolean of the call before
 
     In a run, equal values of one type change in the same way; with `zeros` and `ones`, equal values
     of all types do. If a program inspects the interpreter (frames, code, tracing), its later

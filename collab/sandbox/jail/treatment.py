@@ -146,7 +146,7 @@ class Treated:
 
     The change depends only on the value: in a run, equal values of one type change in the same way,
     and identical objects stay identical. Terms that cancel, such as `aux(x) - aux(x)`, therefore
-    still cancel. Only `shifted` replaces each boolean by the next one. Its losses count only
+    still cancel. Only `shifted` replaces each boolean by the one before. Its losses count only
     together with a change of the other kind. If changed and true values could coexist, because the
     treatment ended in the middle of a run, no later answer counts.
     """
