@@ -72,8 +72,8 @@ class SourceSpec(Spec):
     """A dataset's name on the hub. It needs `pip install 'collab-agents[hub]'`. The whole dataset
     is downloaded for any split."""
     generate: Named | None = None
-    """A generator: `duet`, `pocket_code`, `same_name`, `signals`, `split_sum`, or your own,
-    `file.py:function`. It is called with a `random.Random` and its options, as in `{use:
+    """A generator: `duet`, `pocket_code`, `same_name`, `signals`, `split_sum`, `two_files`, or your
+    own, `file.py:function`. It is called with a `random.Random` and its options, as in `{use:
     pocket_code, options: {level: 2}}`."""
     rows: int = Field(default=100, ge=1, le=100_000)
     """Number of problems to generate."""
