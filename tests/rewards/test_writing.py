@@ -159,6 +159,7 @@ def test_whole_words_by_default_and_substrings_as_published() -> None:
     assert categories("So, it was wet.") == {"cause and effect"}
     assert categories("for\n  example, this") == {"example"}
     assert categories("IN OTHER WORDS") == {"explanation"}
+    assert categories("To summarise: wet.") == categories("To summarize: wet.") == {"summary"}
 
 
 @pytest.mark.parametrize(("matching", "expected"), [("words", 0.0), ("substrings", 0.4)])

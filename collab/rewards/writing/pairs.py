@@ -50,7 +50,7 @@ TRANSITIONS: dict[str, tuple[str, ...]] = {
     ),
     "summary": (
         "overall", "in summary", "in short", "in brief", "in conclusion", "to conclude",
-        "to sum up", "to summarize", "to summarize", "all in all", "on the whole", "ultimately",
+        "to sum up", "to summarise", "to summarize", "all in all", "on the whole", "ultimately",
         "in the end",
     ),
     "comparison": (
