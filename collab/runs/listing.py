@@ -38,6 +38,7 @@ def _of_training(folder: Path) -> Outcome:
         rows = read_rows(folder).items
     except CollabError:
         return {}
+    rows.sort(key=lambda row: names.RETURN not in row)  # steps first
     outcomes = (_of_row(row) for row in reversed(rows))
     return next((outcome for outcome in outcomes if outcome["mean_return"] is not None), {})
 

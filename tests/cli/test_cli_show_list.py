@@ -88,7 +88,7 @@ def test_training_run_is_listed_with_its_last_evaluation(collab: Collab) -> None
         {"type": "evaluation.finished", "step": 0, "sampled": {"words/0": task}},
         {"type": "step.finished", "step": 1, "return/mean": 3.0},
     ]
-    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows[:1]))
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     assert "training  pair  words (2)  done    1.50 of 4.00     25%" in collab("show").out
     (folder / "metrics.jsonl").write_text(f"{json.dumps(rows[1])}\n")
     assert "3.00" in collab("show").out
