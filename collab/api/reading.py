@@ -58,6 +58,6 @@ def _about(run: Path) -> Iterator[dict[str, Any]]:
     """Yield the content of each `run.json`. If one is unreadable, yield its folder and the reason
     as `status`."""
     try:
-        yield {"folder": str(run), **read_about(run)}
+        yield {**read_about(run), "folder": str(run)}
     except CollabError as error:
         yield {"folder": str(run), "status": f"cannot be read: {error}"}

@@ -177,7 +177,7 @@ def test_broken_metrics_line_is_refused_and_a_partial_one_skipped(tmp_path: Path
 
 
 def test_broken_run_does_not_hide_the_others(tmp_path: Path) -> None:
-    for name, text in (("good", '{"status": "done"}'), ("bad", "{")):
+    for name, text in (("good", '{"status": "done", "folder": "moved"}'), ("bad", "{")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.json").write_text(text)
     found = {Path(run["folder"]).name: run["status"] for run in collab.list_runs(tmp_path)}
