@@ -277,7 +277,7 @@ class TrainerSpec(Spec):
             )
         if self.tokens and not self.steps and self.schedule != "constant":
             yield (
-                f"schedule '{self.schedule}' falls to 0 at the last step, and with tokens"
+                f"schedule '{self.schedule}' falls until the last step, and with tokens"
                 f" {self.tokens} the last step is unknown; set steps too, or schedule to"
                 " 'constant'"
             )
@@ -305,7 +305,7 @@ class TrainerSpec(Spec):
         if self.inner_epochs > 1 and objective == "reinforce" and self.algorithm.use != "sft":
             yield (
                 f"inner_epochs {self.inner_epochs} trains on episodes of an older policy; set"
-                " clip_ratio, e.g. 0.2, or inner_epochs to 1"
+                " objective to ppo and clip_ratio to e.g. 0.2, or inner_epochs to 1"
             )
         if objective == "reinforce" and (low or high):
             yield (

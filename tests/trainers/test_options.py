@@ -214,7 +214,8 @@ def digest(path: Path) -> str:
     ("options", "message"),
     [
         ({"group_size": 1, "algorithm": "mareinforce", "normalize": "group"}, "normalize 'group'"),
-        ({"inner_epochs": 2}, "set clip_ratio, e.g. 0.2"),
+        ({"inner_epochs": 2}, "set objective to ppo and clip_ratio to e.g. 0.2"),
+        ({"inner_epochs": 2, "objective": "reinforce", "clip_ratio": 0.2}, "set objective to ppo"),
         ({"team_weight": 0.0}, "name each agent's own parts in local_parts"),
         ({"learning_rates": 1}, "did you mean 'learning_rate'?"),
     ],

@@ -75,16 +75,18 @@ class Sft(Algorithm):
         """
         check_no_opponents("sft", recipe)
         plain = {
-            "turn_structure": ("chains", "it keeps or drops whole episodes"),
-            "normalize": ("none", "its weights are 1 and 0, not advantages"),
-            "objective_used": ("reinforce", "a likelihood has no ratio to clip"),
+            "turn_structure": ("chains", "it keeps or drops whole episodes; set it to 'chains'"),
+            "normalize": ("none", "its weights are 1 and 0, not advantages; set it to 'none'"),
+            "objective_used": (
+                "reinforce",
+                "a likelihood has no ratio to clip; leave out objective, clip_ratio and"
+                " clip_ratio_high",
+            ),
         }
-        for key, (right, reason) in plain.items():
+        for key, (right, why) in plain.items():
             if (value := getattr(spec, key)) != right:
-                raise RecipeError(
-                    f"algorithm 'sft' with {key.removesuffix('_used')} '{value}': {reason}; set it"
-                    f" to '{right}'"
-                )
+                name = key.removesuffix("_used")
+                raise RecipeError(f"algorithm 'sft' with {name} '{value}': {why}")
 
 
 def _largest_return(episode: Episode) -> float:

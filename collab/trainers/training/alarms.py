@@ -246,8 +246,8 @@ ALARMS: tuple[Alarm, ...] = (
         names.MASKED,
         0.05,
         "{share:.0%} of the tokens of {agent} are masked because sampler and trainer give them"
-        " different probabilities; use one dtype for both, publish every step, or widen"
-        " importance_band or sequence_limit",
+        " different probabilities; use one dtype for both, set max_staleness to 0, or"
+        " widen importance_band or sequence_limit",
     ),
     servers_overloaded,
     credit,

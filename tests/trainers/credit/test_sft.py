@@ -54,7 +54,7 @@ def test_reward_that_does_not_define_solved_is_refused() -> None:
     [
         ({"turn_structure": "tree"}, "turn_structure 'tree'"),
         ({"normalize": "group"}, "normalize 'group'"),
-        ({"clip_ratio": 0.2}, "objective 'ppo': a likelihood has no ratio to clip"),
+        ({"clip_ratio": 0.2}, "a likelihood has no ratio to clip; leave out objective, clip_ratio"),
         ({"algorithm": {"use": "sft", "options": {"above": 1.0}}}, "above 1 must be a share"),
     ],
 )
@@ -67,7 +67,7 @@ def test_settings_without_meaning_for_a_likelihood_are_refused(
 
 def test_likelihood_may_take_several_steps_on_the_same_episodes() -> None:
     assert TrainerSpec.model_validate({"algorithm": "sft", "inner_epochs": 3}).inner_epochs == 3
-    with pytest.raises(ValueError, match="set clip_ratio"):
+    with pytest.raises(ValueError, match="set objective to ppo and clip_ratio"):
         TrainerSpec(inner_epochs=3)
 
 
