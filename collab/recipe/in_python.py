@@ -155,7 +155,7 @@ _AS_WRITTEN = ("options", "hidden")
 class Agent:
     """One agent of a team made in Python, with the fields of an agent in YAML.
 
-    `parser`, `harness` and `tools` may be functions. Defaults are the same as in YAML.
+    `parser`, `harness`, `model` and `tools` may be functions. Defaults are the same as in YAML.
     """
 
     prompt: str | None = None

@@ -30,14 +30,14 @@ class SamplingSpec(Spec):
     """Sampling settings of a recipe, a team or an agent. Unset ones come from the level above."""
 
     temperature: float | None = Field(default=None, ge=0.0, le=5.0)
-    """Sampling temperature, greedy at 0. Training needs 1, or the value whose log-probs it
-    learns."""
+    """Sampling temperature, greedy at 0. Default: 1. Training needs more than 0, and learns the
+    log-probs at this temperature."""
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)
     """Keep the likeliest tokens that make up this probability. A value of 1 keeps all."""
     top_k: int | None = Field(default=None, ge=0)
     """Keep the k likeliest tokens. A value of 0 keeps all."""
     max_new_tokens: int | None = Field(default=None, ge=1)
-    """Length limit of a response."""
+    """Length limit of a response, in tokens. Default: 256."""
     stop: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
     """The response ends before the first of these strings."""
 
@@ -124,7 +124,7 @@ class VLLMModel(Spec):
     """Device of the trainer's own weights: `auto`, `cpu`, `cuda` or `cuda:N`."""
     adapter_folder: str | None = None
     """Folder in which servers find new adapters. It must have the same path for all of them.
-    Default: adapters are sent in memory."""
+    Default: a folder in this machine's memory, for servers on this machine."""
     seconds: float = Field(default=600.0, gt=0)
     """Time limit of one response in seconds, including its wait in the engine's queue."""
     ready_seconds: float = Field(default=600.0, gt=0)

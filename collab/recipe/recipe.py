@@ -71,9 +71,9 @@ class Recipe(Spec):
     samples: int = Field(default=1, ge=1)
     """Episodes per task in a run."""
     concurrency: int | None = Field(default=None, ge=1)
-    """Episodes in progress at the same time. Default: 32, or 256 per vLLM engine, per vLLM server
-    and per local model on a GPU. Training on a GPU or with vLLM runs all episodes of a step at
-    once."""
+    """Episodes in progress at the same time. Default: 32, with a local model on a GPU or vLLM 256,
+    with vLLM servers 256 per server of a model. Training on a GPU or with vLLM runs all episodes of
+    a step at once."""
     sandbox: SandboxSpec = SandboxSpec()
     budget: BudgetSpec = BudgetSpec()
     trainer: TrainerSpec | None = None

@@ -19,7 +19,7 @@ _FILLED_IN = re.compile(
 
 
 class AlarmSpec(Spec):
-    """Bounds on the mean of a value over the last steps. Training warns if the mean is outside."""
+    """Bounds on a value's mean over the last 10 steps. Training warns if the mean is outside."""
 
     above: float | None = Field(default=None, ge=0, le=1)
     """Warn if the mean is above this."""
@@ -97,7 +97,7 @@ class RewardSpec(Spec):
     description: str = ""
     parts: dict[str, PartSpec] = Field(min_length=1)
     seconds: float = Field(default=60.0, gt=0)
-    """Time limit for scoring one joint action, in seconds."""
+    """Time limit for scoring one joint action, in seconds, without the time in the sandbox."""
 
     def _faults(self) -> Iterator[str]:
         seen: set[str] = set()

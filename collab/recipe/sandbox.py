@@ -22,7 +22,7 @@ class SandboxSpec(Spec):
     cpu_seconds: float = Field(default=5.0, gt=0, le=600)
     """Processor time for a whole program."""
     memory_mb: int = Field(default=512, ge=64)
-    """Address space of the candidate's process in MB, beyond what the interpreter itself maps."""
+    """Address space of the candidate's process in MiB, beyond what the interpreter itself maps."""
     answer_bytes: int = Field(default=1_000_000, ge=1_000)
     """Largest size of one returned value, encoded."""
     depth: int = Field(default=64, ge=4, le=200)
@@ -30,7 +30,7 @@ class SandboxSpec(Spec):
     threads: int = Field(default=16, ge=1)
     """Most threads of the candidate's process."""
     disk_mb: int = Field(default=1, ge=1)
-    """Size of the private, empty folder that a candidate may write to."""
+    """Size in MiB of the private, empty folder that a candidate may write to."""
     workers: int = Field(default=0, ge=0)
     """Programs that run at the same time, each in its own jail. A value of 0 means one per
     processor. Verdicts do not depend on it."""

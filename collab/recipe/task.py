@@ -67,14 +67,14 @@ class SourceSpec(Spec):
     package: str | None = None
     """An installed distribution that carries the data file `file`."""
     path: str | None = None
-    """A `.jsonl`, `.jsonl.gz` or `.json` file, relative to the suite's YAML file."""
+    """A `.jsonl` or `.json` file, or one of these with `.gz`, relative to the suite's YAML file."""
     hub: str | None = None
     """A dataset's name on the hub. It needs `pip install 'collab-agents[hub]'`. The whole dataset
     is downloaded for any split."""
     generate: Named | None = None
-    """A generator: `duet`, `pocket_code`, `same_name`, `signals`, `split_sum`, `two_files`, or your
-    own, `file.py:function`. It is called with a `random.Random` and its options, as in `{use:
-    pocket_code, options: {level: 2}}`."""
+    """A generator: `duet`, `pocket_code`, `reasoning_gym`, `same_name`, `signals`, `split_sum`,
+    `two_files`, `verifiers`, or your own, `file.py:function`. It is called with a `random.Random`
+    and its options, as in `{use: pocket_code, options: {level: 2}}`."""
     rows: int = Field(default=100, ge=1, le=100_000)
     """Number of problems to generate."""
     levels: tuple[int, ...] = ()

@@ -16,7 +16,7 @@ MOST_RANK = 1024
 
 
 class LoraSpec(Spec):
-    """The shape of every agent's adapter (LoRA, arXiv 2106.09685)."""
+    """The shape of new adapters (LoRA, arXiv 2106.09685). An agent's own one keeps its shape."""
 
     rank: int = Field(default=16, ge=1, le=MOST_RANK)
     """r, the width of an adapter."""
@@ -51,14 +51,14 @@ class EvaluationSpec(Spec):
     samples: int = Field(default=4, ge=1)
     """Episodes per task with the sampling settings of training."""
     greedy: bool = True
-    """Run one more episode per task at temperature 0."""
+    """Run one more episode per task, with the trained agents at temperature 0."""
 
 
 class PhaseSpec(Spec):
     """A phase of training with its own turns and feedback."""
 
     steps: int = Field(ge=1)
-    """Optimizer steps in the phase."""
+    """Steps in the phase."""
     turns: int = Field(ge=1, le=MOST_TURNS)
     """H, the turns of an episode during the phase."""
     feedback: tuple[FeedbackSpec, ...] | None = None
@@ -106,11 +106,11 @@ class TrainerSpec(Spec):
     tasks: str | None = None
     """Training tasks: a split of the suite, or rows. Default: the split `train`, or all rows."""
     tasks_per_step: int = Field(default=1, ge=1)
-    """Groups per optimizer step."""
+    """Tasks per step, each with a group of episodes."""
     epochs: int = Field(default=1, ge=1)
     """Passes over the tasks, each in a new order."""
     steps: int | None = Field(default=None, ge=1)
-    """Number of optimizer steps. It replaces `epochs`."""
+    """Number of training steps. It replaces `epochs`."""
     tokens: int | None = Field(default=None, ge=1)
     """Tokens to generate in training, over all agents. They replace `epochs`. The step that reaches
     them is the last. If `steps` is set too, whichever limit is reached first ends the training."""
@@ -144,7 +144,8 @@ class TrainerSpec(Spec):
     clip_ratio_high: float | None = Field(default=None, gt=0.0)
     """Epsilon above 1, if it differs, e.g. DAPO's 0.28. `cispo` uses only this one."""
     inner_epochs: int = Field(default=1, ge=1)
-    """Optimizer steps on the same episodes. More than 1 needs a clip, except for `sft`."""
+    """Optimizer steps per training step, on the same episodes. More than 1 needs a clip, except for
+    `sft`."""
     update_order: UpdateOrder = "simultaneous"
     """`simultaneous`: every agent learns from the same weights (MAGRPO). `alternating`: one agent
     learns at a time, in the order of the team, while the others stay unchanged."""
@@ -174,7 +175,8 @@ class TrainerSpec(Spec):
     learning_rate: float | None = Field(default=None, gt=0.0)
     """Peak learning rate. Default: 1e-5 for `full`, as in the paper, and 1e-4 for adapters."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """Learning rate schedule after the warm-up. `linear` and `cosine` end at 0."""
+    """Learning rate schedule after the warm-up. `linear` and `cosine` would reach 0 one step
+    after the last."""
     warmup_steps: int = Field(default=0, ge=0)
     """Steps over which the learning rate rises from 0."""
     weight_decay: float = Field(default=0.01, ge=0.0)
