@@ -103,7 +103,7 @@ def command(
     concurrency=1.
 
     With the same --out, the command continues where it stopped. It runs an
-    episode again only if it failed, or if the recipe or the suite has changed.
+    episode again only if it failed, or if recipe, suite or collab have changed.
 
     Examples:
       collab eval coding-single coding --task humaneval --split test --samples 10

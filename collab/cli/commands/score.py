@@ -72,8 +72,8 @@ def command(
       collab score tldr/3 --agent concise=short.txt --agent detailed=long.txt
       collab score mine.jsonl/3 solution.py --set task.reward=code-correct-first
 
-    Exit status: 0 the programs were scored, regardless of the verdict; 1 the sandbox
-    itself failed; 2 bad usage.
+    Exit status: 0 all were scored, regardless of the verdict; 1 one could not be
+    scored, e.g. because the sandbox failed; 2 bad usage.
     """
     from collab.recipe.team import HELPER_NAME
     from collab.runtime.problems import find_problems

@@ -23,7 +23,7 @@ def command(
     Examples:
       collab trainers
       collab trainers cross
-      collab train pair --task words --trainer cross
+      collab train coding --task humaneval --trainer cross
     """
     if trainer is None:
         _trainers()
