@@ -19,7 +19,7 @@
     ├── RewardError            a reward part that raises, blocks or returns an invalid value
     ├── FeedbackError          a feedback source that fails
     │   └── FeedbackUnavailable  a tool that a source needs is not installed
-    ├── BudgetExceeded         a limit on turns, tokens, seconds or money was reached
+    ├── BudgetExceeded         a limit on tokens, seconds or money was reached
     ├── TrainingError          a training run that cannot continue
     └── RecordError            a run folder that cannot be read or written
 

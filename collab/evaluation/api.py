@@ -71,7 +71,7 @@ def evaluate(
         select: how to choose one program from several samples, e.g.
             `collab.Selection(recombine=True)`.
         greedy: use each agent's most likely response instead of a sampled one.
-        model: one model for all agents, instead of their own.
+        model: the model of agents without their own.
         k: values of k for pass@k; None uses the usual ones that `samples` allows.
         settings: overrides as on the command line, for every team.
         on_episode: called with each episode when it ends; an exception ends the evaluation.

@@ -180,7 +180,8 @@ class Action(Record):
     token_ids: tuple[int, ...] = ()
     """The sampled tokens, including the end-of-turn token if it was sampled."""
     logprobs: tuple[float, ...] = ()
-    """Log-probability of each of `token_ids` under the sampling distribution, in nats."""
+    """Log-probability of each of `token_ids` under the sampling distribution, in nats; at
+    temperature 0, under that of temperature 1."""
     prompt_ids: tuple[int, ...] = ()
     finish_reason: FinishReason = "stop"
     tool_calls: tuple[ToolCall, ...] = ()

@@ -23,7 +23,7 @@ def length(
 
     Args:
         agent: the agent whose artifact is scored, or "" for the joint artifact.
-        margin: outside the bounds, the value falls linearly to 0 over this many units.
+        margin: outside the bounds, the value falls linearly, and is 0 beyond this many units.
     """
     text = artifact_of(context, agent)
     size = len(tokens(text) if unit == "words" else visible(text))

@@ -262,8 +262,8 @@ def load(
         hidden: names of hidden fields, instead of the task's own.
         settings: overrides as on the command line, e.g. `["team.turns=2"]`.
         trust: True approves the functions of a third-party recipe or folder.
-        more: keys of the recipe or a section of it, e.g. `model="echo"`, `samples=4`, `seed=1`,
-            `max_new_tokens=64`.
+        more: keys of the recipe or of its sections other than `trainer`, e.g. `model="echo"`,
+            `samples=4`, `seed=1`, `max_new_tokens=64`.
 
     Raises:
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.

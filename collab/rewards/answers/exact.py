@@ -127,7 +127,7 @@ def exact_answer(
     agent: str = "",
     form: Literal["number", "latex"] = "number",
 ) -> tuple[float, str]:
-    r"""The final answer, in `\boxed{}` or after `####`, equals the problem's `field`.
+    r"""The final answer, in `\boxed{}`, or after `####` or "answer is", equals the field `field`.
 
     Args:
         agent: the agent whose artifact is scored, or "" for the joint artifact.
@@ -136,7 +136,7 @@ def exact_answer(
     expected = context.field(field)
     answer = final_answer(artifact_of(context, agent))
     if answer is None:
-        return 0.0, r"no final answer in \boxed{} or after ####"
+        return 0.0, r"no final answer in \boxed{} or after #### or 'answer is'"
     same = same_number if form == "number" else same_latex
     right = same(answer, expected)
     shown = answer if len(answer) <= SHOWN else answer[:SHOWN] + "..."

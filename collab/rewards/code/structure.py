@@ -79,7 +79,7 @@ def overlap(context: RewardContext) -> tuple[float, str]:
     wanted = _wanted(context)
     twice = sorted(name for name, writers in _written(context, wanted).items() if writers > 1)
     names = f": {', '.join(twice)}" if twice else ""
-    counted = f"{len(twice)} of {len(wanted)} methods are written by two agents"
+    counted = f"{len(twice)} of {len(wanted)} methods are written by several agents"
     return len(twice) / len(wanted), counted + names
 
 
