@@ -72,7 +72,7 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> RunPlan:
 
     Raises:
         RecipeError: the recipe is wrong, or the dry run fails.
-        ModelUnavailable, SandboxUnavailable: something that the run needs is missing.
+        ModelUnavailable, FeedbackUnavailable: something that the run needs is missing.
     """
     played = dry_run(recipe, problems)
     session = await Session(recipe, serve=False).open()

@@ -44,7 +44,7 @@ async def probe(
     Additional joint actions are scored as `algorithm: cross` does, without calling a model.
 
     Raises:
-        RecipeError, SandboxUnavailable: the reward cannot be opened.
+        RecipeError: the reward cannot be opened.
     """
     began = time.perf_counter()
     groups = groups_of(problems, episodes)

@@ -65,7 +65,7 @@ class Session:
     """Opens everything that a recipe names, rolls out episodes of problems, and closes everything.
 
     Raises:
-        RecipeError, ModelUnavailable, SandboxUnavailable, ToolUnavailable: on entry, before any
+        RecipeError, ModelUnavailable, FeedbackUnavailable, ToolUnavailable: on entry, before any
             work is done.
         ModelError: on exit without an error, if a script has unused answers.
     """

@@ -134,7 +134,7 @@ class Stepper:
         """Open the resources of each phase once, so that missing ones are reported before any work.
 
         Raises:
-            RecipeError, ModelUnavailable, SandboxUnavailable, FeedbackUnavailable: a part is
+            RecipeError, ModelUnavailable, FeedbackUnavailable, ToolUnavailable: a part is
                 missing.
         """
         for first, _ in self._phases:
