@@ -320,7 +320,7 @@ class Score(Record):
     tests: Tests | None = None
     parts: tuple[PartScore, ...] = ()
     flags: tuple[str, ...] = ()
-    """Signs of a program that attacks its sandbox, e.g. `worker_died`."""
+    """Limits that the program reached, and signs of attacks on the sandbox, e.g. `worker_died`."""
     failures: tuple[Reason, ...] = ()
     """The first failed tests, for people. Agents never see this."""
     isolation: str | None = None

@@ -28,7 +28,7 @@ TROUBLE = [
     ({"reward/turn_2": 0.5}, "the second turn earns less than the first"),
     ({"part/syntax": 0.1}, "one agent's syntax error"),
     ({"part/calls": 0.0, "solved": 0.9}, "without calling the helper"),
-    ({"hack_suspects": 0.2}, "signs of an attack on the sandbox"),
+    ({"hack_suspects": 0.2}, "reach a limit of the sandbox or attack it"),
 ]
 
 

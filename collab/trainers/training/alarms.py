@@ -254,7 +254,7 @@ ALARMS: tuple[Alarm, ...] = (
     _above(
         names.HACK_SUSPECTS,
         0.05,
-        "{share:.0%} of the answers show signs of an attack on the sandbox; read `score.flags` in"
-        " episodes.jsonl",
+        "{share:.0%} of the answers reach a limit of the sandbox or attack it; read `score.flags`"
+        " in episodes.jsonl",
     ),
 )
