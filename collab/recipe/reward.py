@@ -100,11 +100,11 @@ class RewardSpec(Spec):
     """Time limit for scoring one joint action, in seconds, without the time in the sandbox."""
 
     def _faults(self) -> Iterator[str]:
-        seen: set[str] = set()
+        seen: list[str] = []
         for name, part in self.parts.items():
             if part.requires is not None and part.requires not in seen:
                 yield (
                     f"part '{name}' requires '{part.requires}', which is not an earlier part"
                     f" (earlier: {', '.join(seen) or 'none'})"
                 )
-            seen.add(name)
+            seen.append(name)

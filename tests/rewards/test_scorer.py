@@ -106,3 +106,11 @@ def test_a_hidden_field_called_test_alone_makes_no_program() -> None:
     scorer = Scorer(RewardSpec.model_validate({"parts": {"right": part}}), Sandbox())
     result = asyncio.run(joined_score(scorer, problem, {"a": "A"}, ["a"], "text"))
     assert (result.reward, result.tests, result.solved) == (1.0, None, None)
+
+
+def test_error_lists_the_earlier_parts_in_their_order() -> None:
+    parts = {name: {"use": "parses"} for name in "hgfedcba"} | {
+        "last": {"use": "tests", "requires": "later"}
+    }
+    with pytest.raises(ValueError, match=r"\(earlier: h, g, f, e, d, c, b, a\)"):
+        RewardSpec.model_validate({"parts": parts})
