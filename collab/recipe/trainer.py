@@ -23,7 +23,7 @@ class LoraSpec(Spec):
     alpha: float = Field(default=32.0, gt=0)
     """An adapter's output is multiplied by alpha / rank."""
     targets: tuple[str, ...] = ()
-    """Names of the linear layers to adapt, e.g. `q_proj`. An empty list means all."""
+    """Names of the linear layers to adapt, e.g. `q_proj`. An empty list means all but the head."""
 
 
 class RanksSpec(Spec):
