@@ -136,7 +136,7 @@ def check_module(kind: str, reference: str) -> None:
 def _refuse_pythons_own(kind: str, reference: str, module: str) -> None:
     if module.partition(".")[0] in sys.stdlib_module_names:
         raise RecipeError(
-            f"{kind} '{reference}' is a function of Python itself, not a {kind}; write your own,"
+            f"{kind} '{reference}' is a function of Python itself and no {kind}; write your own,"
             " file.py:function"
         )
 
