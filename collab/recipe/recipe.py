@@ -90,7 +90,7 @@ class Recipe(Spec):
             suite, _, rows = task.rpartition("/")
             raise ValueError(
                 f"takes a suite, got the address '{task}'; write `task: {suite}` and"
-                f" `trainer.tasks: {rows}`"
+                f" `trainer.tasks: '{rows}'`"
             )
         return task
 

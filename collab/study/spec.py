@@ -143,7 +143,7 @@ def _check_suites(spec: StudySpec, path: Path) -> None:
         if rows and not library.is_yaml(name):
             raise RecipeError(
                 f"{path}: tasks: takes suites, got '{name}'; write `tasks: [{suite}]` and"
-                f" `settings: {{trainer.tasks: {rows}}}`"
+                f" `settings: {{trainer.tasks: '{rows}'}}`"
             )
 
 

@@ -277,10 +277,10 @@ def test_invalid_files_name_the_position(project: Path, text: str, message: str)
     ("text", "errors"),
     [
         (
-            "team: coding\ntask: humaneval/0-3\nseed: x\n",
+            "team: coding\ntask: humaneval/3\nseed: x\n",
             [
-                "task: takes a suite, got the address 'humaneval/0-3'; write `task: humaneval` and"
-                " `trainer.tasks: 0-3`",
+                "task: takes a suite, got the address 'humaneval/3'; write `task: humaneval` and"
+                " `trainer.tasks: '3'`",
                 "seed: must be an integer, got 'x'",
             ],
         ),

@@ -137,7 +137,7 @@ def test_custom_algorithm_takes_one_line_in_a_study(project: Path) -> None:
         ),
         (("[magrpo,", "[magrop,"), "did you mean 'magrpo'?"),
         (('"8-9"', '"0-1"'), "both trained on and held out"),
-        (("tokens: 100", "tasks: [game/0-3]\ntokens: 100"), "trainer.tasks: 0-3}`"),
+        (("tokens: 100", "tasks: [game/3]\ntokens: 100"), "trainer.tasks: '3'}`"),
     ],
 )
 def test_mistakes_are_refused_before_any_work(
