@@ -150,8 +150,9 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
         raise RecordError(
             "trainer.episodes: nothing is left to learn from: of"
             f" {counted(len(recorded), 'episode')} in {spec.episodes}, {len(usable)} are complete"
-            " and of the training tasks, but none of them is solved or above the bound of"
-            " trainer.algorithm; use other episodes, or set its option above"
+            " and of the training tasks, and none of these is solved or above the bound of"
+            " trainer.algorithm; use other episodes, set trainer.tasks to theirs, or set the"
+            " algorithm's option above"
         )
     _check_agents(recipe, kept)
     return {task: tuple(episodes) for task, episodes in kept.items()}
