@@ -65,8 +65,8 @@ class Session:
     """Opens everything that a recipe names, rolls out episodes of problems, and closes everything.
 
     Raises:
-        RecipeError, ModelUnavailable, FeedbackUnavailable, ToolUnavailable: on entry, before any
-            work is done.
+        RecipeError, ModelUnavailable, FeedbackUnavailable, ToolUnavailable, SandboxUnavailable: on
+            entry, before any work is done.
         ModelError: on exit without an error, if a script has unused answers.
     """
 
@@ -84,8 +84,9 @@ class Session:
 
         Models of a `pool` also stay open, because several sessions may share them. `loading` is
         called for models being downloaded, on the downloading thread. Without `serve`, no MCP
-        server is started, and agents lack the servers' tools. Use this to inspect a recipe, not for
-        a run. The spans of episodes are children of `within`, otherwise of the current span.
+        server is started, agents lack the servers' tools, and the sandbox is not tried. Use this to
+        inspect a recipe, not for a run. The spans of episodes are children of `within`, otherwise
+        of the current span.
         """
         self.recipe = recipe
         self.sandbox = Sandbox(recipe.sandbox)
@@ -104,6 +105,8 @@ class Session:
     async def open(self) -> Session:
         """Open everything. `aclose` does not check for unused answers of a script."""
         try:
+            if self._servers and self.recipe.uses_sandbox:
+                await self.sandbox.prepare()
             for name in self.recipe.team.agents:
                 if name not in self.models:
                     self.models[name] = self._pool.open(self.recipe.model_of(name))

@@ -15,16 +15,10 @@ from collab.records import Record
 from collab.sandbox.client import bare_environment, interpreter
 from collab.sandbox.jail.layers.stack import LAYERS, Layer
 from collab.sandbox.jail.probes import CANARY
-from collab.sandbox.sandbox import Sandbox
-from collab.sandbox.verdict import Trial
+from collab.sandbox.sandbox import RIGHT, Sandbox
 
 PROBE_SECONDS = 20.0
 _MAIN = "from jail.probes import main; main(sys.argv[2], sys.argv[3] == 'on')"
-_TRIAL = Trial(
-    program="def f(n):\n    return n + 1",
-    entry_point="f",
-    test="def check(candidate):\n    assert candidate(1) == 2",
-)
 
 
 class LayerReport(Record):
@@ -88,7 +82,7 @@ async def _together() -> LayerReport:
     name = "all together"
     try:
         async with Sandbox(SandboxSpec(workers=1)) as sandbox:
-            verdict = await sandbox.check(_TRIAL)
+            verdict = await sandbox.check(RIGHT)
     except SandboxError as error:
         return _fails(name, str(error), "see the layer named")
     if not verdict.passed:

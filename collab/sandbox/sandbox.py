@@ -19,6 +19,13 @@ from collab.wording import counted
 
 UNSAFE_HINT = "or, to run without isolation, use --sandbox unsafe"
 
+RIGHT = Trial(
+    program="def f(n):\n    return n + 1",
+    entry_point="f",
+    test="def check(candidate):\n    assert candidate(1) == 2",
+)
+"""A trial that every working sandbox passes."""
+
 
 class Sandbox:
     """Runs untrusted programs against trusted tests, as `spec` says.
@@ -68,6 +75,14 @@ class Sandbox:
         if ending.cancelled():  # by `close`, not by the caller
             raise _closed()
         return self._verdict(ending.result())
+
+    async def prepare(self) -> None:
+        """Run one trial, which shows whether programs can be isolated here.
+
+        Raises:
+            SandboxUnavailable, SandboxError: see `check`.
+        """
+        await self.check(RIGHT)
 
     def close(self) -> None:
         """End every process of the sandbox. Running trials raise SandboxError."""

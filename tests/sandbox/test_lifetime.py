@@ -249,30 +249,39 @@ asyncio.run(main())
 """
 
 
-def test_system_without_isolation_is_refused_with_the_remedy() -> None:
-    # In a separate user namespace, so nothing else is affected.
-    code = (
+def without_namespaces(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run code where no user namespace can be made, in one that is separate from the rest."""
+    before = (
         "import sys; sys.path[:0] = sys.argv[1:3]\n"
         "from collab.sandbox.jail.layers import linux\n"
         "linux.own_user_namespace(0, 1000)\n"
         "open('/proc/sys/user/max_user_namespaces', 'w').write('0')\n"
-        f"sys.argv[1:] = sys.argv[3:]\n{REFUSED}"
+        "sys.argv[1:] = sys.argv[3:]\n"
     )
     paths = [str(Path(module).parents[1]) for module in (collab.__file__, __file__)]
-    for isolation, expected in (("sealed", ""), ("unsafe", "True\n")):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *paths, isolation],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-        assert done.stdout == expected, done.stderr
-        if isolation == "sealed":
-            assert SandboxUnavailable.__name__ in done.stderr
-            assert "namespaces" in done.stderr
-            assert "max_user_namespaces" in done.stderr
-            assert "--sandbox unsafe" in done.stderr
+    command = [sys.executable, "-c", before + code, *paths, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_system_without_isolation_is_refused_with_the_remedy() -> None:
+    assert without_namespaces(REFUSED, "unsafe").stdout == "True\n"
+    done = without_namespaces(REFUSED, "sealed")
+    assert done.stdout == ""
+    assert SandboxUnavailable.__name__ in done.stderr
+    assert "namespaces" in done.stderr
+    assert "max_user_namespaces" in done.stderr
+    assert "--sandbox unsafe" in done.stderr
+
+
+def test_run_without_isolation_ends_before_the_first_response() -> None:
+    run = (
+        "import collab\n"
+        "team = collab.load('coding-single', model='echo', isolation=sys.argv[1])\n"
+        "print(len(team.run('humaneval/0').episodes))\n"
+    )
+    assert without_namespaces(run, "unsafe").stdout == "1\n"
+    done = without_namespaces(run, "sealed")
+    assert (done.stdout, "programs cannot be isolated here" in done.stderr) == ("", True)
 
 
 def test_supervisor_ignores_a_second_sigterm_while_it_shuts_down() -> None:

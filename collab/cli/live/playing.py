@@ -35,7 +35,8 @@ def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view:
     An interruption is not an error: the result has the finished episodes and the status.
 
     Raises:
-        RecipeError, ModelUnavailable, FeedbackUnavailable, ToolUnavailable: nothing has run.
+        RecipeError, ModelUnavailable, FeedbackUnavailable, ToolUnavailable, SandboxUnavailable:
+            nothing has run.
         RecordError: the record cannot be written.
     """
     played = Played()

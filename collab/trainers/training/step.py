@@ -134,8 +134,8 @@ class Stepper:
         """Open the resources of each phase once, so that missing ones are reported before any work.
 
         Raises:
-            RecipeError, ModelUnavailable, FeedbackUnavailable, ToolUnavailable: a part is
-                missing.
+            RecipeError, ModelUnavailable, FeedbackUnavailable, ToolUnavailable, SandboxUnavailable:
+                a part is missing.
         """
         for first, _ in self._phases:
             await self._session_at(first)
