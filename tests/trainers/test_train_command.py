@@ -282,10 +282,25 @@ def test_plan_counts_shared_prompts_once(tiny_words: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", TEAMS[::4])
 def test_every_team_of_the_library_can_be_planned(name: str) -> None:
-    recipe = load_recipe(name, task=suite_of(name), defaults={"trainer": "magrpo"})
+    settings = ["sampling.temperature=0.8"]
+    defaults = {"trainer": "magrpo"}
+    recipe = load_recipe(name, task=suite_of(name), defaults=defaults, settings=settings)
     plan = make_plan(recipe)
     assert plan.responses_per_step >= 4 * len(recipe.team.agents)
     assert plan.warnings == []
+
+
+def test_low_temperatures_are_noted(tiny_words: Path, tmp_path: Path) -> None:
+    game = make_game(tiny_words, tmp_path)
+    cold = load_recipe(game, settings=["sampling.temperature=0.2"])
+    (warning,) = make_plan(cold).warnings
+    assert warning.startswith("a, b: at temperature 0.2, the episodes of a group hardly differ")
+    assert warning.endswith("; set sampling.temperature=0.8")
+    own = load_recipe(cold, settings=["agents.b.sampling.temperature=0.3"])
+    (warning,) = make_plan(own).warnings
+    assert "0.2, 0.3" in warning
+    both = "sampling.temperature=0.8 and agents.b.sampling.temperature=0.8"
+    assert warning.endswith(f"; set {both}")
 
 
 def test_plan_of_a_sequential_team_counts_what_agents_see(tiny_words: Path, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 
@@ -20,6 +21,10 @@ from collab.trainers.credit import Algorithm, algorithm_for
 from collab.trainers.training.data import TaskOrder, most_turns, phases
 from collab.trainers.training.trackers import check_trackers
 from collab.wording import counted
+
+
+COLD = 0.5
+"""Below this temperature, the episodes of a group hardly differ."""
 
 
 def check_recipe(recipe: Recipe) -> TrainerSpec:
@@ -192,7 +197,25 @@ def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
     """
     problems = [*tasks.training, *tasks.held_out]
     played = [(phase.team.turns, dry_run(phase, problems)) for _, phase in phases(recipe, spec)]
-    return max(played, key=itemgetter(0))[1]
+    longest = max(played, key=itemgetter(0))[1]
+    return replace(longest, warnings=(*longest.warnings, *_cold_agents(recipe, spec)))
+
+
+def _cold_agents(recipe: Recipe, spec: TrainerSpec) -> Iterator[str]:
+    """Yield a warning if samples are too similar to learn from."""
+    by_agent = {name: recipe.sampling_of(name).temperature for name in recipe.team.trained}
+    cold = {name: t for name, t in by_agent.items() if t < COLD and spec.episodes is None}
+    if cold:
+        agents = recipe.team.agents
+        keys = dict.fromkeys(
+            f"agents.{name}.sampling" if agents[name].sampling.temperature else "sampling"
+            for name in cold
+        )
+        temperatures = ", ".join(f"{t:g}" for t in sorted({*cold.values()}))
+        yield (
+            f"{', '.join(cold)}: at temperature {temperatures}, the episodes of a group hardly differ"
+            f" and teach little; set {' and '.join(f'{key}.temperature=0.8' for key in keys)}"
+        )
 
 
 def describe_trainer(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> str:
