@@ -37,16 +37,17 @@ def task_values(
     of several tries counts.
     """
     best = best_of(reward)
+    turns = max((len(e.solved_by_turn) for group in groups.values() for e in group), default=0)
     values: Values = {}
     for task, group in groups.items():
         whole = [e for e in group if e.joint_return is not None]
-        for metric, value in _of_task(whole, ks, best) if whole else ():
+        for metric, value in _of_task(whole, ks, best, turns) if whole else ():
             values.setdefault(metric, {})[task] = value
     return values
 
 
 def _of_task(
-    episodes: Sequence[Episode], ks: Sequence[int], best: Best
+    episodes: Sequence[Episode], ks: Sequence[int], best: Best, turns: int
 ) -> Iterator[tuple[str, float]]:
     scores = [episode.score for episode in episodes if episode.score]
     solved = [score.solved for score in scores if score.solved is not None]
@@ -55,7 +56,7 @@ def _of_task(
     for k in ks:
         if k <= len(solved):
             yield names.fill(names.PASS_AT, k), pass_at_k(len(solved), sum(solved), k)
-    for turn, share in solved_by_turn(episodes):
+    for turn, share in solved_by_turn(episodes, turns):
         yield names.fill(names.SOLVED_AFTER_TURN, turn), share
     for name, read in best.items():
         known = [value for score in scores if (value := read(score)) is not None]

@@ -480,12 +480,15 @@ def known_solved(episodes: Sequence[Episode]) -> list[bool]:
     return [e.solved for e in episodes if e.outcome in ("solved", "not solved")]
 
 
-def solved_by_turn(episodes: Sequence[Episode]) -> Iterator[tuple[int, float]]:
+def solved_by_turn(
+    episodes: Sequence[Episode], turns: int | None = None
+) -> Iterator[tuple[int, float]]:
     """Yield each turn, counted from 1, and the share of episodes that were solved after it.
 
-    Yield nothing for teams with one turn, and for rewards that do not define `solved`.
+    `turns` is their number, by default that of the longest episode. A game that ended earlier
+    counts by its end. Yield nothing for one turn, and for rewards that do not define `solved`.
     """
-    by_episode = [episode.solved_by_turn for episode in episodes]
-    turns = max(map(len, by_episode), default=0)
-    for turn in range(turns if turns > 1 else 0):
-        yield turn + 1, mean([solved[turn] for solved in by_episode if len(solved) > turn])
+    known = [solved for episode in episodes if (solved := episode.solved_by_turn)]
+    turns = max(map(len, known), default=0) if turns is None else turns
+    for turn in range(turns if turns > 1 and known else 0):
+        yield turn + 1, mean([solved[min(turn, len(solved) - 1)] for solved in known])

@@ -90,6 +90,14 @@ def test_task_solved_early_counts_as_solved_in_later_turns(folder: Path, when_so
     assert found["solved.turn_3"] == found["solved"] == found["pass@1"]
 
 
+def test_a_game_that_ended_early_counts_by_its_end() -> None:
+    won = make_episode("a", 0, make_score(solved=True), horizon=1)
+    lost = make_episode("b", 0, *[make_score(solved=False)] * 3, horizon=3)
+    assert dict(solved_by_turn([won, lost])) == {1: 0.5, 2: 0.5, 3: 0.5}
+    found = task_values({"a": [won], "b": [lost]}, [1])
+    assert found["solved.turn_1"] == found["solved.turn_3"] == {"a": 1.0, "b": 0.0}
+
+
 def test_single_turn_teams_have_no_solved_by_turn(folder: Path) -> None:
     assert not dict(solved_by_turn([play(folder, RIGHT, turns=1)]))
 
