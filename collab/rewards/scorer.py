@@ -47,7 +47,7 @@ class Scorer:
         """
         started = time.perf_counter()
         roles = self._roles.among(agents) if self._roles else roles_of(agents)
-        ordered = {**dict.fromkeys(agents, ""), **artifacts}
+        ordered = {**dict.fromkeys([*artifacts, *agents], ""), **artifacts}
         context = RewardContext(
             problem, joint, ordered, roles=roles, sandbox=self._sandbox, trial_of=trial_of
         )

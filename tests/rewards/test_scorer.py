@@ -8,7 +8,8 @@ from support.scoring import joined_score
 
 from collab.recipe import RewardSpec
 from collab.records import Problem
-from collab.rewards import Scorer
+from collab.rewards import Scorer, from_comlrl
+from collab.runtime import Team
 from collab.sandbox import Sandbox
 
 
@@ -77,6 +78,15 @@ def test_an_agent_without_artifact_has_an_empty_one(sandbox: Sandbox, problem: P
     spec = RewardSpec.model_validate({"parts": {"a": {"use": "parses"}}})
     scorer = Scorer(spec, sandbox)
     assert asyncio.run(joined_score(scorer, problem, {}, ["aux", "main"])).reward == 1.0
+
+
+def test_artifacts_are_in_the_teams_order_if_a_later_agent_writes_the_answer() -> None:
+    def rule(one: list[str], other: list[str]) -> list[float]:
+        return [float((one, other) == (["plan"], ["text"]))]
+
+    agents = {"planner": {"contributes": False, "prompt": "plan"}, "writer": {"prompt": "text"}}
+    with Team(agents, model="echo", rewards=[from_comlrl(rule)]) as team:
+        assert team.run([{"prompt": "Write."}]).episode.reward == 1.0
 
 
 def test_tests_run_once_and_fill_the_score(score: Score_, use: Use) -> None:
