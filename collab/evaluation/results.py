@@ -279,7 +279,7 @@ def metric_names(
     shown = [names.fill(names.PASS_AT, k) for k in ks]
     shown += [key for name in best for key in known if names.metric_of_best(key) == name]
     shown += [] if 1 in ks else [names.SOLVED]
-    shown += sorted(n for n in known if names.matched(names.SOLVED_AFTER_TURN, n))
+    shown += [n for n in known if names.matched(names.SOLVED_AFTER_TURN, n)]
     for level, parts in levels.items():
         shown.append(names.fill(names.LEVEL, level))
         if len(parts) > 1:

@@ -3,7 +3,8 @@
 import pytest
 from support.episodes import make_episode, make_part, make_score, make_turn
 
-from collab.evaluation.values import task_values
+from collab.evaluation.results import metric_names
+from collab.evaluation.values import estimates_of, task_values
 from collab.records import Action, Decision, Episode, Score, Usage
 
 
@@ -62,6 +63,13 @@ def test_the_return_sums_the_turns_that_were_played() -> None:
     assert values["return"]["t"] == 4.0
     assert values["return.share"]["t"] == pytest.approx((4 / 8 + 4 / 4) / 2)
     assert values["final.share"]["t"] == pytest.approx((3 / 4 + 4 / 4) / 2)
+
+
+def test_turns_are_listed_in_the_order_of_their_numbers() -> None:
+    episode = make_episode("t", 0, *[make_score(solved=False)] * 11)
+    rows = metric_names([estimates_of(task_values({"t": [episode]}, ()), 1.0)])
+    turns = [name for name in rows if name.startswith("solved.")]
+    assert turns == [f"solved.turn_{number}" for number in range(1, 12)]
 
 
 def test_without_tests_there_is_no_pass() -> None:
