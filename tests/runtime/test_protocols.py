@@ -113,7 +113,7 @@ def test_invalid_pipeline_is_refused(trio: Path, options: dict[str, Any], messag
 
 
 def test_a_critic_loop_ends_when_the_critic_accepts(trio: Path) -> None:
-    answers = {"a": ["one", "two"], "c": ["too short", "ACCEPT, well done"]}
+    answers = {"a": ["one", "two"], "c": ["ACCEPTABLE, too short", "ACCEPT, well done"]}
     protocol = {"use": "critic_loop", "options": {"revisions": 5}}
     episode = play(trio, protocol, answers)
     assert [d.agent for d in episode.turns[0].decisions] == ["a", "c", "a", "c"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from collab.errors import RecipeError
 from collab.runtime.turn import Turn
 
@@ -50,7 +52,7 @@ async def critic_loop(
         verdict = await turn.act(
             critic, template, sees=[proposer], otherwise=CRITICIZE, accept=accept
         )
-        if verdict.lstrip().startswith(accept):
+        if re.match(rf"\s*{re.escape(accept)}(?!\w)", verdict):
             break
         await turn.act(proposer, "answer_critic", sees=[critic], otherwise=REVISE)
     turn.choose(proposer)
