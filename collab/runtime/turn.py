@@ -122,6 +122,7 @@ class Turn(FormerArtifacts):
         if isinstance(agents, str):
             raise AgentError(f"together takes a list of agents, got the text {agents!r:.60}")
         names = self.agents if agents is None else tuple(agents)
+        sees = sees if isinstance(sees, str | Mapping) else tuple(sees)
         self._check(names)
         async with self._one_round:
             others = {name: self._shown_to(name, sees) for name in names}

@@ -156,6 +156,15 @@ def test_custom_protocol_is_played(trio: Path) -> None:
     assert set(episode.turns[0].artifacts) == {"a", "b"}
 
 
+def test_every_agent_of_a_round_sees_the_named_answers(trio: Path) -> None:
+    (trio / "two.py").write_text(
+        "async def two(turn):\n    await turn.act('a')\n"
+        "    await turn.together(['b', 'c'], sees=(name for name in 'a'))\n"
+    )
+    episode = play(trio, "two.py:two", {"a": ["x"], "b": ["y"], "c": ["z"]})
+    assert order(episode) == [(0, "a", ()), (1, "b", ("a",)), (1, "c", ("a",))]
+
+
 @pytest.mark.parametrize(
     ("protocol", "message"),
     [
