@@ -129,7 +129,8 @@ class Acting:
             AgentActing(episode=self.episode, turn=place.turn, round=place.round, agent=place.agent)
         )
         request = make_request(agent, place, messages, self.seed, prefix=prefix, may_call=may_call)
-        [action] = await self.context.scheduler.act([(agent.model, request)])
+        rank = [*self.context.agents].index(first.agent)
+        [action] = await self.context.scheduler.act([(agent.model, request)], rank)
         return action
 
     def _take(self, turn: int, round_: Round, move: Move, decisions: list[Decision]) -> str:

@@ -28,6 +28,7 @@ class _Wait:
     done: asyncio.Future[list[Action]]
     actions: list[Action | None]
     missing: int
+    rank: int
 
     def wants(self, position: int) -> bool:
         """Return True if a caller still waits for a missing action and has not canceled it."""
@@ -57,10 +58,13 @@ class Scheduler:
         self._busy -= 1
         self._dispatch_static()
 
-    async def act(self, requests: Sequence[tuple[Model, Request]]) -> list[Action]:
-        """Return one action per request, in order. An error of a model becomes a failed action."""
+    async def act(self, requests: Sequence[tuple[Model, Request]], rank: int = 0) -> list[Action]:
+        """Return one action per request, in order. An error of a model becomes a failed action.
+
+        `rank` orders the callers of one round in a batch.
+        """
         loop = asyncio.get_running_loop()
-        wait = _Wait(loop.create_future(), [None] * len(requests), len(requests))
+        wait = _Wait(loop.create_future(), [None] * len(requests), len(requests), rank)
         for position, (model, request) in enumerate(requests):
             if model.batching == "static":
                 _, queue = self._queues.setdefault(id(model), (model, []))
@@ -187,10 +191,11 @@ def _check(model: Model, answer: Any) -> None:
         )
 
 
-def _place(entry: tuple[Request, _Wait, int]) -> tuple[str, int, int, int, int]:
+def _place(entry: _Entry) -> tuple[str, int, int, int, int, int]:
     """Return a sort key that is the same in every run and does not depend on timing."""
-    call, position = entry[0].call, entry[2]
-    return (call.task, call.sample, call.turn, call.round, position)
+    request, wait, position = entry
+    call = request.call
+    return (call.task, call.sample, call.turn, call.round, wait.rank, position)
 
 
 def _cancel(flight: asyncio.Task[None]) -> None:

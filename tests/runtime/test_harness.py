@@ -51,6 +51,23 @@ def test_first_batch_includes_all_agents_of_the_round(project: Path) -> None:
     assert [(d.agent, d.step) for d in episode.turns[0].decisions] == [("a", 0), ("a", 1), ("b", 0)]
 
 
+def test_a_slow_harness_keeps_the_order_of_the_agents(project: Path) -> None:
+    (project / "slow.py").write_text(
+        "import asyncio\n"
+        "async def slow(move, *, seconds: float = 0.0):\n"
+        "    await move.generate()\n"
+        "    await asyncio.sleep(seconds)\n"
+        "    await move.generate()\n"
+    )
+    (project / "script.yaml").write_text(json.dumps(["a0", "b0", "a1", "b1"]))
+    settings = [
+        "agents.a.harness={use: 'slow.py:slow', options: {seconds: 0.05}}",
+        "agents.b.harness='slow.py:slow'",
+    ]
+    team = collab.load("pair", model="scripted:script.yaml", settings=settings)
+    assert team.run("words/3").episode.turns[0].artifacts == {"a": "a1", "b": "b1"}
+
+
 def test_a_failed_response_ends_the_episode(project: Path) -> None:
     episode = play(project, "'think.py:think'", {"a": [{"failure": "overloaded"}], "b": ["z"]})
     assert episode.failure is not None
