@@ -54,6 +54,9 @@ class EvaluationFolder:
             return self.path / name in self._taken or _other(self.path / name, identity)
 
         path = self.path / first_free(label, is_taken)
+        if not path.exists():  # another label may have had the team
+            runs = sorted(file.parent for file in self.path.glob(f"*/{RUN}"))
+            path = next((run for run in runs if not is_taken(run.name)), path)
         self._taken.add(path)
         return path
 

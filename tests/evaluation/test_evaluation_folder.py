@@ -71,6 +71,10 @@ def test_only_a_team_with_the_same_identity_gets_the_same_folder(tmp_path: Path)
     assert again.place_of("coding", "two").name == "coding-2"
     assert again.place_of("coding", "one") == place
     again.close()
+    renamed = EvaluationFolder(tmp_path / "out")
+    assert renamed.place_of("renamed", "two").name == "renamed"
+    assert renamed.place_of("other", "one") == place
+    renamed.close()
     (place / "run.json").unlink()
     without = EvaluationFolder(tmp_path / "out")
     assert without.place_of("coding", "one").name == "coding-2"
