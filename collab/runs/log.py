@@ -180,8 +180,8 @@ def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T
     return Lines(items, broken, torn)
 
 
-def last_error(log: Path) -> str:
-    """Return the last error that a command printed to its log, or "" if there is none."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+def last_error(text: str) -> str:
+    """Return the last error in the output of a command, or "" if there is none."""
+    lines = text.splitlines()
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return errors[-1] if errors else ""

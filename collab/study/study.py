@@ -195,6 +195,7 @@ async def train(
     if written_in is not None:
         environment[WRITTEN_IN] = str(written_in.absolute())
     with explain_disk_errors(log), log.open("ab") as stream:
+        earlier = stream.tell()
         process = await asyncio.create_subprocess_exec(
             *(*own_python(), "-m", "collab", "train", *arguments),
             stdin=asyncio.subprocess.DEVNULL,
@@ -214,7 +215,8 @@ async def train(
             status,
             f"killed by {signal.Signals(-status).name}; if memory was short, lower --jobs",
         )
-    return status, last_error(log) or _last_line(log)
+    said = log.read_bytes()[earlier:].decode("utf-8", "replace")
+    return status, last_error(said) or ["it said nothing", *said.splitlines()][-1]
 
 
 async def _interrupt(process: asyncio.subprocess.Process) -> None:
@@ -238,11 +240,6 @@ def _end_with(parent: int) -> Callable[[], None]:
             os._exit(1)
 
     return prepare
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return lines[-1] if lines else "it said nothing"
 
 
 USABLE_MEMORY = 0.9

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,16 @@ def test_failed_cells_are_reported_and_retried_on_request(
     assert results(project).cells[0].message == "no room left", "a failed cell is not retried"
     collab("s.yaml", "--resume", "--retry", "--jobs", "1")
     assert {cell.status for cell in results(project).cells} == {"done"}
+
+
+def test_the_error_of_a_cell_is_that_of_its_latest_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "log.txt").write_text("error: of an earlier process\n")
+    code = "import sys; sys.exit('no such model')"
+    monkeypatch.setattr(room, "own_python", lambda: (sys.executable, "-c", code))
+    ended = asyncio.run(room.train([], tmp_path / "log.txt", threads=1))
+    assert ended == (1, "no such model")
 
 
 @pytest.mark.slow

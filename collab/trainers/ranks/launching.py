@@ -66,7 +66,7 @@ def _tell(ended: dict[int, int], folder: Path) -> int:
     why = f"signal {-status}" if status < 0 else f"exit status {status}"
     log = folder / LOGS / RANK_LOG.format(rank=rank)
     if log.is_file():
-        error = last_error(log)
+        error = last_error(log.read_text(encoding="utf-8", errors="replace"))
         why += f"{': ' * bool(error)}{error}; its log is {log}"
     raise TrainingError(f"rank {rank} ended: {why}{how_to_resume(folder)}")
 
