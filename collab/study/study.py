@@ -79,7 +79,6 @@ class Study:
         again = ("waiting", "interrupted", "failed") if retry else ("waiting", "interrupted")
         self.missing = [cell for cell in self.cells if self.folder.status(cell) in again]
         self._trust, self._emit = trust, emit
-        self._seconds: dict[str, float] = {}
         self._under_way: dict[str, Cell] = {}
         self._results: StudyResults | None = None
         """Final results, once the study is closed."""
@@ -143,7 +142,8 @@ class Study:
         file = None if resumed else cell.file
         status, error = await train(arguments, log, threads=threads, written_in=file)
         del self._under_way[cell.name]
-        self._seconds[cell.name] = time.perf_counter() - began
+        seconds = self.folder.seconds.get(cell.name, 0.0) + time.perf_counter() - began
+        self.folder.seconds[cell.name] = seconds
         if status:
             self.folder.failures[cell.name] = error
         self._save("running")
@@ -152,12 +152,12 @@ class Study:
                 cell=cell.name,
                 status=self.folder.status(cell),
                 message=error if status else None,
-                seconds=self._seconds[cell.name],
+                seconds=seconds,
             )
         )
 
     def _save(self, status: StudyStatus) -> StudyResults:
-        cells = [self.folder.result(cell, self._seconds.get(cell.name, 0.0)) for cell in self.cells]
+        cells = [*map(self.folder.result, self.cells)]
         results = StudyResults(
             study=self.folder.path.name,
             description=self.spec.description,
@@ -295,7 +295,10 @@ class StudyFolder:
         text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
         write_atomically(path / STUDY_RECIPE, text)
         self._measure = spec.measure
-        self.failures = self._read_failures()
+        before = self._read_cells()
+        self.failures = {c.name: c.message or "" for c in before if c.status == "failed"}
+        self.seconds = {c.name: c.seconds for c in before}
+        """Time spent on each cell, in all calls together."""
 
     def cell(self, cell: Cell) -> Path:
         """Return the folder of a cell's run. It might not exist yet."""
@@ -335,8 +338,8 @@ class StudyFolder:
         self.cell(cell).mkdir(parents=True, exist_ok=True)
         return False
 
-    def result(self, cell: Cell, seconds: float) -> CellResult:
-        """Return a cell's result so far. `seconds` is the time spent on it."""
+    def result(self, cell: Cell) -> CellResult:
+        """Return a cell's result so far."""
         points, maximum = self._points(cell)
         status = self.status(cell)
         return CellResult(
@@ -346,7 +349,7 @@ class StudyFolder:
             seed=cell.seed,
             status=status,
             message=self.failures.get(cell.name),
-            seconds=round(seconds, 3),
+            seconds=round(self.seconds.get(cell.name, 0.0), 3),
             points=tuple(points),
             maximum=maximum,
         )
@@ -402,13 +405,12 @@ class StudyFolder:
                     " another folder with --out"
                 )
 
-    def _read_failures(self) -> dict[str, str]:
+    def _read_cells(self) -> tuple[CellResult, ...]:
         try:
             data: Mapping[str, Any] = parse_json(read_bytes(self.path / STUDY))
-            cells = StudyResults.model_validate(data).cells
+            return StudyResults.model_validate(data).cells
         except (OSError, ValueError, ValidationError):
-            return {}
-        return {c.name: c.message or "" for c in cells if c.status == "failed"}
+            return ()
 
 
 def _pinned(recipe: Recipe) -> Recipe:

@@ -68,6 +68,7 @@ def test_only_unfinished_cells_are_resumed(project: Path, monkeypatch: pytest.Mo
     collab("s.yaml", "--resume", "--jobs", "1")
     assert [call[0] for call in calls[2:]] == ["--resume"], "only unfinished cells run"
     assert results(project).status == "done"
+    assert results(project).cells[0].seconds == first.cells[0].seconds > 0
 
 
 @pytest.mark.slow
