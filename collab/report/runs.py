@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -235,14 +236,16 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
 
 
 def _named_apart(runs: Sequence[Run]) -> list[Run]:
-    """Prefix the name of the parent folder to runs whose folders have the same name."""
+    """Prefix the names of as many parent folders as tell runs of the same name apart."""
+    folders = [(run.path if run.path.is_dir() else run.path.parent).resolve() for run in runs]
     names = [run.name for run in runs]
-    return [
-        replace(run, name=f"{run.path.resolve().parent.name}/{run.name}")
-        if names.count(run.name) > 1
-        else run
-        for run in runs
-    ]
+    for depth in range(1, max(len(folder.parts) for folder in folders)):
+        known = Counter(names)
+        names = [
+            "/".join((*folder.parts[-1 - depth : -1], run.name)) if known[name] > 1 else name
+            for run, folder, name in zip(runs, folders, names, strict=True)
+        ]
+    return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
 def reward_of(run: Run) -> RewardSpec | None:

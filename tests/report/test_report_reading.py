@@ -107,8 +107,9 @@ def test_unreadable_run_is_noted_next_to_readable_ones(played: Path, tmp_path: P
 
 
 def test_runs_with_the_same_name_are_labeled_by_folder(tmp_path: Path) -> None:
-    runs = [make_training(tmp_path / name / "run", seed=n) for n, name in enumerate("ab")]
-    assert [run.name for run in read_all(runs).runs] == ["a/run", "b/run"]
+    names = ["a/x/run", "b/x/run", "c/run"]
+    runs = [make_training(tmp_path / name, seed=n) for n, name in enumerate(names)]
+    assert [run.name for run in read_all(runs).runs] == names
 
 
 def test_report_time_grows_less_than_quadratically(tmp_path: Path) -> None:
