@@ -9,7 +9,14 @@ from itertools import chain
 from math import comb, fsum
 
 from collab.evaluation.intervals import PAIRED, estimate_change, estimate_mean, in_brackets
-from collab.evaluation.results import Difference, Estimate, Results, Speed, TeamResult
+from collab.evaluation.results import (
+    Difference,
+    Estimate,
+    Results,
+    Speed,
+    TeamResult,
+    counts_tokens,
+)
 from collab.evaluation.teams import EvaluatedTeam
 from collab.recipe.reward import RewardSpec
 from collab.records import Episode, Score
@@ -193,8 +200,11 @@ def _seconds_under_way(episodes: Iterable[Episode]) -> float:
 
 
 def estimate_of(name: str, values: Sequence[float], largest: float) -> Estimate:
-    """Return a metric's mean over tasks with its interval. `largest` is the largest return."""
-    return estimate_mean(values, _most(name, largest))
+    """Return a metric's mean over tasks with its interval. `largest` is the largest return.
+
+    Twice the largest count of tokens stands for their unknown bound.
+    """
+    return estimate_mean(values, 2 * max(values) if counts_tokens(name) else _most(name, largest))
 
 
 def estimates_of(values: Values, largest: float) -> dict[str, Estimate]:

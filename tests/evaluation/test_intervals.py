@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from support.shares import one_in, one_row_in
 
 from collab.evaluation.intervals import difference_limits, mean_limits
-from collab.evaluation.values import pass_at_k
+from collab.evaluation.values import estimate_of, pass_at_k
+from collab.runs import metric_names as names
 
 CASES = 1000
 FEWER_CASES = 500
@@ -126,6 +127,13 @@ def truth(simulate: Simulated) -> float:
 
 def coverage(low: NDArray[np.float64], high: NDArray[np.float64], truth: float) -> float:
     return float(((low <= truth) & (truth <= high)).mean())
+
+
+def test_intervals_of_token_counts_cover_the_truth() -> None:
+    counts = np.random.default_rng(7).normal(100, 20, (FEWER_CASES, 4))
+    found = [estimate_of(names.TOKENS_IN_SEQUENCE, row, largest=3.0) for row in counts.tolist()]
+    low, high = (np.array([getattr(each, end) for each in found]) for end in ("low", "high"))
+    assert coverage(low, high, 100.0) >= 0.92
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
