@@ -171,6 +171,8 @@ class Turn(FormerArtifacts):
         Raises:
             AgentError: none of them has an answer that counts, or a chosen one has not acted.
         """
+        if not self.artifacts:
+            raise AgentError("the protocol ends a turn without letting any agent act")
         counts = self.chosen or tuple(self.artifacts)
         writers = tuple(contributors)
         joined = tuple(name for name in self.agents if name in counts and name in writers)

@@ -208,6 +208,14 @@ def test_a_chosen_agent_that_does_not_contribute_need_not_act(trio: Path) -> Non
     assert episode.turns[0].joint.strip() == "done"
 
 
+def test_silence_of_all_agents_in_a_later_turn_is_named(trio: Path) -> None:
+    code = "async def once(turn):\n    if not turn.index:\n        await turn.act('a')\n"
+    (trio / "own.py").write_text(code)
+    failure = play(trio, "own.py:once", {"a": ["x"]}, "team.turns=2").failure
+    assert failure is not None
+    assert failure.message == "the protocol ends a turn without letting any agent act"
+
+
 def test_missing_template_is_named(trio: Path) -> None:
     (trio / "own.py").write_text("async def own(turn):\n    await turn.act('a', 'decide')\n")
     with pytest.raises(RecipeError, match=r"no template 'decide'.*team\.agents\.a\.templates"):
