@@ -1,6 +1,7 @@
 """A run folder is readable at every moment."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from collab.errors import RecordError
 from collab.recipe import load_recipe
-from collab.records import Episode, read_episodes
+from collab.records import Action, Decision, Episode, Turn, read_episodes
 from collab.runs.about import read_about
 from collab.runs.atomic import write_atomically
 from collab.runtime.folder import RunFolder
@@ -28,6 +29,14 @@ def test_appended_episodes_are_read_back(project: Path) -> None:
     assert list(read_episodes(folder.path)) == [episode(number) for number in range(3)]
     assert load_recipe(str(folder.path)) == load_recipe("pair")
     assert read_about(folder.path)["status"] == "done"
+
+
+def test_a_log_probability_of_minus_infinity_is_read_back(project: Path) -> None:
+    action = Action(text="x", token_ids=(1,), logprobs=(-math.inf,))
+    turn = Turn(index=0, decisions=(Decision(agent="a", observation=(), action=action),))
+    played = episode(0).model_copy(update={"turns": (turn,)})
+    (project / "episodes.jsonl").write_text(played.model_dump_json() + "\n")
+    assert list(read_episodes(project / "episodes.jsonl")) == [played]
 
 
 def test_partial_last_line_is_skipped(project: Path) -> None:
