@@ -135,7 +135,7 @@ class Joint:
         return None
 
 
-_FUTURE = re.compile(r"^from __future__ import .+$", re.MULTILINE)
+_FUTURE = re.compile(r"^from __future__ import (?:\([\w\s,]*\).*|.+)$", re.MULTILINE)
 
 Join = Callable[[Mapping[str, str], Problem], Joint]
 
@@ -228,7 +228,10 @@ def join_python(artifacts: Mapping[str, str], problem: Problem) -> Joint:
     future = dict.fromkeys(
         line for artifact in artifacts.values() for line in _FUTURE.findall(artifact)
     )
-    pieces = {agent: _FUTURE.sub(r"# \g<0>", artifact) for agent, artifact in artifacts.items()}
+    pieces = {
+        agent: _FUTURE.sub(lambda found: "# " + found[0].replace("\n", "\n# "), artifact)
+        for agent, artifact in artifacts.items()
+    }
     return _stack({"": "\n".join([*future, given]), **pieces}, "\n\n\n")
 
 

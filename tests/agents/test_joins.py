@@ -49,6 +49,14 @@ def test_future_imports_go_to_the_top_and_lines_keep_their_numbers() -> None:
     assert joint.locate(lines.index("def task(xs: Unknown): ...") + 1) == ("main", 3)
 
 
+def test_future_import_of_several_lines_moves_as_a_whole() -> None:
+    main = "from __future__ import (\n    annotations,\n)\ndef task(xs: Unknown): ..."
+    joint = join_python({"aux": "def aux(): ...", "main": main}, PROBLEM)
+    exec(joint.text, {})
+    lines = joint.text.split("\n")
+    assert joint.locate(lines.index("def task(xs: Unknown): ...") + 1) == ("main", 4)
+
+
 def test_empty_artifacts_leave_no_trace() -> None:
     joint = join_python({"aux": "", "main": "x = 1"}, PROBLEM)
     assert set(joint.spans) == {"main"}
