@@ -95,12 +95,17 @@ class Environment(ABC):
 
 
 _TOLD = (str, Observation)
+_KINDS: dict[str, tuple[type, str]] = {
+    "observations": (Mapping, "observations, not a mapping"),
+    "values": (Mapping, "values, not a mapping"),
+    "summary": (str, "a summary, not text"),
+}
 
 
 def fault_of(step: Any, seats: Sequence[str]) -> str:
     """Return a description of the fault in a game's step, or "" if there is none."""
-    if not isinstance(step, Step):
-        return f"a {type(step).__name__}, not a Step"
+    if fault := _wrong_kind(step):
+        return fault
     paid = step.rewards if isinstance(step.rewards, Mapping) else {"": step.rewards}
     for seat in (*step.observations, *filter(None, paid)):
         if seat not in seats:
@@ -117,8 +122,17 @@ def fault_of(step: Any, seats: Sequence[str]) -> str:
     for name, value in step.values.items():
         if not (_is_number(value) and 0 <= value <= 1):
             return f"the value {value!r:.80} for '{name}', not a number from 0 to 1"
-    is_text = isinstance(step.summary, str)
-    return "" if is_text else f"a {type(step.summary).__name__} as a summary, not text"
+    return ""
+
+
+def _wrong_kind(step: Any) -> str:
+    if not isinstance(step, Step):
+        return f"a {type(step).__name__}, not a Step"
+    for name, (kind, wanted) in _KINDS.items():
+        if not isinstance(given := getattr(step, name), kind):
+            return f"a {type(given).__name__} as {wanted}"
+    is_known = step.solved in (True, False, None)
+    return "" if is_known else f"{step.solved!r:.80} as solved, not True, False or None"
 
 
 def fault_of_start(step: Any, seats: Sequence[str]) -> str:

@@ -68,6 +68,8 @@ FAULTS: dict[str, Callable[[type[Environment]], dict[str, Any]]] = {
     "'nobody', which is not one of": lambda game: {"step": lambda self, a: Step({"nobody": ""})},
     "not a finite number": lambda game: {"step": lambda self, a: Step(rewards=float("inf"))},
     "a int as a summary": lambda game: {"step": lambda self, a: Step(summary=NUMBER)},
+    "a int as observations, not a map": lambda game: {"step": lambda self, a: Step(NUMBER)},
+    "3 as solved": lambda game: {"step": lambda self, a: Step(solved=NUMBER)},
 }
 
 
