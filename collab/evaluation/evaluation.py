@@ -18,7 +18,8 @@ from collab.evaluation.folder import (
     EvaluationFolder,
     Key,
     choose_episodes,
-    keep_finished,
+    keep_only,
+    read_finished,
     read_results,
 )
 from collab.evaluation.intervals import CONFIDENCE
@@ -295,7 +296,7 @@ class TeamRun:
         """
         self.team, self.path, self._trust = team, path, trust
         self._about: dict[str, Any] = read_about(path) if path and (path / RUN).exists() else {}
-        self.episodes: dict[Key, Episode] = keep_finished(path / EPISODES) if path else {}
+        self.episodes: dict[Key, Episode] = read_finished(path / EPISODES) if path else {}
         self._record: RunFolder | None = None
         self.recorded = len(team.problems) * team.recipe.samples - len(self.missing)
         self.begun = self.recorded > 0
@@ -346,6 +347,7 @@ class TeamRun:
             RecordError: the record cannot be written.
         """
         if self.path:
+            keep_only(self.path / EPISODES, self.episodes)
             self._about = self._new_about(self.path)
             self._record = RunFolder(self.path, self.team.recipe, self._about)
 

@@ -25,7 +25,7 @@ from collab.records import Episode
 from collab.runs.about import KILLED, RUNNING, is_at_work, read_about
 from collab.runs.atomic import Lock, check_no_other_files, write_atomically
 from collab.runs.layout import EPISODES, EVAL, LOCK, REPORT, RUN
-from collab.runs.log import read_episode_lines
+from collab.runs.log import each_line, read_episode_lines
 from collab.runs.reading import read_bytes
 from collab.wording import faults
 
@@ -78,15 +78,16 @@ def choose_episodes(
     }
 
 
-def keep_finished(path: Path) -> dict[Key, Episode]:
-    """Return the finished episodes in a file by key, and remove all other lines from the file."""
-    if not path.exists():
-        return {}
-    episodes, complaints = read_episode_lines(path, Episode)
-    kept = {(e.task, e.sample): e for e in episodes if e.failure is None}
-    if complaints or len(kept) < len(episodes):
-        write_atomically(path, "".join(f"{e.model_dump_json()}\n" for e in kept.values()))
-    return kept
+def read_finished(path: Path) -> dict[Key, Episode]:
+    """Return the finished episodes in a file by key."""
+    episodes = read_episode_lines(path, Episode)[0] if path.exists() else []
+    return {(e.task, e.sample): e for e in episodes if e.failure is None}
+
+
+def keep_only(path: Path, episodes: Mapping[Key, Episode]) -> None:
+    """Remove all lines but those of `episodes` from a file."""
+    if path.exists() and sum(1 for _ in each_line(path)) > len(episodes):
+        write_atomically(path, "".join(f"{e.model_dump_json()}\n" for e in episodes.values()))
 
 
 def _other(path: Path, identity: str) -> bool:

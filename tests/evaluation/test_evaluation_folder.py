@@ -12,8 +12,9 @@ from collab.errors import RecordError
 from collab.evaluation.folder import (
     EvaluationFolder,
     choose_episodes,
-    keep_finished,
+    keep_only,
     read_evaluation,
+    read_finished,
     read_results,
 )
 from collab.recipe import Recipe
@@ -25,7 +26,7 @@ RECIPE = Recipe.model_validate({"team": {"agents": {"a": {"prompt": "say"}}}})
 
 def record(path: Path, *episodes: Episode, identity: str = "one") -> None:
     """Append episodes to the folder of an earlier evaluation."""
-    keep_finished(path / "episodes.jsonl")
+    keep_only(path / "episodes.jsonl", read_finished(path / "episodes.jsonl"))
     folder = RunFolder(path, RECIPE, {"identity": identity})
     for episode in episodes:
         folder.append(episode)
@@ -44,7 +45,10 @@ def test_partial_line_is_removed_before_the_next_is_written(tmp_path: Path) -> N
 def test_failed_episodes_are_played_again(tmp_path: Path) -> None:
     path = tmp_path / "team"
     record(path, make_episode("t", 0, make_score()), make_episode("t", 1, failed=True))
-    assert set(keep_finished(path / "episodes.jsonl")) == {("t", 0)}
+    finished = read_finished(path / "episodes.jsonl")
+    assert set(finished) == {("t", 0)}
+    assert [episode.sample for episode in read_episodes(path)] == [0, 1], "nothing has begun"
+    keep_only(path / "episodes.jsonl", finished)
     assert [episode.sample for episode in read_episodes(path)] == [0]
 
 
@@ -57,7 +61,7 @@ def test_full_disk_is_reported_by_file(tmp_path: Path, monkeypatch: pytest.Monke
     before = file.read_bytes()
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(RecordError, match=r"episodes\.jsonl cannot be written: No space left"):
-        keep_finished(file)
+        keep_only(file, read_finished(file))
     assert file.read_bytes() == before
 
 
