@@ -42,7 +42,7 @@ def from_trl(
     async def part(context: RewardContext) -> Part:
         prompt, fields = _question(context)
         answer = context.answer if agent is None else _answer_of(context, agent)
-        given = {"prompts": prompt, "completions": answer, **fields}
+        given = {**fields, "prompts": prompt, "completions": answer}
         call = {name: [value] for name, value in given.items() if takes_all or name in takes}
         return scaled(await _one(function, function(**call)))
 

@@ -8,7 +8,7 @@ from support.scoring import joined_score
 
 from collab.recipe import RewardSpec
 from collab.records import Problem
-from collab.rewards import Scorer, from_comlrl
+from collab.rewards import Scorer, from_comlrl, from_trl
 from collab.runtime import Team
 from collab.sandbox import Sandbox
 
@@ -87,6 +87,15 @@ def test_artifacts_are_in_the_teams_order_if_a_later_agent_writes_the_answer() -
     agents = {"planner": {"contributes": False, "prompt": "plan"}, "writer": {"prompt": "text"}}
     with Team(agents, model="echo", rewards=[from_comlrl(rule)]) as team:
         assert team.run([{"prompt": "Write."}]).episode.reward == 1.0
+
+
+def test_a_function_of_trl_gets_the_answer_and_not_a_field_of_that_name() -> None:
+    def rule(completions: list[str], **_: list[str]) -> list[float]:
+        return [float(completions == ["text"])]
+
+    with Team({"writer": {"prompt": "text"}}, model="echo", rewards=[from_trl(rule)]) as team:
+        row = {"prompt": "Write.", "completions": "a column of the dataset"}
+        assert team.run([row]).episode.reward == 1.0
 
 
 def test_tests_run_once_and_fill_the_score(score: Score_, use: Use) -> None:
