@@ -248,7 +248,8 @@ def signature(prompt: str) -> str:
     text = _docstring_of(prompt)
     if text is None:
         return prompt.strip()
-    lines = split_lines(prompt)[: text.lineno - 1]
+    lines = split_lines(prompt)[: text.lineno]
+    lines[-1] = lines[-1].encode()[: text.col_offset].decode()
     return "\n".join(lines).strip()
 
 

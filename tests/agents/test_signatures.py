@@ -14,6 +14,7 @@ PROMPT = (
 def test_prompt_is_split_into_signature_and_docstring() -> None:
     assert signature(PROMPT).endswith("return x\n\n\ndef area(r: float) -> float:")
     assert docstring(PROMPT) == "The area.\n>>> area(0)\n0.0"
+    assert signature("def f(x='ä'): 'On the same line.'") == "def f(x='ä'):"
 
 
 @pytest.mark.parametrize("prompt", ["Write a poem.", "def f(x):\n    return x", "", "def f("])
