@@ -153,10 +153,10 @@ class Rollout:
     @cached_property
     def groups(self) -> dict[str, tuple[Episode, ...]]:
         """Map each problem address to its episodes."""
-        groups: dict[str, tuple[Episode, ...]] = {}
+        groups: dict[str, list[Episode]] = {}
         for episode in self.episodes:
-            groups[episode.task] = (*groups.get(episode.task, ()), episode)
-        return groups
+            groups.setdefault(episode.task, []).append(episode)
+        return {task: tuple(group) for task, group in groups.items()}
 
     @property
     def answer(self) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -16,6 +17,7 @@ from collab.models.fakes import EchoModel
 from collab.records import Action, Episode, Message
 from collab.runtime.events import AgentActed, AgentProgress, EpisodeFinished, Event, RunFinished
 from collab.runtime.folder import RunFolder
+from collab.runtime.summary import Rollout
 
 
 def run(*settings: str, address: str = "words/3", model: str = "echo", **top: Any) -> Episode:
@@ -129,6 +131,13 @@ def test_samples_form_groups(project: Path) -> None:
     assert [len(group) for group in rollout.groups.values()] == [3] * 5
     assert [(e.group, e.sample) for e in rollout.episodes[:4]] == [(0, 0), (0, 1), (0, 2), (1, 0)]
     assert rollout.summary["episodes"] == 15
+
+
+def test_many_samples_are_grouped_at_once() -> None:
+    episode = Episode(id="t/0#0", task="t/0", team="pair")
+    started = time.process_time()
+    assert len(Rollout((episode,) * 40_000, {}).groups["t/0"]) == 40_000
+    assert time.process_time() - started < 1
 
 
 def test_addresses_may_come_as_lists(project: Path) -> None:
