@@ -157,15 +157,15 @@ def _notes(one: Side, other: Side, keys: Sequence[str]) -> list[str]:
         notes.append(
             f"the largest returns differ ({largest[0]} and {largest[1]}); compare the shares"
         )
-    if any(key.startswith(("task.reward", "rewards")) for key in keys):
+    settings = [each for side in (one, other) for each in _settings(Path(side.folder))]
+
+    def names_changed_file(part: str) -> bool:
+        files = {value.partition(":")[0] for key, value in settings if key.startswith(part)}
+        return not files.isdisjoint(keys)
+
+    if any(key.startswith("task.reward") for key in keys) or names_changed_file("task.reward"):
         notes.append("the rewards differ, so points are not comparable")
-    rows = {
-        value
-        for side in (one, other)
-        for key, value in _settings(Path(side.folder))
-        if key.startswith("task.")
-    }
-    if not rows.isdisjoint(keys):
+    if names_changed_file("task.source"):
         notes.append("the rows differ, so an address may name different problems")
     return notes
 

@@ -75,6 +75,13 @@ def test_changed_functions_are_listed(collab: Collab) -> None:
     assert [s["key"] for s in outcome["settings"]] == ["functions/mine.py"]
 
 
+def test_changed_function_of_the_reward_is_noted(collab: Collab) -> None:
+    for out, value in (("a", 0.5), ("b", 1.0)):
+        Path("mine.py").write_text(f"def worth(context):\n    return {value}\n")
+        played(collab, out, "--set", "task.reward={parts: {x: {use: 'mine.py:worth'}}}")
+    assert "note: the rewards differ, so points are not comparable" in collab("diff", "a", "b").out
+
+
 def test_evaluations_are_compared_team_by_team(collab: Collab) -> None:
     text = Path("agents/pair.yaml").read_text()
     Path("agents/other.yaml").write_text(text)
