@@ -168,7 +168,7 @@ def _placed(value: Any, texts: Texts, key: str = "") -> Any:
     if isinstance(value, dict):
         return {k: _placed(v, texts, key if key == "artifacts" else k) for k, v in value.items()}
     if isinstance(value, list):
-        return [_placed(item, texts, key) for item in value]
+        return [_placed(item, texts, key if isinstance(item, str) else "") for item in value]
     return texts(value) if isinstance(value, str) and key in _TEXTS else value
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from support.report_runs import data_of, make_episode, make_run, page_of
 
-from collab.records import Action, Decision, Episode, Message, Turn
-from collab.report.page import pack
+from collab.records import Action, Decision, Episode, Feedback, Message, Turn
+from collab.report.episodes import ShownEpisode, episode_data
+from collab.report.page import Texts, pack
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u202e\x1b[2J"
 
@@ -98,6 +99,16 @@ def test_texts_of_a_run_are_never_markup(tmp_path: Path) -> None:
     assert "\x1b" not in page
     text = next(text for text in data_of(page)["texts"] if "alert" in text)
     assert text.endswith(r"onerror=alert(2)>\u2028\u202e\x1b[2J")
+
+
+def test_an_agent_may_have_the_name_of_a_key() -> None:
+    feedback = {"artifacts": (Feedback(source="self", text="be brief"),)}
+    turn = Turn(index=0, decisions=(), feedback=feedback)
+    episode = Episode(id="t#0", task="t", team="one", turns=(turn,))
+    texts = Texts(100)
+    [data] = episode_data(ShownEpisode(0, episode), texts)["turns"]
+    [item] = data["feedback"]["artifacts"]
+    assert (item["source"], [*texts][item["text"]]) == ("self", "be brief")
 
 
 def test_non_finite_numbers_become_null() -> None:
