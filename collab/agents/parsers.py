@@ -81,7 +81,10 @@ def _sections(name: str, lines: list[str], *, fenced: bool) -> dict[str, str]:
 
 Parser = Callable[[str], str]
 
-_BLOCK_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
+_BLOCK = re.compile(
+    r"^[ \t]*(```|~~~)[ \t]*([\w+-]*)[^\n]*$(.*?)(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL
+)
+"""A fenced block, to its end or to that of the response."""
 _STARTS_CODE = re.compile(r"(?:async\s+def|def|class|import|from|@)\b|@")
 _MAX_ATTEMPTS = 12
 """Maximum number of start lines to try for unfenced code, and of cuts from each."""
@@ -155,13 +158,8 @@ def parse_program(response: str) -> str:
 
 
 def _fenced_blocks(response: str) -> list[str]:
-    fences = list(_BLOCK_FENCE.finditer(response))
-    blocks = []
-    for opening, closing in zip(fences[::2], [*fences[1::2], None], strict=False):
-        language = opening.group(1).lower()
-        if language in ("", "py", "python", "python3"):
-            block = response[opening.end() : closing.start() if closing else len(response)]
-            blocks.append(_dedent(block))
+    code = ("", "py", "python", "python3")
+    blocks = [_dedent(m[3]) for m in _BLOCK.finditer(response) if m[2].lower() in code]
     return [block for block in blocks if block.strip()]
 
 

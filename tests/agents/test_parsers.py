@@ -39,6 +39,11 @@ def test_one_function_is_found(response: str) -> None:
     assert parse_python(response) == FUNCTION
 
 
+def test_only_a_mark_of_the_same_kind_ends_a_block() -> None:
+    code = 'def f(x):\n    """Title\n    ~~~~~\n    """\n    return x'
+    assert parse_python(f"```python\n{code}\n```") == code
+
+
 def test_definitions_are_kept_verbatim() -> None:
     code = textwrap.dedent(
         """\
