@@ -229,7 +229,7 @@ def join_python(artifacts: Mapping[str, str], problem: Problem) -> Joint:
         line for artifact in artifacts.values() for line in _FUTURE.findall(artifact)
     )
     pieces = {
-        agent: _FUTURE.sub(lambda found: "# " + found[0].replace("\n", "\n# "), artifact)
+        agent: _FUTURE.sub(lambda match: "# " + match[0].replace("\n", "\n# "), artifact)
         for agent, artifact in artifacts.items()
     }
     return _stack({"": "\n".join([*future, given]), **pieces}, "\n\n\n")

@@ -215,8 +215,8 @@ async def train(
             status,
             f"killed by {signal.Signals(-status).name}; if memory was short, lower --jobs",
         )
-    said = log.read_bytes()[earlier:].decode("utf-8", "replace")
-    return status, last_error(said) or ["it said nothing", *said.splitlines()][-1]
+    output = log.read_bytes()[earlier:].decode("utf-8", "replace")
+    return status, last_error(output) or ["it said nothing", *output.splitlines()][-1]
 
 
 async def _interrupt(process: asyncio.subprocess.Process) -> None:
