@@ -122,6 +122,13 @@ def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
     return lines
 
 
+def reads_of_others(recipe: Recipe) -> list[str]:
+    """Return the parts that read an agent which does not write the answer."""
+    others = {*recipe.team.agents} - {*recipe.team.roles.contributors}
+    parts = recipe.reward.parts.items() if recipe.reward else ()
+    return [n for n, spec in parts if others.intersection(open_part(n, spec).named.values())]
+
+
 def _do_not_apply(recipe: Recipe, roles: Roles) -> dict[str, str]:
     """Map each part that does not apply to the team to the reason."""
     without: dict[str, str] = {}

@@ -51,6 +51,14 @@ def test_played_combination_wins_ties(collab: Collab) -> None:
     assert (best["type"], best["played"], best["made_of"]) == ("best_of", True, {"a": 1, "b": 1})
 
 
+READS_C = "{use: contains, options: {phrases: [n], agent: c}}"
+TOLD = (
+    *("--set", "agents.c={prompt: Say no., contributes: false}"),
+    *("--set", f"task.reward.parts.told={READS_C}"),
+)
+"""An agent that does not contribute, and a part that reads its answer."""
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -58,6 +66,7 @@ def test_played_combination_wins_ties(collab: Collab) -> None:
         (("--set", "team.protocol=sequential"), "agents see each other's answers"),
         (("--set", "team.turns=2", "--set", "team.feedback=[self]"), "set team.turns=1"),
         (("--best-of", "100"), "100^2 = 10000 joint artifacts"),
+        (TOLD, "the reward's told reads another agent's"),
     ],
 )
 def test_best_of_is_refused_when_answers_cannot_be_recombined(

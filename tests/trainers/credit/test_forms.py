@@ -57,6 +57,18 @@ def test_team_with_nothing_to_cross_is_refused(tiny_words: Path, tmp_path: Path)
         check_recipe(team_of(tiny_words, tmp_path, {}, protocol="discussion"))
 
 
+def test_reward_that_reads_an_agent_outside_the_joint_artifact_is_refused(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    data = team_of(tiny_words, tmp_path, {}).model_dump()
+    data["team"]["agents"]["c"] = {"prompt": "x", "contributes": False}
+    check_recipe(Recipe.model_validate(data))
+    options = {"phrases": ["x"], "agent": "c"}
+    data["task"]["reward"]["parts"]["told"] = {"use": "contains", "options": options}
+    with pytest.raises(RecipeError, match="but the reward's told reads another agent's"):
+        check_recipe(Recipe.model_validate(data))
+
+
 @pytest.mark.parametrize(
     ("trainer", "message"),
     [

@@ -9,6 +9,7 @@ import numpy as np
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
+from collab.rewards.declared import reads_of_others
 from collab.runs import metric_names as names
 from collab.runs.metric_names import fill
 from collab.stats import mean
@@ -162,6 +163,12 @@ class Counterfactual(Algorithm):
                 f"algorithm '{self.name}' cannot recombine any response: in this team's protocol,"
                 " teammates see each trained agent's answer, or the protocol chooses whose answer"
                 " counts; set algorithm to 'marloo', which gives the same weights here"
+            )
+        if n_agents > 1 and (parts := reads_of_others(recipe)):
+            raise RecipeError(
+                f"algorithm '{self.name}' recombines only the answers that make the joint artifact,"
+                f" but the reward's {', '.join(parts)} reads another agent's; set algorithm to"
+                " 'marloo'"
             )
         scored = scored_at_most(spec.group_size, n_agents, self._shifts(n_agents))
         if scored > MOST_SCORED:
