@@ -78,7 +78,16 @@ class Acting:
         self._check_tokens()
         moves = [self._move(name, turn, feedback, round_) for name in round_.agents]
         await self.context.scheduler.together([self._play_out(move) for move in moves])
-        return {move.agent: self._take(turn, round_, move, decisions) for move in moves}
+        artifacts: dict[str, str] = {}
+        errors: list[ActionFailed | CollabError] = []
+        for move in moves:
+            try:
+                artifacts[move.agent] = self._take(turn, round_, move, decisions)
+            except (ActionFailed, CollabError) as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return artifacts
 
     def _move(self, name: str, turn: int, feedback: TurnFeedback, round_: Round) -> Move:
         first = Call(
@@ -96,7 +105,7 @@ class Acting:
         return Move(name, history, observed, partial(self._ask, first, prefix), agent.tools)
 
     async def _play_out(self, move: Move) -> None:
-        """Finish a round, and report a failure once its earlier agents are recorded."""
+        """Finish a move. `play` reports a model's failure once every agent is recorded."""
         try:
             with suppress(ActionFailed):
                 await self.context.agents[move.agent].harness(move)

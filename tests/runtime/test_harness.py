@@ -72,6 +72,7 @@ def test_a_failed_response_ends_the_episode(project: Path) -> None:
     episode = play(project, "'think.py:think'", {"a": [{"failure": "overloaded"}], "b": ["z"]})
     assert episode.failure is not None
     assert episode.failure.message == "overloaded"
+    assert [d.action.text for d in episode.decisions("b")] == ["z"], "its tokens were paid for"
 
 
 def test_a_harness_without_a_response_is_an_error(project: Path) -> None:
