@@ -307,8 +307,7 @@ class Static(Source):
 def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
     """Return the author of the line and the finding in the author's lines, or None for a given
     line."""
-    last = outcome.joint.text.count("\n")  # the line for remarks on the program's end
-    place = _own_line(outcome, min(finding.line or 0, last))
+    place = _own_line(outcome, min(finding.line or 0, _last_line(outcome)))
     if place is None:
         return None if outcome.joint.spans else ("", finding)  # a join may hide the author
     agent, line = place
@@ -322,6 +321,11 @@ def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
 
     message = _LINE.sub(translated, finding.message)
     return agent, finding.model_copy(update={"line": line, "message": message})
+
+
+def _last_line(outcome: Outcome) -> int:
+    """Return the number of the program's last line, for remarks on its end."""
+    return outcome.joint.text.removesuffix("\n").count("\n") + 1
 
 
 def _own_line(outcome: Outcome, line: int) -> tuple[str, int] | None:
@@ -358,6 +362,6 @@ def located_in_file(outcome: Outcome, finding: Finding) -> tuple[str, Finding]:
     """Return the author of a finding in the whole text, and the finding within its file."""
     line, files = finding.line or 1, split_files(outcome.joint.text)
     file = next((each for each in reversed(files) if each.line <= line), files[0])
-    place = outcome.joint.locate(min(line, outcome.joint.text.count("\n")))
+    place = outcome.joint.locate(min(line, _last_line(outcome)))
     within = {"file": file.name, "line": max(1, line - file.line + 1)}
     return place[0] if place else "", finding.model_copy(update=within)

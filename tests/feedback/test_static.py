@@ -36,6 +36,12 @@ def test_line_numbers_in_messages_refer_to_the_agents_code(outcome_of: OutcomeOf
     assert "line 2: F811 Redefinition of unused `os` from line 1 of aux" in feedback
 
 
+def test_last_line_is_its_own_without_a_line_feed(outcome_of: OutcomeOf) -> None:
+    main = "def sum_of_squares(xs):\n    return sum(map(aux, xz))"
+    feedback = give_feedback(outcome_of(join="text", aux=AUX, main=main))
+    assert ("F821", 2) in codes(feedback["main"])
+
+
 ENTRY = "def sum_of_squares(xs):\n    "
 
 
