@@ -3,6 +3,7 @@
 import asyncio
 import json
 import resource
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -190,6 +191,25 @@ def test_a_full_disk_leaves_no_part_of_a_checkpoint(learner: Learner, tmp_path: 
     with full_disk(2000), pytest.raises(RecordError, match=message):
         Checkpoints(tmp_path / "checkpoints", 1).save(0, learner, PerGroup(magrpo), {})
     assert not list(checkpoints.folder.iterdir())
+
+
+def test_a_kill_while_a_checkpoint_is_replaced_leaves_one(
+    learner: Learner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step is saved again if its evaluation was interrupted."""
+    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
+    path = checkpoints.save(3, learner, PerGroup(magrpo), {})
+    remove = shutil.rmtree
+
+    def kill(folder: Path, **options: Any) -> None:
+        if path.name in folder.name:
+            raise KeyboardInterrupt
+        remove(folder, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", kill)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints.save(3, learner, PerGroup(magrpo), {})
+    assert checkpoints.latest() == path
 
 
 @pytest.mark.parametrize("files", [{}, {"adapter_config.json": '{"peft_type": "LORA"}'}])

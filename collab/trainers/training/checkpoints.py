@@ -57,9 +57,10 @@ class Checkpoints:
             torch.save({**parts, "random": random_states()}, partial / CHECKPOINT_TENSORS)
             (partial / CHECKPOINT_STATE).write_text(json.dumps({**state, "step": step}))
             sync_files(partial)
-            self._remove(path)
+            old = self._set_aside(path)
             partial.rename(path)
             sync_names(self.folder)
+            shutil.rmtree(old, ignore_errors=True)
         except (OSError, RuntimeError) as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise RecordError(
@@ -109,12 +110,12 @@ class Checkpoints:
         newest = sorted(self.folder.glob(CHECKPOINT_PATTERN))[-self._keep :]
         for path in self.folder.glob(CHECKPOINT_PATTERN):
             if path not in newest and path.name != (name_of(best) if best is not None else ""):
-                self._remove(path)
+                shutil.rmtree(self._set_aside(path), ignore_errors=True)
 
-    def _remove(self, path: Path) -> None:
-        """Remove a checkpoint, renaming it first, so a folder called step-* is always complete."""
-        if path.exists():
-            shutil.rmtree(path.rename(self.folder / f"{PARTIAL}old-{path.name}"))
+    def _set_aside(self, path: Path) -> Path:
+        """Rename a checkpoint to remove it, so a folder called step-* is always complete."""
+        old = self.folder / f"{PARTIAL}old-{path.name}"
+        return path.rename(old) if path.exists() else old
 
 
 _MISFITS = (
