@@ -212,6 +212,15 @@ def test_a_kill_while_a_checkpoint_is_replaced_leaves_one(
     assert checkpoints.latest() == path
 
 
+def test_a_users_copy_of_a_checkpoint_is_kept(learner: Learner, tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
+    copy = shutil.copytree(
+        checkpoints.save(1, learner, PerGroup(magrpo), {}), checkpoints.folder / "step-000001-mine"
+    )
+    assert checkpoints.save(2, learner, PerGroup(magrpo), {}) == checkpoints.latest()
+    assert sorted(checkpoints.folder.iterdir()) == [copy, checkpoints.latest()]
+
+
 @pytest.mark.parametrize("files", [{}, {"adapter_config.json": '{"peft_type": "LORA"}'}])
 def test_start_adapter_must_exist(game: Recipe, tmp_path: Path, files: dict[str, str]) -> None:
     for name, text in files.items():

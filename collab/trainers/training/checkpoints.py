@@ -23,7 +23,7 @@ from collab.trainers.credit import Algorithm
 from collab.trainers.learner.learner import Learner
 from collab.wording import option
 
-CHECKPOINT_PATTERN = f"{CHECKPOINT}*"
+CHECKPOINT_PATTERN = f"{CHECKPOINT}{'[0-9]' * 6}"  # no copy that a user made
 PARTIAL = ".partial-"
 
 
