@@ -54,6 +54,15 @@ def test_openai_server_receives_tools_in_its_own_fields(double: Path) -> None:
     assert episode.turns[0].artifacts["a"] == "Say w3."
 
 
+def test_call_without_an_id_is_sent_back_with_its_result(double: Path) -> None:
+    behaviors = openai_server.ask_for("double", "{}", call=""), openai_server.answer("Say w3.")
+    with OpenAIServer(*behaviors) as server:
+        play("openai", server.base_url)
+    *_, call_message, tool_message = server.bodies[1]["messages"]
+    [call] = call_message["tool_calls"]
+    assert tool_message["tool_call_id"] == call["id"] != ""
+
+
 def test_claude_receives_tools_in_its_own_fields(double: Path) -> None:
     behaviors = claude_server.ask_for("double", '{"n": 4}'), claude_server.answer("Say w3.")
     with ClaudeServer(*behaviors) as server:

@@ -379,7 +379,10 @@ class HostedEngine(ABC):
 
     def _calls(self, reply: Reply) -> tuple[tuple[ToolCall, ...], str]:
         """Return the tool calls, or their text if the model's arguments are not a JSON object."""
-        pieces = [(c.id, c.name, redact(c.arguments, self._key)) for c in reply.calls.values()]
+        pieces = [  # a call without an id would count as text, which does not show it
+            (c.id or f"call_{n}", c.name, redact(c.arguments, self._key))
+            for n, c in reply.calls.items()
+        ]
         try:
             calls = [
                 ToolCall(id=id_, name=name, arguments=parse_json(arguments or "{}"))
