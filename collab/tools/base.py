@@ -31,11 +31,15 @@ class Tool:
 
     async def answer(self, arguments: Mapping[str, Any], *, seconds: float) -> str:
         """Call the tool within `seconds`, and return its answer. An error of the tool is also
-        returned as an answer.
+        returned as an answer. Half of a surrogate pair, as in some file names, is escaped.
 
         Raises:
             CollabError: an internal failure, such as an unavailable sandbox.
         """
+        answer = await self._answer(arguments, seconds)
+        return answer.encode(errors="backslashreplace").decode()
+
+    async def _answer(self, arguments: Mapping[str, Any], seconds: float) -> str:
         limit = asyncio.timeout(seconds)
         try:
             async with limit:

@@ -22,6 +22,7 @@ from collab.sandbox import Sandbox
 from collab.tools.base import function_tool, python_tool
 
 TOOLS = '''\
+import os
 import time
 
 def double(n: int, times: int = 1) -> int:
@@ -33,6 +34,11 @@ async def later(word: str) -> dict[str, str]:
 
 def fails() -> None:
     raise KeyError("nothing there")
+
+def file_name(exists: bool) -> str:
+    if exists:
+        return os.fsdecode(b"a\\xe4")
+    raise FileNotFoundError(os.fsdecode(b"a\\xe4"))
 
 def sleeps() -> None:
     time.sleep(20)
@@ -92,10 +98,12 @@ def test_agent_calls_tools_until_it_answers(tools: Path) -> None:
         (fence("double", n="four"), "the arguments do not fit: n: must be an integer"),
         (fence("double", m=4), "n: Missing"),
         (fence("halve", n=4), "there is no tool 'halve'; there is: double, later, fails"),
+        (fence("file_name", exists=True), r"a\udce4"),
+        (fence("file_name", exists=False), r"FileNotFoundError: a\udce4"),
     ],
 )
 def test_tool_error_is_reported_to_the_agent(tools: Path, call: str, expected: str) -> None:
-    names = [f"tools.py:{name}" for name in ("double", "later", "fails")]
+    names = [f"tools.py:{name}" for name in ("double", "later", "fails", "file_name")]
     episode = play(tools, names, [call, "Say w3."])
     [(role, content)] = observed(episode, 1)
     assert role == "tool"
