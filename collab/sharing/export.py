@@ -146,6 +146,7 @@ def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
+    from collab.models.local.multi_lora import merged
     from collab.models.weights import (
         check_parameters,
         four_bits,
@@ -164,7 +165,6 @@ def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
             weights, dtype=torch.float32, **rounded, trust_remote_code=False
         )
         model = model.dequantize() if base.load_in else model
-        merged: Any = PeftModel.from_pretrained(model, str(adapter))
-        merged = merged.merge_and_unload(safe_merge=True).to(kept)
-        merged.save_pretrained(out)
+        module = merged(PeftModel.from_pretrained(model, str(adapter), "export"), "export")
+        module.to(kept).save_pretrained(out)
         load_tokenizer(weights).save_pretrained(out)

@@ -165,6 +165,19 @@ def base_of(layer: Any) -> Any:
     return getattr(layer, "base_layer", layer)
 
 
+def merged(module: Any, name: str) -> Any:
+    """Add the adapter `name` to the weights of the language model, and return the model.
+
+    If adapters change the embeddings or the head, these no longer share their weights.
+    """
+    model = unwrapped(module)
+    embeddings, head = model.get_input_embeddings(), model.get_output_embeddings()
+    if base_of(embeddings) is not embeddings or base_of(head) is not head:
+        base_of(head).weight = nn.Parameter(base_of(head).weight.detach().clone())
+        model.config.tie_word_embeddings = False
+    return module.merge_and_unload(safe_merge=True, adapter_names=[name])
+
+
 def compute_dtype(base: Any, x: Tensor) -> torch.dtype:
     """Return the dtype in which a linear layer and its adapters compute: the dtype of its weights,
     or the dtype of the input `x`, of any shape, if the weights are quantized.

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.tiny_models import tiny
 
 from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import (
@@ -11,6 +12,7 @@ from collab.models.local.multi_lora import (
     RowAdapters,
     adapted_layers,
     can_mix,
+    merged,
     one_adapter,
     without_adapters,
 )
@@ -99,3 +101,22 @@ def test_nested_replacement_of_forward_is_restored(engine: TransformersEngine) -
             assert layer["forward"] is not outer
         assert layer["forward"] is outer
     assert "forward" not in layer
+
+
+@pytest.mark.parametrize("target", ["lm_head", "embed_tokens", "q_proj"])
+def test_merged_adapter_matches_even_if_the_head_shares_its_weights(
+    target: str, tmp_path: Path
+) -> None:
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    model = tiny("llama", tie_word_embeddings=True)
+    config = LoraConfig(r=2, target_modules=[target], init_lora_weights=False)
+    ids = torch.tensor([[1, 2, 3]])
+    with quiet_transformers(), torch.no_grad():
+        adapted = get_peft_model(model, config)
+        expected = adapted(ids).logits
+        merged(adapted, "default").save_pretrained(tmp_path)
+        saved = AutoModelForCausalLM.from_pretrained(tmp_path)
+    torch.testing.assert_close(saved(ids).logits, expected)
+    assert saved.config.tie_word_embeddings == (target == "q_proj")
