@@ -115,6 +115,14 @@ def test_methods_of_a_solution_class_are_tested(sandbox: Sandbox) -> None:
     assert not verdict_of(sandbox, row, "Solution = 1").passed
 
 
+def test_returned_list_may_be_published_as_it_is(sandbox: Sandbox) -> None:
+    cases = {"fn_name": "twice", "inputs": [[[1, 2]], [[]]], "outputs": [[2, 4], []]}
+    row = apps({**METHOD, "input_output": json.dumps(cases), "starter_code": "def twice(xs):\n"})
+    twice = "def twice(xs):\n    return [2 * x for x in xs]"
+    assert verdict_of(sandbox, row, twice).passed
+    assert not verdict_of(sandbox, row, twice.replace("2", "3")).passed
+
+
 def test_large_input_may_be_read_or_ignored(sandbox: Sandbox) -> None:
     cases = {"inputs": ["1 2\n" * 30_000], "outputs": ["3\n" * 30_000]}
     row = apps({**SUMS, "input_output": json.dumps(cases)})

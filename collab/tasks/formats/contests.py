@@ -40,13 +40,14 @@ def same_line(one, other):
         return False
     return numbers[0] == numbers[1]"""
 _SAME_VALUE = """\
-def same_value(value, expected):
-    return (list(value) if type(value) is tuple else value) == expected"""
+def same_value(value, *expected):
+    value = list(value) if type(value) is tuple else value
+    return any(value == one for one in expected)"""
 
 
 def _check(cases: Sequence[tuple[Any, Any]], function: str) -> str:
-    """Return the test of a function's values, where a tuple may be a list, or of a program's
-    output.
+    """Return the test of a function's values, of which each case lists those that are right and a
+    tuple may be a list, or of a program's output.
 
     As in LiveCodeBench, whitespace around the output and around each line is ignored, and each
     line must be equal or have the same numbers.
@@ -54,7 +55,7 @@ def _check(cases: Sequence[tuple[Any, Any]], function: str) -> str:
     if not cases:
         raise TaskError("the problem has no test cases")
     if function:
-        values = [f"assert same_value(candidate(*{i!r}), {o!r})" for i, o in cases]
+        values = [f"assert same_value(candidate(*{i!r}), *{o!r})" for i, o in cases]
         return check_of(_SAME_VALUE, values)
     texts = [(_text(given), _text(printed)) for given, printed in cases]
     outputs = [f"assert same_output(candidate({i!r}), {o!r})" for i, o in texts]
@@ -202,7 +203,8 @@ def apps(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:
         raise TaskError(f"there are {len(inputs)} inputs and {len(outputs)} outputs")
     function = str(cases.get("fn_name") or "")
     if function:
-        outputs = [out[0] if isinstance(out, list) and out else out for out in outputs]
+        # As published: some rows put a value into a list, and others do not.
+        outputs = [[out, *out[:1]] if isinstance(out, list) else [out] for out in outputs]
     pairs = list(zip(inputs, outputs, strict=True))
     return {
         "task_id": f"APPS/{row.get('problem_id', row.get('id', ''))}",
@@ -236,10 +238,10 @@ def livecodebench(row: Mapping[str, Any], *, form: Form = "published") -> dict[s
     }
 
 
-def _values(given: str, value: str) -> tuple[list[Any], Any]:
+def _values(given: str, value: str) -> tuple[list[Any], list[Any]]:
     """Return a case of a function, with one argument per line, as JSON."""
     lines = given.strip().split("\n") if given.strip() else []
-    return [_json(line, "input", object) for line in lines], _json(value, "output", object)
+    return [_json(line, "input", object) for line in lines], [_json(value, "output", object)]
 
 
 def _json(text: str, name: str, kind: type) -> Any:
