@@ -40,15 +40,15 @@ class Lanes:
     """Limits the number of running episodes. Other episodes wait in order of arrival."""
 
     def __init__(self, episodes: int, queue: int) -> None:
-        self.running = self.waiting = 0
+        self.running = self.waiting = self.unfinished = 0
         self._most_waiting = queue
         self._free = asyncio.Semaphore(episodes)
         self._most = episodes
 
     @property
     def is_idle(self) -> bool:
-        """True if no request is running or waiting."""
-        return self.running + self.waiting == 0
+        """True if every request has its whole answer, or was refused."""
+        return not self.unfinished
 
     @property
     def places(self) -> int:
@@ -246,6 +246,7 @@ class Service:
         working = asyncio.create_task(work)
         ends = [asyncio.create_task(end) for end in (self.shut.wait(), left) if end]
         reason = LEFT
+        self.lanes.unfinished += 1
         try:
             await asyncio.wait({working, *ends}, return_when=asyncio.FIRST_COMPLETED)
             reason = "shut down" if ends[0].done() else reason
@@ -253,6 +254,7 @@ class Service:
             for task in (working, *ends):
                 task.cancel()
             await asyncio.gather(working, *ends, return_exceptions=True)
+            self.lanes.unfinished -= 1
             if working.cancelled():
                 self.metrics.count_refusal(team, reason)
         if working.cancelled() and reason == "shut down":

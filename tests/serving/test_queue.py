@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.served import DUO, SOLO, Server, Talker, recipe
+from support.served import CHAT, DUO, SOLO, Server, Talker, recipe
 
 pytestmark = pytest.mark.slow
 
@@ -121,6 +121,18 @@ def test_running_requests_finish_before_shutdown() -> None:
             talker.go()
             assert pending.result().status_code == 200
         assert talker.cancelled == 0
+
+
+def test_slow_client_gets_the_end_of_its_answer_before_shutdown() -> None:
+    """The answer is larger than the buffers of its connection."""
+    with (
+        Server(recipe(SOLO), model=Talker(fills=20_000_000), drain=20) as server,
+        httpx.stream("POST", f"{server.url}{CHAT}", json=body(stream=True), timeout=20) as answer,
+    ):
+        until(lambda: server.lanes.running == 0)
+        server.app.service.drain()  # type: ignore[union-attr]
+        time.sleep(0.5)
+        assert answer.read().endswith(b"data: [DONE]\n\n")
 
 
 def test_unfinished_request_is_canceled_at_shutdown_with_an_error() -> None:
