@@ -101,10 +101,14 @@ class ModelPool:
         Raises:
             RecipeError, ModelUnavailable, RecordError: the model cannot work.
         """
-        key = f"{type(spec).__name__} {spec.model_dump_json()}"
-        if key not in self._models:
+        if (key := _key(spec)) not in self._models:
             self._models[key] = open_model(spec, progress=self._progress)
         return self._models[key]
+
+    def share(self, spec: ModelSpec, model: Model) -> None:
+        """Use the open `model` if `spec` is a service, so its limits hold for all who ask it."""
+        if isinstance(spec, AnthropicModel | OpenAIModel):
+            self._models[_key(spec)] = model
 
     async def load(self) -> None:
         """Load the weights and adapters of every open model.
@@ -144,6 +148,10 @@ class ModelPool:
         async with AsyncExitStack() as stack:
             for model in self._models.values():
                 stack.push_async_callback(model.aclose)
+
+
+def _key(spec: ModelSpec) -> str:
+    return f"{type(spec).__name__} {spec.model_dump_json()}"
 
 
 def _open_plugin(spec: PluginModel) -> Model:

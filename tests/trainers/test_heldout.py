@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import openai_server
+from support.openai_server import OpenAIServer, usage_of
 from support.trainer_recipes import changed, make_game, steps_of
 
 from collab.cli.live.view import Report
 from collab.cli.screen.page import PlainPage
+from collab.errors import TrainingError
 from collab.models.open import open_model
 from collab.records import read_episodes
 from collab.records.run import open_run
@@ -133,6 +136,25 @@ def test_expert_is_opened_once_for_steps_and_evaluations(
     monkeypatch.setattr("collab.models.open.open_model", counted)
     asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
     assert [spec.engine for spec in opened] == ["transformers", "echo"]
+
+
+def test_expert_and_agent_share_the_limits_of_a_service(tiny_words: Path, tmp_path: Path) -> None:
+    answers = openai_server.answer("a", usage=usage_of(1, 1))
+    with OpenAIServer(answers) as server:
+        service = {"engine": "openai", "name": "qwen", "base_url": server.base_url}
+        prices = {"input_price": 0.0, "output_price": 1e6, "cost_limit": 7.0, "concurrency": 1}
+        recipe = make_game(tiny_words, tmp_path, steps=1, tasks_per_step=1, group_size=2)
+        expert = {"source": "expert", "model": service | prices, "required": False}
+        frozen = {"prompt": "a", "model": service | prices, "trainable": False}
+        for path, value in (
+            ("team.turns", 2),
+            ("team.feedback", [{**expert, "retries": 0, "max_new_tokens": 3}]),
+            ("team.agents.b", frozen),
+        ):
+            recipe = changed(recipe, path, value)
+        with pytest.raises(TrainingError, match=r"may spend \$7: \$5.0000 is spent"):
+            asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
+    assert len(server.bodies) == 5  # of six, of which four are the agent's
 
 
 def evaluated(step: int, *returns: float) -> Evaluation:

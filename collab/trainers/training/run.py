@@ -124,7 +124,7 @@ class TrainingRun:
         self._history = History(recipe, self.total_steps)
         self._emit = emit or (lambda _: None)
         self._pool = ModelPool(progress=loading)
-        """Models of feedback. A hosted one has its cost limit for the whole run."""
+        """Models of feedback, with the agents' hosted ones: a cost limit is for the whole run."""
         held_out = self.tasks.held_out
         self.evaluations = Evaluations(recipe, self.spec.evaluation, held_out, self._pool)
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
@@ -161,6 +161,8 @@ class TrainingRun:
         begin = Begin(self.recipe, self.spec, self.total_steps, self.out)
         learner = await asyncio.to_thread(open_learner, begin, self._ranks, self._loading)
         policies = learner.policies
+        for name, model in policies.models.items():
+            self._pool.share(self.recipe.model_of(name), model)
         kind = RecordedStepper if self.spec.episodes is not None else Stepper
         stepper = kind(self.recipe, self.spec, self.tasks, policies, learner, pool=self._pool)
         try:
