@@ -45,11 +45,14 @@ def check_mismatch(
 def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
     """Check that a policy's first step changed its parameters from `before`.
 
+    A gradient may be 0, e.g. if all responses of an agent are equal.
+
     Raises:
         TrainingError: the parameters did not change.
     """
-    if update.rate > 0 and fingerprint(policy) == before:
-        norm = update.gradient_norms[policy.name]
+    norm = update.gradient_norms[policy.name]
+    is_left = any(p.grad is not None for p in policy.acting_parameters())
+    if update.rate > 0 and (norm or is_left) and fingerprint(policy) == before:
         raise TrainingError(
             f"policy '{policy.name}' did not change in its first step (gradient norm {norm:g},"
             f" learning rate {update.rate:g}): the update is smaller than the parameters'"

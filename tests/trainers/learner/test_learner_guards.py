@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -55,6 +56,16 @@ def test_gradient_checkpointing_raises_no_warning(
         tiny_words, tmp_path, policies=policies, gradient_checkpointing=True, steps=1
     )
     asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
+
+
+def test_gradients_that_cancel_out_do_not_stop_the_run(tiny_words: Path, tmp_path: Path) -> None:
+    recipe = make_game(tiny_words, tmp_path, weight_decay=0.0)
+    policies = open_policies(recipe, spec := check_recipe(recipe))
+    samples = [s for s in on_policy_samples(policies, weight=1.0) if s.agent == "a"]
+    learner = Learner(policies, spec, total_steps=1)
+    update = learner.learn([*samples, *(replace(s, weight=-1.0) for s in samples)], 0, Event())
+    assert update.gradient_norms == {"a": 0.0}
+    asyncio.run(policies.aclose())
 
 
 def test_an_optimizer_of_stale_parameters_stops_the_run(learner: Learner) -> None:
