@@ -63,6 +63,18 @@ def test_call_without_an_id_is_sent_back_with_its_result(double: Path) -> None:
     assert tool_message["tool_call_id"] == call["id"] != ""
 
 
+def test_call_truncated_before_its_arguments_is_not_made(double: Path) -> None:
+    def truncated(handler: Any, server: Any, body: dict[str, Any]) -> None:
+        server.start(handler)
+        call = {"index": 0, "id": "call_1", "function": {"name": "double", "arguments": ""}}
+        server.chunk(handler, {"tool_calls": [call]})
+        server.end(handler, "length", None)
+
+    with OpenAIServer(truncated, openai_server.answer("Say w3.")) as server:
+        [(_, content)] = results(play("openai", server.base_url))
+    assert content.startswith("Your call of a tool was truncated")
+
+
 def test_claude_receives_tools_in_its_own_fields(double: Path) -> None:
     behaviors = claude_server.ask_for("double", '{"n": 4}'), claude_server.answer("Say w3.")
     with ClaudeServer(*behaviors) as server:

@@ -359,7 +359,8 @@ class HostedEngine(ABC):
         if finish_reason is None:
             reason = f"{reply.stop_reason!s:.200}"
             raise ModelError(f"{self.peer} stopped for an unknown reason: {reason}")
-        calls, unread = self._calls(reply)
+        # Before its end, a call may lack arguments that it was to have.
+        calls, unread = self._calls(reply, "{}" if finish_reason == "stop" else "")
         return Action(
             text=redact(reply.text, self._key) + unread,
             tool_calls=calls,
@@ -377,15 +378,18 @@ class HostedEngine(ABC):
             seconds=seconds,
         )
 
-    def _calls(self, reply: Reply) -> tuple[tuple[ToolCall, ...], str]:
-        """Return the tool calls, or their text if the model's arguments are not a JSON object."""
+    def _calls(self, reply: Reply, default: str) -> tuple[tuple[ToolCall, ...], str]:
+        """Return the tool calls, or their text if the model's arguments are not a JSON object.
+
+        A call without arguments has those in `default`.
+        """
         pieces = [  # a call without an id would count as text, which does not show it
             (c.id or f"call_{n}", c.name, redact(c.arguments, self._key))
             for n, c in reply.calls.items()
         ]
         try:
             calls = [
-                ToolCall(id=id_, name=name, arguments=parse_json(arguments or "{}"))
+                ToolCall(id=id_, name=name, arguments=parse_json(arguments or default))
                 for id_, name, arguments in pieces
             ]
         except ValueError:
