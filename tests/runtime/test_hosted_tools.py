@@ -63,6 +63,24 @@ def test_call_without_an_id_is_sent_back_with_its_result(double: Path) -> None:
     assert tool_message["tool_call_id"] == call["id"] != ""
 
 
+@pytest.mark.parametrize("place", [{"index": 0}, {}])
+def test_calls_of_a_server_that_does_not_number_them_are_kept_apart(
+    double: Path, place: dict[str, int]
+) -> None:
+    """Ollama numbers all calls 0, and other servers none."""
+
+    def twice(handler: Any, server: Any, body: dict[str, Any]) -> None:
+        server.start(handler)
+        for n in (4, 5):
+            function = {"name": "double", "arguments": f'{{"n": {n}}}'}
+            server.chunk(handler, {"tool_calls": [{**place, "id": f"c{n}", "function": function}]})
+        server.end(handler, "tool_calls", None)
+
+    with OpenAIServer(twice, openai_server.answer("Say w3.")) as server:
+        episode = play("openai", server.base_url)
+    assert results(episode) == [("tool", "8"), ("tool", "10")]
+
+
 def test_call_truncated_before_its_arguments_is_not_made(double: Path) -> None:
     def truncated(handler: Any, server: Any, body: dict[str, Any]) -> None:
         server.start(handler)

@@ -7,7 +7,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -158,8 +158,12 @@ class Reply:
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
-    calls: defaultdict[int, StreamedCall] = field(default_factory=lambda: defaultdict(StreamedCall))
-    """Tool calls by their position in the answer."""
+    calls: defaultdict[Hashable, StreamedCall] = field(
+        default_factory=lambda: defaultdict(StreamedCall)
+    )
+    """Tool calls, by their position in the answer."""
+    begun_calls: dict[Any, str] = field(default_factory=dict)
+    """Id of the last call that began at a position. Some servers give all calls the same one."""
 
 
 CHARACTERS_PER_TOKEN = 4
@@ -385,7 +389,7 @@ class HostedEngine(ABC):
         """
         pieces = [  # a call without an id would count as text, which does not show it
             (c.id or f"call_{n}", c.name, redact(c.arguments, self._key))
-            for n, c in reply.calls.items()
+            for n, c in enumerate(reply.calls.values())
         ]
         try:
             calls = [

@@ -197,7 +197,10 @@ def _take(reply: Reply, event: dict[str, Any]) -> str:
     reply.token_ids += choice.get("token_ids") or [e["id"] for e in entries if "id" in e]
     reply.stop_reason = choice.get("finish_reason") or reply.stop_reason
     for number, piece in enumerate(delta.get("tool_calls") or ()):
-        call, function = reply.calls[piece.get("index", number)], piece.get("function") or {}
+        place, function = piece.get("index", number), piece.get("function") or {}
+        if piece.get("id") and function.get("name"):
+            reply.begun_calls[place] = piece["id"]
+        call = reply.calls[place, reply.begun_calls.get(place)]
         call.id = piece.get("id") or call.id
         call.name = function.get("name") or call.name
         call.arguments += function.get("arguments") or ""
