@@ -18,7 +18,7 @@ from collab.recipe import Recipe, read_recipe
 from collab.recipe.model import TransformersModel, local_weights
 from collab.recipe.question import about_adapters
 from collab.runs.about import check_has_ended
-from collab.runs.atomic import new_folder
+from collab.runs.atomic import new_folder, replacing
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTERS, MODELS, RECIPE
 from collab.runs.links import check_within
 
@@ -109,9 +109,8 @@ def _export(
             check_harmless(folder)
     with new_folder(out):
         for agent, folder in adapters.items():
-            (out / agent).mkdir()
-            with _reading(folder):
-                write(bases[agent], folder, out / agent)
+            with _reading(folder), replacing(out / agent) as partial:
+                write(bases[agent], folder, partial)
     return {agent: public_name(base.name) for agent, base in bases.items()}
 
 

@@ -103,6 +103,12 @@ def test_half_export_rounds_to_bfloat16(run: Path) -> None:
     assert all(torch.equal(half[key], full[key].bfloat16()) for key in full)
 
 
+@pytest.mark.parametrize("export", [export_merged, partial(export_adapters, half=True)])
+def test_exported_weights_are_as_readable_as_other_files(run: Path, export: Any) -> None:
+    export(run, Path("out"))
+    assert len({path.stat().st_mode for path in Path("out/a").iterdir()}) == 1
+
+
 def test_merged_model_matches_the_base_with_its_adapter(run: Path, tiny_words: Path) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
