@@ -99,9 +99,10 @@ class TransformersEngine:
         """Load the model, and the adapter in the folder `adapter` if there is one, on the engine's
         thread.
         """
-        await asyncio.to_thread(self.load)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self.load)
         if adapter is not None:
-            await asyncio.to_thread(self.load_adapter, adapter)
+            await loop.run_in_executor(self._thread, self.load_adapter, adapter)
 
     def _load(self, progress: store.StoreProgress) -> Generation:
         from collab.models.local.generation import Generation

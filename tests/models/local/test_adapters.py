@@ -57,6 +57,16 @@ def expect_from(engine: TransformersEngine, adapter: Path | None, action: Action
     assert list(action.logprobs) == pytest.approx(expected, abs=1e-4)
 
 
+def test_runs_that_open_an_adapter_at_the_same_time_share_it(
+    tiny_engine: TransformersEngine, adapters: dict[str, Path]
+) -> None:
+    async def go() -> None:
+        await asyncio.gather(*(tiny_engine.open_early(str(adapters["aux"])) for _ in range(8)))
+
+    asyncio.run(go())
+    assert list(tiny_engine.module.peft_config) == ["adapter0"]
+
+
 def test_mixed_batch_uses_the_adapter_of_each_row(
     tiny_engine: TransformersEngine, adapters: dict[str, Path]
 ) -> None:
