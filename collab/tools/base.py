@@ -72,6 +72,8 @@ def function_tool(reference: str) -> Tool:
             if error.title != checked.__name__:
                 raise  # of the function's own making
             raise ValueError(f"the arguments do not fit: {'; '.join(faults(error))}") from None
+        except CollabError as error:  # e.g. of a team that the function runs
+            return f"{ERROR}{one_line(error)}"
         return value if isinstance(value, str) else to_json(value, fallback=repr).decode()
 
     name = reference.rpartition(":")[2]

@@ -25,6 +25,8 @@ TOOLS = '''\
 import os
 import time
 
+from collab import CollabError
+
 def double(n: int, times: int = 1) -> int:
     """Twice a number."""
     return n * 2 ** times
@@ -34,6 +36,9 @@ async def later(word: str) -> dict[str, str]:
 
 def fails() -> None:
     raise KeyError("nothing there")
+
+def asks_a_team() -> None:
+    raise CollabError("the episode failed")
 
 def file_name(exists: bool) -> str:
     if exists:
@@ -98,12 +103,14 @@ def test_agent_calls_tools_until_it_answers(tools: Path) -> None:
         (fence("double", n="four"), "the arguments do not fit: n: must be an integer"),
         (fence("double", m=4), "n: Missing"),
         (fence("halve", n=4), "there is no tool 'halve'; there is: double, later, fails"),
+        (fence("asks_a_team"), "CollabError: the episode failed"),
         (fence("file_name", exists=True), r"a\udce4"),
         (fence("file_name", exists=False), r"FileNotFoundError: a\udce4"),
     ],
 )
 def test_tool_error_is_reported_to_the_agent(tools: Path, call: str, expected: str) -> None:
-    names = [f"tools.py:{name}" for name in ("double", "later", "fails", "file_name")]
+    functions = ("double", "later", "fails", "asks_a_team", "file_name")
+    names = [f"tools.py:{name}" for name in functions]
     episode = play(tools, names, [call, "Say w3."])
     [(role, content)] = observed(episode, 1)
     assert role == "tool"
