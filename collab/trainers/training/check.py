@@ -22,7 +22,6 @@ from collab.trainers.training.data import TaskOrder, most_turns, phases
 from collab.trainers.training.trackers import check_trackers
 from collab.wording import counted
 
-
 COLD = 0.5
 """Below this temperature, the episodes of a group hardly differ."""
 
@@ -213,8 +212,9 @@ def _cold_agents(recipe: Recipe, spec: TrainerSpec) -> Iterator[str]:
         )
         temperatures = ", ".join(f"{t:g}" for t in sorted({*cold.values()}))
         yield (
-            f"{', '.join(cold)}: at temperature {temperatures}, the episodes of a group hardly differ"
-            f" and teach little; set {' and '.join(f'{key}.temperature=0.8' for key in keys)}"
+            f"{', '.join(cold)}: at temperature {temperatures}, the episodes of a group hardly"
+            " differ and teach little; set"
+            f" {' and '.join(f'{key}.temperature=0.8' for key in keys)}"
         )
 
 
