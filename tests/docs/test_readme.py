@@ -12,7 +12,9 @@ ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text()
 FEWER = {
     "humaneval/12": "humaneval/12 --set team.sampling.max_new_tokens=16",
-    "--split test --samples 8": "--split test --samples 1 --set sampling.max_new_tokens=8",
+    "--split test --samples 8": "--split test --samples 1 --set sampling.max_new_tokens=8"
+    """ --set 'task.splits.test="140"'""",
+    "'Add two numbers.'": "'Add two numbers.' --set sampling.max_new_tokens=8",
     "steps=6": "steps=1 --set trainer.evaluation.samples=1 --set trainer.group_size=4",
 }
 
