@@ -140,9 +140,9 @@ class Team:
             out: a folder for the record; None writes none.
 
         Raises:
-            RecipeError, TaskError, ModelUnavailable, FeedbackUnavailable, ToolUnavailable,
-                SandboxUnavailable: before any work is done. A failure within an episode is in its
-                `failure`.
+            RecipeError, TaskError: before any work is done.
+            ModelUnavailable, FeedbackUnavailable, ToolUnavailable, SandboxUnavailable: also before
+                any work. A failure within an episode is in its `failure`.
         """
         return self._kept.wait_for(self._play(problems, samples, seed, out))
 
