@@ -6,6 +6,7 @@ import pytest
 from support.programs.reward_parts import GOOD, Score_, Use
 from support.scoring import joined_score
 
+from collab import Agent
 from collab.recipe import RewardSpec
 from collab.records import Problem
 from collab.rewards import Scorer, from_comlrl, from_trl
@@ -84,7 +85,8 @@ def test_artifacts_are_in_the_teams_order_if_a_later_agent_writes_the_answer() -
     def rule(one: list[str], other: list[str]) -> list[float]:
         return [float((one, other) == (["plan"], ["text"]))]
 
-    agents = {"planner": {"contributes": False, "prompt": "plan"}, "writer": {"prompt": "text"}}
+    planner = Agent(prompt="plan", contributes=False)
+    agents = {"planner": planner, "writer": Agent(prompt="text")}
     with Team(agents, model="echo", rewards=[from_comlrl(rule)]) as team:
         assert team.run([{"prompt": "Write."}]).episode.reward == 1.0
 
