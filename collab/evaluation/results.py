@@ -318,22 +318,17 @@ def estimate_cell(
         return TableCell(NONE)
     numbers = (value.mean, value.low, value.high)
     mean, low, high = (_number(name, n, "+" if change else "") for n in numbers)
-    is_share = name != names.JOINT_RETURN and not counts_tokens(name)
+    is_share = name != names.JOINT_RETURN and not names.counts_tokens(name)
     most = 1.0 if is_share else largest if name == names.JOINT_RETURN else None
     cell = TableCell(f"{mean} [{low}, {high}]")
     return with_whisker(cell, value.mean, value.limits, most, change=change)
 
 
 def _number(name: str, value: float, sign: str = "") -> str:
-    if counts_tokens(name):
+    if names.counts_tokens(name):
         return f"{value:{sign}.0f}"
     text = f"{value:{sign}.2f}" if name == names.JOINT_RETURN else f"{100 * value:{sign}.1f}"
     return text.removeprefix("-") if not float(text) and not sign else text
-
-
-def counts_tokens(name: str) -> bool:
-    """Return True if a metric is a number of tokens."""
-    return name == names.TOKENS_IN_SEQUENCE or bool(names.matched(names.TOKENS_OF_TRIES, name))
 
 
 def _cost_rows(teams: Sequence[TeamResult]) -> Iterator[TableRow]:

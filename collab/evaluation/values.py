@@ -9,14 +9,7 @@ from itertools import chain
 from math import comb, fsum
 
 from collab.evaluation.intervals import PAIRED, estimate_change, estimate_mean, in_brackets
-from collab.evaluation.results import (
-    Difference,
-    Estimate,
-    Results,
-    Speed,
-    TeamResult,
-    counts_tokens,
-)
+from collab.evaluation.results import Difference, Estimate, Results, Speed, TeamResult
 from collab.evaluation.teams import EvaluatedTeam
 from collab.recipe.reward import RewardSpec
 from collab.records import Episode, Score
@@ -204,7 +197,8 @@ def estimate_of(name: str, values: Sequence[float], largest: float) -> Estimate:
 
     Twice the largest count of tokens stands for their unknown bound.
     """
-    return estimate_mean(values, 2 * max(values) if counts_tokens(name) else _most(name, largest))
+    most = 2 * max(values) if names.counts_tokens(name) else _most(name, largest)
+    return estimate_mean(values, most)
 
 
 def estimates_of(values: Values, largest: float) -> dict[str, Estimate]:

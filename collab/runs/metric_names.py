@@ -108,6 +108,11 @@ def matched(pattern: str, key: str) -> str | None:
     return key[len(before) : len(key) - len(after)] if fits else None
 
 
+def counts_tokens(name: str) -> bool:
+    """Return True if a metric of an evaluation is a number of tokens."""
+    return name == TOKENS_IN_SEQUENCE or bool(matched(TOKENS_OF_TRIES, name))
+
+
 def best_of(name: str, k: int) -> str:
     """Return the name of the metric for the best value of `name` among k tries."""
     return fill(fill(BEST_OF, name), k)
