@@ -145,7 +145,7 @@ def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
-    from collab.models.local.multi_lora import merged
+    from collab.models.local.multi_lora import merge
     from collab.models.weights import (
         check_parameters,
         four_bits,
@@ -164,6 +164,6 @@ def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
             weights, dtype=torch.float32, **rounded, trust_remote_code=False
         )
         model = model.dequantize() if base.load_in else model
-        module = merged(PeftModel.from_pretrained(model, str(adapter), "export"), "export")
+        module = merge(PeftModel.from_pretrained(model, str(adapter), "export"), "export")
         module.to(kept).save_pretrained(out)
         load_tokenizer(weights).save_pretrained(out)

@@ -165,7 +165,7 @@ def base_of(layer: Any) -> Any:
     return getattr(layer, "base_layer", layer)
 
 
-def merged(module: Any, name: str) -> Any:
+def merge(module: Any, name: str) -> Any:
     """Add the adapter `name` to the weights of the language model, and return the model.
 
     If adapters change the embeddings or the head, these no longer share their weights.

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from collab.errors import ModelError, RecipeError, RecordError
 from collab.models.local.adapters import check_harmless
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.multi_lora import merged
+from collab.models.local.multi_lora import merge
 from collab.models.store.models import public_name
 from collab.recipe import LoraSpec
 from collab.runs.atomic import replacing
@@ -72,7 +72,7 @@ def merge_adapter(engine: TransformersEngine, folder: str) -> None:
         name = engine.load_adapter(folder)
     except ModelError as error:
         raise RecipeError(str(error)) from error
-    engine.module = merged(engine.module, name)
+    engine.module = merge(engine.module, name)
     engine.module.requires_grad_(True)
 
 

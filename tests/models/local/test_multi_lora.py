@@ -12,7 +12,7 @@ from collab.models.local.multi_lora import (
     RowAdapters,
     adapted_layers,
     can_mix,
-    merged,
+    merge,
     one_adapter,
     without_adapters,
 )
@@ -116,7 +116,7 @@ def test_merged_adapter_matches_even_if_the_head_shares_its_weights(
     with quiet_transformers(), torch.no_grad():
         adapted = get_peft_model(model, config)
         expected = adapted(ids).logits
-        merged(adapted, "default").save_pretrained(tmp_path)
+        merge(adapted, "default").save_pretrained(tmp_path)
         saved = AutoModelForCausalLM.from_pretrained(tmp_path)
     torch.testing.assert_close(saved(ids).logits, expected)
     assert saved.config.tie_word_embeddings == (target == "q_proj")
