@@ -161,9 +161,9 @@ class Reply:
     calls: defaultdict[Hashable, StreamedCall] = field(
         default_factory=lambda: defaultdict(StreamedCall)
     )
-    """Tool calls, by their position in the answer."""
+    """Tool calls, by their position in the answer, or by position and id."""
     begun_calls: dict[Any, str] = field(default_factory=dict)
-    """Id of the last call that began at a position. Some servers give all calls the same one."""
+    """Id of the last call that began at each position. Some servers give all calls one position."""
 
 
 CHARACTERS_PER_TOKEN = 4
@@ -363,7 +363,7 @@ class HostedEngine(ABC):
         if finish_reason is None:
             reason = f"{reply.stop_reason!s:.200}"
             raise ModelError(f"{self.peer} stopped for an unknown reason: {reason}")
-        # Before its end, a call may lack arguments that it was to have.
+        # A call that was cut off may lack its arguments.
         calls, unread = self._calls(reply, "{}" if finish_reason == "stop" else "")
         return Action(
             text=redact(reply.text, self._key) + unread,
@@ -385,9 +385,9 @@ class HostedEngine(ABC):
     def _calls(self, reply: Reply, default: str) -> tuple[tuple[ToolCall, ...], str]:
         """Return the tool calls, or their text if the model's arguments are not a JSON object.
 
-        A call without arguments has those in `default`.
+        `default` is the JSON of the arguments of a call that has none.
         """
-        pieces = [  # a call without an id would count as text, which does not show it
+        pieces = [  # without an id, a call would count as part of the text
             (c.id or f"call_{n}", c.name, redact(c.arguments, self._key))
             for n, c in enumerate(reply.calls.values())
         ]
