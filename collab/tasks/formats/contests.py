@@ -203,7 +203,7 @@ def apps(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:
         raise TaskError(f"there are {len(inputs)} inputs and {len(outputs)} outputs")
     function = str(cases.get("fn_name") or "")
     if function:
-        # As published: some rows put a value into a list, and others do not.
+        # Some published rows put the value into a list, and others do not.
         outputs = [[out, *out[:1]] if isinstance(out, list) else [out] for out in outputs]
     pairs = list(zip(inputs, outputs, strict=True))
     return {
