@@ -14,7 +14,7 @@ from collab.models.fakes import EchoModel
 from collab.probe.probe import groups_of
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode, Problem
-from collab.rewards.declared import reads_of_others
+from collab.rewards.declared import parts_about_others
 from collab.runtime.events import BestOf
 from collab.runtime.independence import are_independent
 from collab.runtime.rehearsal import rehearsed
@@ -42,7 +42,7 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
             f"--best-of combines independent answers, but in '{recipe.team.protocol}' agents see"
             f" each other's answers, or the protocol chooses one{remedy}"
         )
-    if len(turn.joined) > 1 and (parts := reads_of_others(recipe)):
+    if len(turn.joined) > 1 and (parts := parts_about_others(recipe)):
         raise RecipeError(
             f"--best-of combines the answers that are joined, but the reward's {', '.join(parts)}"
             f" reads another agent's{remedy}"

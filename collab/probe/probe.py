@@ -18,7 +18,7 @@ from collab.models.fakes import EchoModel
 from collab.probe.results import AgentProbe, Best, Crossed, GameProbe, TeamProbe
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode, Problem, Score
-from collab.rewards.declared import reads_of_others
+from collab.rewards.declared import parts_about_others
 from collab.runs import metric_names as names
 from collab.runtime.session import Session
 from collab.stats import mean
@@ -52,7 +52,7 @@ async def probe(
     # In a game of several turns, a joint action's reward depends on earlier turns.
     crosses = recipe.environment is None or recipe.team.turns == 1
     played = [(p, groups[p.address]) for p in problems if len(groups.get(p.address, ())) > 1]
-    recombines = crosses and not reads_of_others(recipe)
+    recombines = crosses and not parts_about_others(recipe)
     scored = await score_groups(recipe, played, crosses=recombines)
     crossed = await _crossed(scored, tuple(recipe.team.agents)) if recombines else None
     failures = [e.failure for e in episodes if e.failure]

@@ -122,8 +122,8 @@ def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
     return lines
 
 
-def reads_of_others(recipe: Recipe) -> list[str]:
-    """Return the parts that read an agent which does not write the answer."""
+def parts_about_others(recipe: Recipe) -> list[str]:
+    """Return the names of the parts that read an agent which does not contribute."""
     others = {*recipe.team.agents} - {*recipe.team.roles.contributors}
     parts = recipe.reward.parts.items() if recipe.reward else ()
     return [n for n, spec in parts if others.intersection(open_part(n, spec).named.values())]

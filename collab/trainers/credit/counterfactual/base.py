@@ -9,7 +9,7 @@ import numpy as np
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
-from collab.rewards.declared import reads_of_others
+from collab.rewards.declared import parts_about_others
 from collab.runs import metric_names as names
 from collab.runs.metric_names import fill
 from collab.stats import mean
@@ -164,7 +164,7 @@ class Counterfactual(Algorithm):
                 " teammates see each trained agent's answer, or the protocol chooses whose answer"
                 " counts; set algorithm to 'marloo', which gives the same weights here"
             )
-        if n_agents > 1 and (parts := reads_of_others(recipe)):
+        if n_agents > 1 and (parts := parts_about_others(recipe)):
             raise RecipeError(
                 f"algorithm '{self.name}' recombines only the answers that make the joint artifact,"
                 f" but the reward's {', '.join(parts)} reads another agent's; set algorithm to"
