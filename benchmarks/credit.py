@@ -1,9 +1,9 @@
-"""Bias, variance and cost of credit rules, on small teams whose true gradient is known.
+"""Bias, variance and cost of credit algorithms, on small teams whose true gradient is known.
 
-    python benchmarks/credit.py [--groups 4000] [--rules "marloo;cross"] [--games code,and]
+    python benchmarks/credit.py [--groups 4000] [--algorithms "marloo;cross"] [--games code,and]
         [--warmup 800]
 
-A row is a rule on a game, with groups of 8 (4 for the paper's game), and one value per agent:
+A row is an algorithm on a game, with groups of 8 (4 for the paper's game), and one value per agent:
 
 bias      distance of the mean estimate from the gradient, in standard errors; up to 3 is chance.
           MAGRPO is short by 1/G, which acts as a smaller learning rate and shows here
@@ -12,8 +12,8 @@ cosine    mean cosine between a group's estimate and the gradient
 dead      share of groups without any gradient
 judged    joint actions scored per group, except those that were played
 
-Rules with a network (critics and heads) learn during the measurement, in steps of 8 groups. The
-first `--warmup` groups do not count. Their features distinguish histories and responses, and
+Algorithms with a network (critics and heads) learn during the measurement, in steps of 8 groups.
+The first `--warmup` groups do not count. Their features distinguish histories and responses, and
 nothing else.
 
 It prints a table in Markdown, for docs/credit.md.
@@ -48,7 +48,7 @@ from collab.trainers.credit.group import Choice, Weights
 
 BASE = "marloo"
 
-RULES: dict[str, Component] = {
+ALGORITHMS: dict[str, Component] = {
     BASE: Component(use=BASE),
     "magrpo": Component(use="magrpo"),
     "removal": Component(use="removal"),
@@ -65,7 +65,7 @@ MOST_ERRORS = 1000.0
 """Above this number of standard errors, the estimate has practically no noise."""
 
 GROUPS_A_STEP = 8
-"""Groups per step, for rules that learn from a step."""
+"""Groups per step, for algorithms that learn from a step."""
 
 MOST_TEXTS = 1536
 """Maximum number of different histories, responses and joint answers of a game that a network
@@ -85,7 +85,7 @@ GAMES: dict[str, tuple[str, Game, int]] = {
 
 
 class Counting(Algorithm):
-    """A rule that counts the additional joint actions that it requests."""
+    """An algorithm that counts the additional joint actions that it requests."""
 
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm, self.judged = algorithm, 0
@@ -114,7 +114,7 @@ class Counting(Algorithm):
         return replace(group, ask=ask)
 
     async def open(self, models: TeamModels) -> None:
-        """Give a game's models to a rule that reads models."""
+        """Give a game's models to an algorithm that reads models."""
         await self.algorithm.open(models)
 
     def state(self) -> Mapping[str, object]:
@@ -125,10 +125,10 @@ class Counting(Algorithm):
 
 
 async def measure(
-    game: Game, size: int, rule: Component, groups: int, warmup: int
+    game: Game, size: int, algorithm: Component, groups: int, warmup: int
 ) -> tuple[Estimate, float]:
     """Return the estimate, and the number of joint actions judged per group."""
-    counting = Counting(algorithm_for(rule))
+    counting = Counting(algorithm_for(algorithm))
     if type(counting.algorithm).open is Algorithm.open:
         found = await estimate(game, counting, groups=groups, group_size=size)
         return found, counting.judged / groups
@@ -141,32 +141,34 @@ async def measure(
     return found, counting.judged / groups
 
 
-def fits(rule: str, game: Game) -> bool:
-    """Return True if a rule is meaningful for a game."""
-    if rule == "removal":
+def fits(algorithm: str, game: Game) -> bool:
+    """Return True if an algorithm is meaningful for a game."""
+    if algorithm == "removal":
         return bool(game.empty)  # otherwise no agent can be left out
-    if rule == "cross, all":
+    if algorithm == "cross, all":
         return len(game.agents) > 2  # the default for two agents
-    if rule == "cross, 3 shifts":
+    if algorithm == "cross, 3 shifts":
         return len(game.agents) == 2  # the default for more agents
     return True
 
 
-async def compare(games: Sequence[str], rules: Sequence[str], groups: int, warmup: int) -> None:
+async def compare(
+    games: Sequence[str], algorithms: Sequence[str], groups: int, warmup: int
+) -> None:
     """Print the table, each row as soon as it is measured."""
-    print("| game | rule | bias | variance | cosine | dead | judged |")
+    print("| game | algorithm | bias | variance | cosine | dead | judged |")
     print("|---|---|---|---|---|---|---|")
     for name in games:
         told, game, size = GAMES[name]
-        base, _ = await measure(game, size, RULES[BASE], groups, warmup)
-        for rule in rules:
-            if not fits(rule, game):
+        base, _ = await measure(game, size, ALGORITHMS[BASE], groups, warmup)
+        for algorithm in algorithms:
+            if not fits(algorithm, game):
                 continue
-            found, judged = await measure(game, size, RULES[rule], groups, warmup)
+            found, judged = await measure(game, size, ALGORITHMS[algorithm], groups, warmup)
             agents = game.agents[:2]
             columns = [
-                told if rule == rules[0] else "",
-                rule,
+                told if algorithm == algorithms[0] else "",
+                algorithm,
                 " / ".join(_told(found.errors(agent)) for agent in agents),
                 " / ".join(f"{found.variance[a] / base.variance[a]:.2f}" for a in agents),
                 " / ".join(f"{found.cosine[agent]:.2f}" for agent in agents),
@@ -185,10 +187,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--groups", type=int, default=4000)
     parser.add_argument("--warmup", type=int, default=800)
-    parser.add_argument("--rules", default=";".join(RULES), help="separated by ';'")
+    parser.add_argument("--algorithms", default=";".join(ALGORITHMS), help="separated by ';'")
     parser.add_argument("--games", default=",".join(GAMES))
     given = parser.parse_args()
-    asyncio.run(compare(given.games.split(","), given.rules.split(";"), given.groups, given.warmup))
+    asyncio.run(
+        compare(given.games.split(","), given.algorithms.split(";"), given.groups, given.warmup)
+    )
 
 
 if __name__ == "__main__":

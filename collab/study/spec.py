@@ -39,8 +39,8 @@ class TrainerEntry(Spec):
     trainer: str = "magrpo"
     """A trainer's name or file."""
     settings: dict[str, Any] = {}
-    """Settings by key, in the form of `--set`, e.g. `trainer.algorithm: mine.py:rule`, or `team:
-    NAME` for another team on the same tasks."""
+    """Settings by key, in the form of `--set`, e.g. `trainer.algorithm: mine.py:algorithm`, or
+    `team: NAME` for another team on the same tasks."""
 
 
 class StudySpec(Spec):
@@ -156,8 +156,8 @@ def _beside(kind: library.Kind, name: str, study: Path) -> str:
 def _entry(name: str) -> dict[str, Any]:
     """Return a trainer by its name. `file.py:NAME` is MAGRPO's settings with that algorithm."""
     if ".py:" in name:
-        rule = re.sub(r"\W", "-", name.rpartition(":")[2])
-        return {"name": rule, "trainer": "magrpo", "settings": {"trainer.algorithm": name}}
+        function = re.sub(r"\W", "-", name.rpartition(":")[2])
+        return {"name": function, "trainer": "magrpo", "settings": {"trainer.algorithm": name}}
     return {"name": Path(name).stem if library.is_yaml(name) else name, "trainer": name}
 
 

@@ -9,7 +9,7 @@ import pytest
 CLONE = Path(__file__).parents[2]
 COMMANDS = [
     "batching.py --model echo",
-    "credit.py --groups 20 --warmup 0 --rules marloo --games code",
+    "credit.py --groups 20 --warmup 0 --algorithms marloo --games code",
     "runtime.py 20",
     "sandbox.py --rounds 1",
     "scale.py --servers 2 --episodes 16 --steps 1 --seconds 0.2",

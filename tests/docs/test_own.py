@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.algorithm_runs import check_resume, saved_in
 from support.blocks import blocks
-from support.rule_runs import check_resume, saved_in
 
 import collab
 from collab.recipe import TrainerSpec, load_task

@@ -87,3 +87,8 @@ def test_docstrings_do_not_begin_with_banned_words() -> None:
         if FIRST_WORDS.match(text)
     ]
     assert found == []
+
+
+def test_an_algorithm_is_not_called_a_rule() -> None:
+    files = (PACKAGE / "trainers").rglob("*.py")
+    assert [str(file) for file in files if re.search(r"(?i)\brules?\b", file.read_text())] == []

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.studies import RULE, STUDY, train_here
+from support.studies import OWN_ALGORITHM, STUDY, train_here
 from support.trainer_recipes import make_game
 
 from collab.recipe.schema import dump_recipe
@@ -14,6 +14,6 @@ from collab.study import study as room
 def project(tiny_words: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (here / "game.yaml").write_text(dump_recipe(make_game(tiny_words, here)))
     (here / "s.yaml").write_text(STUDY)
-    (here / "mine.py").write_text(RULE)
+    (here / "mine.py").write_text(OWN_ALGORITHM)
     monkeypatch.setattr(room, "train", train_here)
     return here

@@ -25,7 +25,7 @@ settings:
   trainer.evaluation.samples: 1
   trainer.evaluation.tasks: "8-9"
 """
-RULE = """\
+OWN_ALGORITHM = """\
 def mine(group):
     return {(e, t, a): 1.0 for e, t in group.returns for a in group.agents}
 """

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.rule_runs import run as train
+from support.algorithm_runs import run as train
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, changed, make_game
 

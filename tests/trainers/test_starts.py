@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.rule_runs import run
+from support.algorithm_runs import run
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError

@@ -30,12 +30,15 @@ FUNCTION = "code/evil.py:f"
 AGENT = {"prompt": "p", "parser": FUNCTION}
 SERVER = {"mcp": [sys.executable, "code/evil.py"]}
 HOSTED = {"engine": "openai", "name": "m", "base_url": "http://evil.example/v1", "key": "A_API_KEY"}
-RULE = {"name": "r", "trainer": "magrpo", "settings": {"trainer.algorithm": FUNCTION}}
+TRAINER = {"name": "r", "trainer": "magrpo", "settings": {"trainer.algorithm": FUNCTION}}
 
 SAYS: dict[str, tuple[dict[str, Any], str]] = {
-    "a rule": ({"trainers": [FUNCTION]}, "run the function f"),
-    "a rule in settings": ({"settings": {"trainer.algorithm": FUNCTION}}, "run the function f"),
-    "a trainer's settings": ({"trainers": ["magrpo", RULE]}, "run the function f"),
+    "an algorithm": ({"trainers": [FUNCTION]}, "run the function f"),
+    "an algorithm in settings": (
+        {"settings": {"trainer.algorithm": FUNCTION}},
+        "run the function f",
+    ),
+    "a trainer's settings": ({"trainers": ["magrpo", TRAINER]}, "run the function f"),
     "a trainer's file": ({"trainers": ["trainer.yaml"]}, "run the function f"),
     "an engine": ({"model": FUNCTION}, "run the function f"),
     "an agent": ({"settings": {"team.agents.options": AGENT}}, "run the function f"),
@@ -128,7 +131,7 @@ def test_approval_covers_the_study_and_its_runs(home: Path) -> None:
         load_study(path)
 
 
-@pytest.mark.parametrize("case", ["a rule in settings", "a parser"])
+@pytest.mark.parametrize("case", ["an algorithm in settings", "a parser"])
 def test_function_changed_between_two_runs_needs_approval(
     home: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:

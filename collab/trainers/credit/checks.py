@@ -1,4 +1,4 @@
-"""Checks that rules share: no opponents, and valid weights."""
+"""Checks that algorithms share: no opponents, and valid weights."""
 
 from __future__ import annotations
 

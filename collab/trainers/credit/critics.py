@@ -1,4 +1,4 @@
-"""Critics: values of histories on frozen models, and the actor-critic rules IAC and MAAC."""
+"""Critics: values of histories on frozen models, and the actor-critic algorithms IAC and MAAC."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def advantages(
 
 
 class ActorCritic(Algorithm):
-    """A rule whose weights are generalized advantage estimates of its critics' values.
+    """An algorithm whose weights are generalized advantage estimates of its critics' values.
 
     Each critic is a linear head on the base model of an agent, made on first use.
 
@@ -191,7 +191,7 @@ class MAAC(ActorCritic):
 
     One head on the base model of the first agent, with adapters off, reads one string: each agent's
     name and history, separated by blank lines. Answers that agents see of each other within the
-    turn are omitted, so V is a valid baseline for all of them. V is a single number, so the rule is
+    turn are omitted, so V is a valid baseline for all of them. V is a single number, so MAAC is
     valid for every protocol in which all agents earn the same. The options are those of
     `ActorCritic`.
     """
@@ -217,7 +217,7 @@ class MAAC(ActorCritic):
         return list(weights)
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Check that all agents earn the same reward, because the rule has one value for all.
+        """Check that all agents earn the same reward, because the algorithm has one value for all.
 
         Raises:
             RecipeError: the agents earn different rewards.

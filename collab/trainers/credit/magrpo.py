@@ -51,7 +51,7 @@ def maremax(group: Group) -> Weights:
 
     ReMax (Li et al., arXiv 2310.10505) uses the greedy response's return as its baseline. Here it
     is the group's largest return, so responses below it become less likely, and none becomes more
-    likely. The rule is biased, because the largest return depends on every response in the group.
+    likely. `maremax` is biased, because the largest return depends on every response in the group.
     """
     return compare(group, lambda returns: [value - max(returns) for value in returns])
 
@@ -69,7 +69,7 @@ def at_grpo(group: Group) -> Weights:
     """AT-GRPO: A_i,t^(g) = (r_i,t^(g) - mean over g' of r_i,t^(g')) / their standard deviation.
 
     Agent- and turn-wise grouped GRPO, arXiv 2510.11062, on the rewards r_i,t of the turn itself.
-    The rule is meant for `turn_structure: greedy`, in which the compared responses share one state
+    AT-GRPO is meant for `turn_structure: greedy`, in which the compared responses share one state
     and only the best is continued. A turn gets no credit for later turns, so every turn needs a
     reward that measures the team's progress. One turn of one agent is GRPO (arXiv 2402.03300).
     """

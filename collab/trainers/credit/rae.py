@@ -22,7 +22,7 @@ class Rae(Algorithm):
 
     Role-conditioned advantage estimation, SPIRAL (Liu et al., arXiv 2506.24119): an average per
     game and role, here also per turn, because returns of later turns are smaller. The baseline is
-    read before the response's own return is added, so the gradient is unbiased. The rule is valid
+    read before the response's own return is added, so the gradient is unbiased. RAE is valid
     for every protocol, and for self-play, whose returns sum to 0. A group may have one episode.
 
     Args:

@@ -21,7 +21,7 @@ class Sft(Algorithm):
     samples this is iterated rejection sampling (expert iteration: STaR, arXiv 2203.14465; RAFT,
     2304.06767), for each agent separately. The first step on new samples is REINFORCE with a reward
     of 1 for kept episodes. Further `inner_epochs` need no clip. A poor answer that teammates made
-    up for also counts as good. The rule is meant as a warm start.
+    up for also counts as good. The algorithm is meant as a warm start.
 
     Args:
         above: keep the episodes whose return is more than this share of the largest return; None
@@ -38,7 +38,7 @@ class Sft(Algorithm):
         self._kept = 0.0
 
     def keeps(self, episode: Episode) -> bool:
-        """Return True if the rule learns from a complete episode.
+        """Return True if the algorithm learns from a complete episode.
 
         Raises:
             TrainingError: the episode's reward does not say whether the task is solved, and `above`
@@ -64,7 +64,7 @@ class Sft(Algorithm):
         ]
 
     def measures(self) -> Mapping[str, float]:
-        """Return `sft/kept`: the share of episodes that the rule learned from."""
+        """Return `sft/kept`: the share of episodes that the algorithm learned from."""
         return {metric_names.SFT_KEPT: self._kept}
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:

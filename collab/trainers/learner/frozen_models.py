@@ -1,4 +1,4 @@
-"""Gives credit rules read access to the models of a team in training."""
+"""Gives credit algorithms read access to the models of a team in training."""
 
 from __future__ import annotations
 

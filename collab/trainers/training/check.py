@@ -170,7 +170,7 @@ def _check_local_parts(recipe: Recipe, spec: TrainerSpec) -> None:
 
 
 def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
-    """Refuse rules that score more joint actions in games of several turns: no state is kept."""
+    """Refuse to score more joint actions in games of several turns, because no state is kept."""
     if recipe.environment is None:
         return
     if spec.turn_structure == "greedy" and class_of(recipe.environment).zero_sum:

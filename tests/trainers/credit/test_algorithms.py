@@ -1,4 +1,4 @@
-"""Credit rules against numbers worked out by hand."""
+"""Credit algorithms against numbers worked out by hand."""
 
 import asyncio
 import re

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.algorithm_runs import run
+from support.algorithms import built_in, check_exact
 from support.episodes import make_episode, make_score
-from support.rule_runs import run
-from support.rules import check_exact, rule
 from support.trainer_recipes import make_game
 
 from collab.recipe import Recipe
@@ -73,7 +73,7 @@ def test_independent_turns_are_learned_without_bias() -> None:
     rng = np.random.default_rng(4)
     logits = {(agent, turn, 0): rng.normal(size=2) for agent in "ab" for turn in range(2)}
     game = Game(("a", "b"), tuple(rng.normal(size=(2, 2)) for _ in range(2)), logits)
-    check_exact(game, rule("marloo"), 2, shape=Shape("greedy", 2, 2))
+    check_exact(game, built_in("marloo"), 2, shape=Shape("greedy", 2, 2))
 
 
 def test_greedy_game_continues_from_its_best_turn() -> None:

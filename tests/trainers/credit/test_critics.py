@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.rule_runs import check_resume
-from support.rules import rule
+from support.algorithm_runs import check_resume
+from support.algorithms import built_in
 from support.shares import one_in
 from support.trainer_recipes import make_game
 from transformers import AutoModelForCausalLM
@@ -49,7 +49,7 @@ def run_estimate(game: Game, critic: IAC | MAAC, groups: int) -> Estimate:
 def test_full_returns_give_an_unbiased_gradient_with_less_variance(
     game: Game, kind: type[IAC | MAAC]
 ) -> None:
-    plain = asyncio.run(estimate(game, rule("mareinforce"), groups=1000, group_size=1))
+    plain = asyncio.run(estimate(game, built_in("mareinforce"), groups=1000, group_size=1))
     found = run_estimate(game, kind(trace=1.0, rate=0.05), 1000)
     for agent in game.agents:
         assert found.errors(agent) < 3

@@ -1,4 +1,4 @@
-"""Rules that score more joint actions (CROSS, COMA, Shapley, removal): means and variances."""
+"""Algorithms that score more joint actions (CROSS, COMA, Shapley, removal): means and variances."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.rules import check_exact, rule, weights_of
+from support.algorithms import built_in, check_exact, weights_of
 from support.shares import one_in, one_row_in
 
 from collab.trainers.credit import Algorithm, Group, Node, Weights
@@ -34,7 +34,7 @@ from collab.trainers.credit.games.game import outcomes, play
 from collab.trainers.credit.group import Choice
 from collab.trainers.credit.shape import Shape
 
-RULES = ["cross", "coma", "shapley", "removal"]
+ALGORITHMS = ["cross", "coma", "shapley", "removal"]
 
 
 def of(weights: Weights, agent: str, turn: int = 0) -> list[float]:
@@ -70,21 +70,21 @@ def turns_game() -> Game:
 
 
 @pytest.mark.parametrize("size", [2, 3])
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_unbiased_on_a_parallel_turn(name: str, size: int) -> None:
-    check_exact(random_game(3, 2), rule(name), size)
+    check_exact(random_game(3, 2), built_in(name), size)
 
 
 @pytest.mark.parametrize(
     "options", one_in(2, [{}, {"shifts": 2}, {"shifts": "samples"}, {"shifts": "all"}])
 )
 def test_unbiased_for_three_agents(options: dict[str, Any]) -> None:
-    check_exact(random_game(2, 2, 2), rule("cross", **options), 3)
+    check_exact(random_game(2, 2, 2), built_in("cross", **options), 3)
 
 
 @pytest.mark.parametrize("name", one_in(2, ["coma", "shapley"]))
 def test_coma_and_shapley_are_unbiased_for_three_agents(name: str) -> None:
-    check_exact(random_game(2, 2, 2), rule(name), 3)
+    check_exact(random_game(2, 2, 2), built_in(name), 3)
 
 
 SEES: list[dict[str, tuple[str, ...]]] = [
@@ -94,25 +94,25 @@ SEES: list[dict[str, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "sees"), one_row_in(2, product(RULES, SEES)))
+@pytest.mark.parametrize(("name", "sees"), one_row_in(2, product(ALGORITHMS, SEES)))
 def test_unbiased_if_agents_see_each_other(name: str, sees: Mapping[str, tuple[str, ...]]) -> None:
     shape = (2,) * (3 if "c" in sees else 2)
-    check_exact(seen_game(sees, *shape), rule(name), 2 if len(shape) == 3 else 3)
+    check_exact(seen_game(sees, *shape), built_in(name), 2 if len(shape) == 3 else 3)
 
 
-@pytest.mark.parametrize("name", one_in(2, RULES))
+@pytest.mark.parametrize("name", one_in(2, ALGORITHMS))
 def test_unbiased_over_two_turns(name: str) -> None:
-    check_exact(turns_game(), rule(name), 2)
+    check_exact(turns_game(), built_in(name), 2)
 
 
-@pytest.mark.parametrize("name", one_in(2, RULES))
+@pytest.mark.parametrize("name", one_in(2, ALGORITHMS))
 def test_unbiased_among_the_siblings_of_a_tree(name: str) -> None:
     game = turns_game()
     one = {("a", 0, 0): np.zeros(1), ("b", 0, 0): np.zeros(1)}  # the first turn offers no choice
     logits = {where: table for where, table in game.logits.items() if where[1:] == (1, 0)}
     rewards = (np.ones((1, 1)), game.rewards[1])
     game = replace(game, rewards=rewards, logits={**one, **logits}, states=None)
-    check_exact(game, rule(name), 2, shape=Shape("tree", 2, 2))
+    check_exact(game, built_in(name), 2, shape=Shape("tree", 2, 2))
 
 
 def test_naive_crossing_of_a_sequential_turn_would_be_biased() -> None:
@@ -199,7 +199,7 @@ def test_a_dummy_gets_exactly_nothing() -> None:
 
 
 class Losing(Algorithm):
-    """A rule that loses the scores of given cells."""
+    """An algorithm that loses the scores of given cells."""
 
     def __init__(self, algorithm: Algorithm, lost: Sequence[tuple[int, int]]) -> None:
         self.algorithm, self.lost = algorithm, lost
@@ -235,9 +235,9 @@ LOST = {
 )
 def test_lost_cells_change_the_value_but_not_the_mean(name: str, lost: str) -> None:
     game = random_game(3, 2)
-    check_exact(game, Losing(rule(name), LOST[lost]), 3)
+    check_exact(game, Losing(built_in(name), LOST[lost]), 3)
     group = next(g for _, g in outcomes(game, 3) if _all_matter(g))
-    [found] = asyncio.run(Losing(rule(name), LOST[lost]).credit([group]))
+    [found] = asyncio.run(Losing(built_in(name), LOST[lost]).credit([group]))
     assert found != pytest.approx(weights_of(name, group))
 
 
@@ -248,7 +248,7 @@ def _all_matter(group: Group) -> bool:
 
 
 def measures_of(name: str, game: Game, size: int = 4, **options: Any) -> dict[str, float]:
-    algorithm = rule(name, **options)
+    algorithm = built_in(name, **options)
     asyncio.run(algorithm.credit([sample(game, size, np.random.default_rng(0))]))
     return dict(algorithm.measures())
 
@@ -265,7 +265,7 @@ def test_variance_shares_show_who_decides_the_reward() -> None:
 def test_the_shares_of_the_variance_are_unbiased() -> None:
     """The table of the weak team gives shares of .20, .62 and .18."""
     game, rng = code_like(), np.random.default_rng(0)
-    algorithm = rule("cross", shifts=3)
+    algorithm = built_in("cross", shifts=3)
     asyncio.run(algorithm.credit([sample(game, 8, rng) for _ in range(250)]))
     found = algorithm.measures()
     assert found["credit/aux/own"] == pytest.approx(0.20, abs=0.03)
@@ -275,7 +275,7 @@ def test_the_shares_of_the_variance_are_unbiased() -> None:
 
 def test_pure_interaction_has_influence_but_no_main_effect() -> None:
     rng = np.random.default_rng(0)
-    algorithm = rule("cross")
+    algorithm = built_in("cross")
     asyncio.run(algorithm.credit([sample(word_pair("xor"), 8, rng) for _ in range(100)]))
     assert algorithm.measures()["credit/a/own"] == pytest.approx(0, abs=0.05)
     assert algorithm.measures()["credit/a/influence"] == pytest.approx(1, abs=0.05)
@@ -292,7 +292,7 @@ def test_removal_reports_the_contribution_of_an_answer() -> None:
     game = random_game(2, 2)
     game = replace(game, rewards=(np.array([[0.0, 0.0], [1.0, 1.0]]),))
     group = sample(game, 4, np.random.default_rng(0))
-    algorithm = rule("removal")
+    algorithm = built_in("removal")
     asyncio.run(algorithm.credit([group]))
     second = np.mean([e.turns[0].decisions[0].action.token_ids[0] for e in group.episodes])
     assert algorithm.measures()["credit/a/contribution"] == pytest.approx(second)
@@ -314,9 +314,9 @@ VARIANCE = [
 def test_variance_ratios_match_the_table(row: int) -> None:
     game, size, expected = VARIANCE[row]
     measured = partial(estimate, groups=1000, group_size=size)
-    base = asyncio.run(measured(game, rule("marloo")))
+    base = asyncio.run(measured(game, built_in("marloo")))
     for name, ratios in zip(("coma", "shapley", "cross"), expected, strict=True):
-        found = asyncio.run(measured(game, rule(name)))
+        found = asyncio.run(measured(game, built_in(name)))
         for agent, ratio in zip(game.agents, ratios, strict=True):
             assert found.variance[agent] / base.variance[agent] == pytest.approx(ratio, rel=0.1)
             assert found.errors(agent) < 3
@@ -324,9 +324,9 @@ def test_variance_ratios_match_the_table(row: int) -> None:
 
 @pytest.mark.slow
 def test_variance_ratio_for_three_agents_is_as_expected() -> None:
-    base = asyncio.run(estimate(all_right(), rule("marloo"), groups=1000, group_size=8))
+    base = asyncio.run(estimate(all_right(), built_in("marloo"), groups=1000, group_size=8))
     full = asyncio.run(
-        estimate(all_right(), rule("cross", shifts="all"), groups=1000, group_size=8)
+        estimate(all_right(), built_in("cross", shifts="all"), groups=1000, group_size=8)
     )
     assert full.variance["a"] / base.variance["a"] == pytest.approx(0.26, rel=0.1)
     assert (base.dead["a"], full.dead["a"]) == pytest.approx((0.59, 0.05), abs=0.02)
@@ -334,7 +334,7 @@ def test_variance_ratio_for_three_agents_is_as_expected() -> None:
 
 def test_crossing_has_less_variance_at_equal_tokens() -> None:
     measured = partial(estimate, groups=600, group_size=4)
-    base = asyncio.run(measured(code_like(), rule("marloo")))
-    found = asyncio.run(measured(code_like(), rule("cross")))
+    base = asyncio.run(measured(code_like(), built_in("marloo")))
+    found = asyncio.run(measured(code_like(), built_in("cross")))
     assert found.variance["aux"] / base.variance["aux"] == pytest.approx(0.25, abs=0.04)
     assert found.variance["main"] / base.variance["main"] == pytest.approx(0.66, abs=0.08)

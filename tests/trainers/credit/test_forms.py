@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from support.rules import rule
+from support.algorithms import built_in
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
@@ -93,7 +93,7 @@ def test_agent_without_influence_keeps_small_normalized_weights(name: str) -> No
     rng = np.random.default_rng(0)
     table = np.tile([0.0, 1.0, 3.0], (4, 1)) + 1e-3 * rng.normal(size=(4, 3))
     group = sample(one_turn(table, [0.25] * 4, [0.3, 0.3, 0.4]), 8, rng)
-    algorithm = rule(name)
+    algorithm = built_in(name)
     weights = list(asyncio.run(algorithm.credit([group])))
     [found] = normalize([group], weights, "group", algorithm.spreads())
     [loud] = normalize([group], weights, "group")
@@ -139,7 +139,7 @@ def test_removal_is_normalized_by_the_reward_with_and_without_the_answer() -> No
 
     table = 1.0 + 1e-3 * np.arange(4).reshape(2, 2)
     group = sample(one_turn(table, [0.5, 0.5], [0.5, 0.5]), 8, np.random.default_rng(0))
-    algorithm = rule("removal")
+    algorithm = built_in("removal")
     weights = list(asyncio.run(algorithm.credit([replace(group, ask=without)])))
     [found] = normalize([group], weights, "group", algorithm.spreads())
     assert list(found.values()) == pytest.approx([2.0] * 16, abs=0.05)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.rules import weights_of
+from support.algorithms import weights_of
 from support.trainer_recipes import make_game
 
 from collab.recipe import Recipe
@@ -18,10 +18,10 @@ from collab.trainers.credit.games.estimate import gradient_of
 from collab.trainers.learner.policy import Policies, open_policies
 from collab.trainers.training import run as run_module
 
-RULES = ["magrpo", "marloo", "cross", "coma"]
+ALGORITHMS = ["magrpo", "marloo", "cross", "coma"]
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_weights_match_those_of_a_fully_trained_team(name: str) -> None:
     group = sample(code_like(), 4, np.random.default_rng(1))
     full = weights_of(name, group)
@@ -43,8 +43,8 @@ def test_gradient_of_the_only_trained_agent_is_exact(name: str) -> None:
     assert not found[second].any()
 
 
-def recipe_with_frozen_b(model: Path, folder: Path, adapter: Path, rule: str) -> Recipe:
-    options: dict[str, Any] = {"algorithm": rule, "steps": 2, "checkpoint_every": 1}
+def recipe_with_frozen_b(model: Path, folder: Path, adapter: Path, algorithm: str) -> Recipe:
+    options: dict[str, Any] = {"algorithm": algorithm, "steps": 2, "checkpoint_every": 1}
     data = make_game(model, folder, group_size=4, tasks_per_step=1, **options).model_dump()
     data["team"]["agents"]["b"] |= {"trainable": False, "adapter": str(adapter)}
     return Recipe.model_validate(data)
@@ -58,9 +58,9 @@ def adapter(tiny_words: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run" / "adapters" / "b"
 
 
-@pytest.mark.parametrize("rule", ["magrpo", "cross"])
+@pytest.mark.parametrize("algorithm", ["magrpo", "cross"])
 def test_base_and_frozen_teammate_stay_bit_for_bit_equal(
-    rule: str, adapter: Path, tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    algorithm: str, adapter: Path, tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Policies] = []
 
@@ -77,7 +77,7 @@ def test_base_and_frozen_teammate_stay_bit_for_bit_equal(
 
     monkeypatch.setattr(run_module, "open_policies", opening)
     written = (adapter / "adapter_model.safetensors").read_bytes()
-    recipe = recipe_with_frozen_b(tiny_words, tmp_path, adapter, rule)
+    recipe = recipe_with_frozen_b(tiny_words, tmp_path, adapter, algorithm)
     asyncio.run(TrainingRun(recipe, tmp_path / "run", emit=watch).run())
     first, *_, last = snapshots
     adapter_of_a = {

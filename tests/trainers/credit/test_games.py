@@ -1,11 +1,11 @@
-"""Games for checking credit rules, and the simple rules on them."""
+"""Games for checking credit algorithms, and the simple algorithms on them."""
 
 import asyncio
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.rules import check_exact, rule
+from support.algorithms import built_in, check_exact
 
 from collab.errors import RecipeError
 from collab.trainers.credit.games import (
@@ -87,13 +87,13 @@ def test_probabilities_of_all_outcomes_sum_to_one(game: Game, size: int) -> None
 @pytest.mark.parametrize("size", [2, 3])
 def test_marloo_is_unbiased_and_magrpo_scaled_by_a_known_factor(size: int) -> None:
     game = random_game()
-    check_exact(game, rule("marloo"), size)
-    check_exact(game, rule("magrpo"), size, share=(size - 1) / size)
+    check_exact(game, built_in("marloo"), size)
+    check_exact(game, built_in("magrpo"), size, share=(size - 1) / size)
 
 
 def test_mareinforce_is_exact_over_two_turns_with_early_ends() -> None:
-    """Leave-one-out rules compare the last running episode with those solved earlier."""
-    check_exact(random_game(2), rule("mareinforce"), 2)
+    """Leave-one-out algorithms compare the last running episode with those solved earlier."""
+    check_exact(random_game(2), built_in("mareinforce"), 2)
 
 
 def test_marloo_is_unbiased_in_a_tree() -> None:
@@ -110,15 +110,15 @@ def test_marloo_is_unbiased_in_a_tree() -> None:
     group = sample(game, 2, rng, shape=shape)
     assert [len(nodes) for nodes in group.baselines_over] == [2, 2, 2]
     assert len(group.episodes) == 4
-    found = asyncio.run(estimate(game, rule("marloo"), groups=1500, group_size=2, shape=shape))
+    found = asyncio.run(estimate(game, built_in("marloo"), groups=1500, group_size=2, shape=shape))
     assert max(found.errors("a"), found.errors("b")) < 3
 
 
 def test_sampled_estimates_agree_with_enumerated_ones() -> None:
     table = np.random.default_rng(5).normal(size=(3, 2))
     game, size = one_turn(table, [0.5, 0.3, 0.2], [0.6, 0.4]), 3
-    exact = asyncio.run(expectation(game, rule("magrpo"), size))
-    found = asyncio.run(estimate(game, rule("magrpo"), groups=3000, group_size=size))
+    exact = asyncio.run(expectation(game, built_in("magrpo"), size))
+    found = asyncio.run(estimate(game, built_in("magrpo"), groups=3000, group_size=size))
     for agent in game.agents:
         assert np.all(np.abs(found.mean[agent] - exact[agent]) < 4 * found.standard_error[agent])
         assert found.errors(agent) > 2, "a third of the gradient is missing"

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.algorithm_runs import check_resume, run, saved_in
 from support.games import make_match
-from support.rule_runs import check_resume, run, saved_in
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError, TrainingError
@@ -192,7 +192,7 @@ def test_weights_by_token_cannot_be_normalized(
 def test_rescoring_a_game_of_several_turns_is_refused(
     tiny_words: Path, here: Path, algorithm_file: str
 ) -> None:
-    """The rule is refused even if only `credit` asks for scores."""
+    """The algorithm is refused even if only `credit` asks for scores."""
     make_match(here)
     recipe = load_recipe(
         "pair",

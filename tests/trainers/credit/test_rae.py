@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.rule_runs import check_resume
+from support.algorithm_runs import check_resume
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
@@ -20,16 +20,16 @@ def sample_group(game: Game, size: int = 1, seed: int = 0) -> Group:
     return play(game, size, drawing(np.random.default_rng(seed)))
 
 
-def credit(rule: Rae, *groups: Group) -> list[Weights]:
-    return asyncio.run(rule.credit(groups))
+def credit(algorithm: Rae, *groups: Group) -> list[Weights]:
+    return asyncio.run(algorithm.credit(groups))
 
 
 def test_baseline_converges_to_a_constant_reward() -> None:
-    rule, group = Rae(), sample_group(one_turn(np.full((2, 2), 3.0), [0.5, 0.5], [0.5, 0.5]))
+    algorithm, group = Rae(), sample_group(one_turn(np.full((2, 2), 3.0), [0.5, 0.5], [0.5, 0.5]))
     for step in range(5):
-        [weights] = credit(rule, group)
+        [weights] = credit(algorithm, group)
         assert weights[0, 0, "a"] == pytest.approx(3.0 * 0.95**step)
-    assert rule.measures()["credit/a/average"] == pytest.approx(3.0 * (1 - 0.95**5))
+    assert algorithm.measures()["credit/a/average"] == pytest.approx(3.0 * (1 - 0.95**5))
 
 
 def test_advantage_of_a_seat_gives_no_credit() -> None:
@@ -38,22 +38,22 @@ def test_advantage_of_a_seat_gives_no_credit() -> None:
     game = Game(
         game.agents, game.rewards, game.logits, extra={"a": np.ones((2, 2)), "b": -np.ones((2, 2))}
     )
-    rule = Rae()
+    algorithm = Rae()
     for _ in range(200):
-        [weights] = credit(rule, sample_group(game))
+        [weights] = credit(algorithm, sample_group(game))
     assert weights[0, 0, "a"] == pytest.approx(0, abs=1e-3)
     assert weights[0, 0, "b"] == pytest.approx(0, abs=1e-3)
 
 
 def test_each_game_has_its_own_average() -> None:
-    rule, group = Rae(decay=0.0), sample_group(one_turn([[1.0]], [1.0], [1.0]))
+    algorithm, group = Rae(decay=0.0), sample_group(one_turn([[1.0]], [1.0], [1.0]))
     [other] = group.episodes
     other = other.model_copy(update={"task": "poker/3"})
     elsewhere = Group(**{**vars(group), "episodes": (other,)})
     assert elsewhere.task == "poker/3"
-    [first, second] = credit(rule, group, elsewhere)
+    [first, second] = credit(algorithm, group, elsewhere)
     assert first[0, 0, "a"] == second[0, 0, "a"] == 1.0
-    assert credit(rule, elsewhere)[0][0, 0, "a"] == 0.0
+    assert credit(algorithm, elsewhere)[0][0, 0, "a"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,6 @@ def test_state_survives_a_resume_bit_by_bit(tiny_words: Path, tmp_path: Path) ->
 def test_decay_of_one_is_refused(tiny_words: Path, tmp_path: Path) -> None:
     from collab.trainers.training.check import check_recipe
 
-    rule = {"use": "rae", "options": {"decay": 1.0}}
+    algorithm = {"use": "rae", "options": {"decay": 1.0}}
     with pytest.raises(RecipeError, match=r"decay 1 must be 0 or more and less than 1"):
-        check_recipe(make_game(tiny_words, tmp_path, algorithm=rule))
+        check_recipe(make_game(tiny_words, tmp_path, algorithm=algorithm))

@@ -27,16 +27,16 @@ def group_of_scores(*scores: tuple[float, bool | None]) -> Any:
     return make_group(episodes, "ab", lambda node: dict.fromkeys("ab", scores[node[0]][0]), shape)
 
 
-def weights_of(rule: Sft, group: Any) -> dict[str, list[float]]:
-    weights: Any = asyncio.run(rule.credit([group]))[0]
+def weights_of(algorithm: Sft, group: Any) -> dict[str, list[float]]:
+    weights: Any = asyncio.run(algorithm.credit([group]))[0]
     return {a: [float(weights[g, 0, a]) for g in range(len(group.episodes))] for a in "ab"}
 
 
 def test_solved_episodes_have_weight_one_for_every_agent() -> None:
-    rule = Sft()
+    algorithm = Sft()
     group = group_of_scores((4.0, True), (3.9, False), (1.0, True), (0.0, False))
-    assert weights_of(rule, group) == {"a": [1, 0, 1, 0], "b": [1, 0, 1, 0]}
-    assert rule.measures() == {"sft/kept": 0.5}
+    assert weights_of(algorithm, group) == {"a": [1, 0, 1, 0], "b": [1, 0, 1, 0]}
+    assert algorithm.measures() == {"sft/kept": 0.5}
 
 
 def test_threshold_on_the_return_replaces_solved() -> None:

@@ -20,8 +20,8 @@ SOLVED = 4.0
 """Reward of a solved task in these tests; other turns earn less."""
 
 
-PLAIN = [name for name, rule in BUILT_IN.items() if not isinstance(rule, type)]
-"""Rules that are functions of one group."""
+PLAIN = [name for name, algorithm in BUILT_IN.items() if not isinstance(algorithm, type)]
+"""Algorithms that are functions of one group."""
 
 
 def episode(

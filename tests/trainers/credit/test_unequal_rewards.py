@@ -1,11 +1,11 @@
-"""Rules that learn from one team reward name agents with different rewards."""
+"""Algorithms that learn from one team reward name agents with different rewards."""
 
 import asyncio
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.rules import rule
+from support.algorithms import built_in
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError, TrainingError
@@ -17,7 +17,7 @@ from collab.trainers.credit.shape import Shape
 
 def check(recipe: Recipe) -> None:
     assert recipe.trainer is not None
-    rule("maac").check(recipe, recipe.trainer)
+    built_in("maac").check(recipe, recipe.trainer)
 
 
 def zero_sum_group() -> Group:
@@ -45,7 +45,7 @@ def test_local_parts_are_refused(tmp_path: Path) -> None:
 
 def test_unequal_rewards_of_a_game_are_refused_while_training() -> None:
     async def credit() -> None:
-        maac = rule("maac")
+        maac = built_in("maac")
         await maac.open(GameModels(128))
         await maac.credit([zero_sum_group()])
 

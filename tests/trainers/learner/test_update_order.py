@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from support.rule_runs import check_resume
+from support.algorithm_runs import check_resume
 
 from collab.recipe import TrainerSpec, load_recipe
 from collab.trainers.learner.learner import updated_at

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 from pydantic import ValidationError
+from support.algorithm_runs import check_resume
 from support.naive import objective as naive
-from support.rule_runs import check_resume
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_solvable, steps_of
 

@@ -1,4 +1,4 @@
-"""The rules of counterfactual credit: CROSS, COMA, Shapley values and removal."""
+"""The algorithms of counterfactual credit: CROSS, COMA, Shapley values and removal."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DEFAULT_SHIFTS = 3
 class Cross(Counterfactual):
     """Credit by the mean over teammates' samples: A_i^(g) = Q_i^g - mean over g' != g of Q_i^g'.
 
-    Q_i^g is the mean over teammates' samples h of R(y_i^g, y_-i^h). This rule is collab's own.
+    Q_i^g is the mean over teammates' samples h of R(y_i^g, y_-i^h). CROSS is collab's own.
 
     This removes the noise of the teammates' samples, which MAGRPO passes on to every agent. The
     gradient is unbiased if missing scores do not depend on the answers. The credit is the additive
-    part of the reward, which an exact VDN (arXiv 1706.05296) would learn. The rule applies to a
-    turn of a parallel team, or to siblings in a tree. `forms` describes all other credit.
+    part of the reward, which an exact VDN (arXiv 1706.05296) would learn. It applies to a turn of a
+    parallel team, or to siblings in a tree. `forms` describes all other credit.
 
-    The rule scores G^n - G more joint actions per turn with `shifts: all`, and n G (m - 1) with m
+    CROSS scores G^n - G more joint actions per turn with `shifts: all`, and n G (m - 1) with m
     shifts, or half as many for two agents.
 
     Args:
@@ -49,11 +49,11 @@ class Coma(Counterfactual):
     """Credit by COMA's baseline: A_i^(g) = R(y^g) - mean over g' != g of R(y_i^g', y_-i^g).
 
     Foerster et al., arXiv 1705.08926. The expectation over the agent's own actions is taken over
-    the agent's other samples, which the reward scores instead of a critic. The rule is unbiased if
-    no answer of the turn depends on the agent's. This includes the last agent of a sequential team,
+    the agent's other samples, which the reward scores instead of a critic. It is unbiased if no
+    answer of the turn depends on the agent's. This includes the last agent of a sequential team,
     and later turns. Other agents get leave-one-out.
 
-    The rule scores up to n G (G - 1) more joint actions per turn, or half as many for two agents.
+    COMA scores up to n G (G - 1) more joint actions per turn, or half as many for two agents.
 
     Args:
         shifts: the joint actions of m samples, as in `cross`; by default those of all samples.
@@ -73,10 +73,10 @@ class Shapley(Counterfactual):
     order. When i joins, it adds an amount to v(S), with S the agents before it; phi_i is the mean
     of these amounts. v(S) is the expected reward given the responses of S, averaged over the
     samples of each agent outside S; leaving these agents out would favor what each earns alone. For
-    two agents, the rule is the mean of `coma` and `cross`. It is unbiased where `cross` is, and
+    two agents, `shapley` is the mean of `coma` and `cross`. It is unbiased where `cross` is, and
     takes `coma`'s form where crossing would be biased.
 
-    The rule scores G^n - G more joint actions per turn.
+    Shapley values need the scores of G^n - G more joint actions per turn.
     """
 
     name = "shapley"
@@ -118,12 +118,12 @@ def _added(cells: Vector, present: tuple[bool, ...], table: Table) -> Vector:
 class Removal(Counterfactual):
     """Credit by the difference reward: A_i^(g) = R(y^g) - R(y^g without i's answer).
 
-    Wolpert and Tumer 2001. The rule is unbiased if no answer of the turn depends on the agent's.
-    Other agents get leave-one-out. The rule is mainly a diagnosis: `credit/AGENT/contribution` is
-    the mean difference and shows whether the agent's answer helped at all. As a training rule, it
-    lacks the group's mean as a baseline.
+    Wolpert and Tumer 2001. It is unbiased if no answer of the turn depends on the agent's. Other
+    agents get leave-one-out. It is mainly a diagnosis: `credit/AGENT/contribution` is the mean
+    difference and shows whether the agent's answer helped at all. For training, it lacks the
+    group's mean as a baseline.
 
-    The rule scores n G more joint actions per turn.
+    Removal scores n G more joint actions per turn.
     """
 
     name = "removal"

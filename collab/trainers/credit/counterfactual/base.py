@@ -1,4 +1,4 @@
-"""The common part of rules that compare a response with joint actions that were not played."""
+"""The common part of algorithms that compare a response with joint actions that were not played."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ MOST_SCORED = 4096
 class Counterfactual(Algorithm):
     """Computes weights from tables of rewards that contain more joint actions than were played.
 
-    A rule turns a table into weights. Rewards of later turns are compared as played, by
+    An algorithm turns a table into weights. Rewards of later turns are compared as played, by
     leave-one-out, because later turns are on-policy only as they were played.
     """
 
@@ -145,10 +145,10 @@ class Counterfactual(Algorithm):
         return self._spreads
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
-        """Check that the rule is unbiased for a recipe, and not equal to MARLOO.
+        """Check that the algorithm is unbiased for a recipe, and not equal to MARLOO.
 
         Raises:
-            RecipeError: the rule is biased, or equal to MARLOO.
+            RecipeError: the algorithm is biased, or equal to MARLOO.
         """
         if spec.normalize in ("agent", "step"):
             raise RecipeError(

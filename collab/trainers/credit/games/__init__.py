@@ -1,8 +1,8 @@
-"""Games: small teams with a known true gradient, to test a credit rule on.
+"""Games: small teams with a known true gradient, to test a credit algorithm on.
 
-A team draws each action from a table, so every outcome can be enumerated. `estimate` runs a rule on
-many groups and reports its bias, its variance and how often it gave no gradient. `expectation`
-enumerates every group, and gives the exact bias.
+A team draws each action from a table, so every outcome can be enumerated. `estimate` runs an
+algorithm on many groups and reports its bias, its variance and how often it gave no gradient.
+`expectation` enumerates every group, and gives the exact bias.
 """
 
 from collab.trainers.credit.games.code_like import code_like, only_tests, sequential_code, two_turns

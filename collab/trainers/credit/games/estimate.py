@@ -1,4 +1,4 @@
-"""Estimates of a rule's bias and variance, against a game's exact gradient."""
+"""Estimates of an algorithm's bias and variance, against a game's exact gradient."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ async def estimate(
     groups_per_step: int = 1,
     seed: int = 0,
 ) -> Estimate:
-    """Run a rule on `groups` random groups, and return the gradients that it gives.
+    """Run an algorithm on `groups` random groups, and return the gradients that it gives.
 
     `groups` must be a multiple of `groups_per_step`.
     """
@@ -167,7 +167,7 @@ async def estimate(
 async def expectation(
     game: Game, algorithm: Algorithm, group_size: int, *, shape: Shape | None = None
 ) -> dict[str, Vector]:
-    """Return the rule's mean gradient over all possible groups, without sampling.
+    """Return the algorithm's mean gradient over all possible groups, without sampling.
 
     For small games: two agents with 3 and 2 actions have 36 groups of two, and 216 of three. The
     algorithm gets one group at a time, and must not keep state.

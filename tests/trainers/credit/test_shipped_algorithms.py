@@ -1,4 +1,4 @@
-"""Rules that score more joint actions train a team and report their measures."""
+"""Algorithms that score more joint actions train a team and report their measures."""
 
 import asyncio
 from pathlib import Path

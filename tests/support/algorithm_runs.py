@@ -1,4 +1,4 @@
-"""Trains with a credit rule for a few steps, with a stop and a resume."""
+"""Trains with a credit algorithm for a few steps, with a stop and a resume."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +18,7 @@ def check_resume(
 ) -> list[dict[str, Any]]:
     """Train two steps, and again with a stop after one; return the steps' metrics.
 
-    Adapters, gradient norms, the rule's measures and the saved state must match bit by bit.
+    Adapters, gradient norms, the algorithm's measures and the saved state must match bit by bit.
     """
     settings = {"steps": 2, "checkpoint_every": 1, **trainer}
     recipe = recipe or make_game(model, folder, algorithm=algorithm, **settings)
@@ -52,7 +52,7 @@ def _adapters(out: Path) -> dict[str, bytes]:
 
 
 def saved_in(out: Path) -> dict[str, Any]:
-    """The state at the end of a run: optimizers, random numbers and the rule."""
+    """The state at the end of a run: optimizers, random numbers and the algorithm."""
     newest = max((out / "checkpoints").glob("step-*"))
     saved: dict[str, Any] = torch.load(newest / "state.pt", weights_only=True)
     return saved
