@@ -31,7 +31,7 @@ from collab.recipe import Recipe
 from collab.recipe.model import VLLMModel
 from collab.records import Episode, Problem
 from collab.runtime import Session
-from collab.runtime.episode import Start
+from collab.runtime.episode import starts_of
 from collab.runtime.events import EpisodeFinished
 from collab.trainers.learner.samples import Sample
 
@@ -77,7 +77,7 @@ async def play_steps(
     problems = [
         Problem(address=f"t/{n}", public={"text": f"number {n}"}) for n in range(episodes // GROUP)
     ]
-    starts = [Start(p, group=n, sample=s) for n, p in enumerate(problems) for s in range(GROUP)]
+    starts = starts_of(problems, GROUP)
     model = VLLMModel(name="smollm2-135m", servers=urls, seconds=3600.0)
     engine, watch = VLLMEngine(model), Watch()
     watching = asyncio.create_task(watch.run())
@@ -91,7 +91,7 @@ async def play_steps(
             began, watch.peak, spent = time.perf_counter(), 0.0, time.process_time()
             models = {"planner": engine, "writer": engine}
             async with Session(recipe_of(episodes), models=models) as session:
-                async for event in session.play(starts, seed=step):
+                async for event in session.stream(starts, seed=step):
                     if isinstance(event, EpisodeFinished):
                         found.append(event.episode)
             seconds = time.perf_counter() - began

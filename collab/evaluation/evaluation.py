@@ -352,10 +352,10 @@ class TeamRun:
             self._record = RunFolder(self.path, self.team.recipe, self._about)
 
     async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
-        """Run the missing episodes, and yield their events. Close it as `Session.play`."""
+        """Run the missing episodes, and yield their events. Close it as `Session.stream`."""
         if self.session is None:
             return
-        played = self.session.play(self.missing, seed=self.team.recipe.seed, progress=progress)
+        played = self.session.stream(self.missing, seed=self.team.recipe.seed, progress=progress)
         async with aclosing(played) as events:
             async for event in events:
                 if isinstance(event, EpisodeFinished):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ def open_run(folder: Path) -> RunRecord:
         further = "" if status_of(about) == RUNNING else how_to_resume(folder)
         text = f"the run {_how_it_ended(about)}: {_how_far(about, len(episodes))}{further}"
         complaints.append(text)
-    return RunRecord(about, sorted(episodes, key=lambda e: (e.group, e.sample)), complaints)
+    return RunRecord(about, in_order(episodes), complaints)
 
 
 def _how_it_ended(about: dict[str, Any]) -> str:
@@ -80,6 +80,11 @@ def _how_far(about: dict[str, Any], episodes: int) -> str:
     planned = len(about.get("tasks", ())) * int(about.get("samples", 1))
     of = f"{episodes} of " if planned else ""  # requests to a server are not planned
     return f"{of}{counted(planned or episodes, 'episode')} finished"
+
+
+def in_order(episodes: Iterable[Episode]) -> list[Episode]:
+    """Return the episodes of a run, ordered by problem, then sample."""
+    return sorted(episodes, key=lambda episode: (episode.group, episode.sample))
 
 
 def episodes_file(path: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -80,6 +81,15 @@ class Start:
     turns: tuple[TurnRecord, ...] = ()
     until: int | None = None
     """Stop after this many turns, with feedback as if more turns followed."""
+
+
+def starts_of(problems: Sequence[Problem], samples: int) -> list[Start]:
+    """Return the starts of `samples` episodes of each problem."""
+    return [
+        Start(problem, group=number, sample=sample)
+        for number, problem in enumerate(problems)
+        for sample in range(samples)
+    ]
 
 
 class EpisodeRun:

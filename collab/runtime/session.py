@@ -21,10 +21,11 @@ from collab.recipe import Recipe
 from collab.recipe.model import ModelSpec, TransformersModel, VLLMModel
 from collab.recipe.recipe import LANES, WIDE_LANES
 from collab.records import Episode, Problem, Sampling, Score
+from collab.records.run import in_order
 from collab.rewards import Scorer
 from collab.runtime.acting import RolloutContext
 from collab.runtime.agents import RunningAgent, make_agents
-from collab.runtime.episode import EpisodeRun, Start
+from collab.runtime.episode import EpisodeRun, Start, starts_of
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
 from collab.runtime.game import Games, games_of, score_unplayed
 from collab.runtime.protocols import Protocol, protocol_for
@@ -164,35 +165,27 @@ class Session:
         await self.sandbox.aclose()
 
     async def rollout(
-        self, problems: Sequence[Problem], *, samples: int = 1, seed: int = 0
-    ) -> list[Episode]:
-        """Run `samples` episodes of each problem, and return them by problem, then sample."""
-        episodes = [
-            event.episode
-            async for event in self.stream(problems, samples=samples, seed=seed)
-            if isinstance(event, EpisodeFinished)
-        ]
-        return sorted(episodes, key=lambda episode: (episode.group, episode.sample))
-
-    async def stream(
         self,
         problems: Sequence[Problem],
         *,
         samples: int = 1,
         seed: int = 0,
-        progress: bool = False,
-    ) -> AsyncGenerator[Event, None]:
-        """Yield the events of a rollout as they happen. Close the generator as for `play`."""
-        starts = [
-            Start(problem, group=number, sample=sample)
-            for number, problem in enumerate(problems)
-            for sample in range(samples)
-        ]
-        async with aclosing(self.play(starts, seed=seed, progress=progress)) as events:
-            async for event in events:
-                yield event
+        watch: Emit | None = None,
+    ) -> list[Episode]:
+        """Run `samples` episodes of each problem, and return them by problem, then sample.
 
-    async def play(
+        `watch` sees the events as they happen.
+        """
+        episodes = []
+        async with aclosing(self.stream(starts_of(problems, samples), seed=seed)) as events:
+            async for event in events:
+                if watch:
+                    watch(event)
+                if isinstance(event, EpisodeFinished):
+                    episodes.append(event.episode)
+        return in_order(episodes)
+
+    async def stream(
         self,
         starts: Sequence[Start],
         *,

@@ -25,6 +25,8 @@ from collab.recipe.in_python import (
 )
 from collab.recipe.team import TeamSpec
 from collab.records import Problem
+from collab.records.run import in_order
+from collab.runtime.episode import starts_of
 from collab.runtime.events import EpisodeFinished, Event, RunFinished
 from collab.runtime.folder import RunFolder
 from collab.runtime.notes import run_started, start_record, tool_forms
@@ -171,8 +173,7 @@ class Team:
                     episodes.append(event.episode)
                 elif isinstance(event, RunFinished):
                     summary = event.summary
-        episodes.sort(key=lambda episode: (episode.group, episode.sample))
-        return Rollout(tuple(episodes), summary, Path(out) if out else None)
+        return Rollout(tuple(in_order(episodes)), summary, Path(out) if out else None)
 
     async def stream(
         self,
@@ -318,9 +319,8 @@ async def play(
             yield opening
             await session.load()
             played.since = time.perf_counter()
-            rollout = session.stream(
-                problems, samples=recipe.samples, seed=recipe.seed, progress=progress
-            )
+            starts = starts_of(problems, recipe.samples)
+            rollout = session.stream(starts, seed=recipe.seed, progress=progress)
             async with aclosing(rollout) as events:
                 async for event in events:
                     if isinstance(event, EpisodeFinished):

@@ -343,7 +343,7 @@ async def play(
 
 async def _watch(team: ServedTeam, question: TeamQuestion, problem: Problem, hear: Hear) -> Episode:
     episode = None
-    playing = team.session.play(
+    playing = team.session.stream(
         [Start(problem)],
         seed=secrets.randbelow(2**31) if question.seed is None else question.seed,
         progress=question.stream,

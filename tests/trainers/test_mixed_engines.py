@@ -15,6 +15,7 @@ from support.trainer_recipes import make_game
 from collab.recipe import Recipe
 from collab.records import read_episodes
 from collab.runtime import Session
+from collab.runtime.episode import starts_of
 from collab.runtime.events import AgentProgress, EpisodeFinished, Event
 from collab.tasks import open_suite
 from collab.trainers import TrainingRun
@@ -55,9 +56,9 @@ def team(hosts: tuple[OpenAIServer, ClaudeServer], tiny_words: Path, tmp_path: P
 def test_three_engines_answer_side_by_side(team: Recipe) -> None:
     async def go() -> list[Event]:
         assert team.task is not None
-        problems = open_suite(team.task).select("0-1")
+        starts = starts_of(open_suite(team.task).select("0-1"), 2)
         async with Session(team) as session:
-            return [e async for e in session.stream(problems, samples=2, seed=1, progress=True)]
+            return [e async for e in session.stream(starts, seed=1, progress=True)]
 
     events = asyncio.run(go())
     assert {e.agent for e in events if isinstance(e, AgentProgress)} == {"a", "b", "claude"}

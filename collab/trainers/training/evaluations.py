@@ -29,7 +29,6 @@ from collab.trainers.training.events import (
     largest_return,
 )
 from collab.trainers.training.folder import TrainingFolder
-from collab.trainers.training.rollouts import play_samples
 from collab.trainers.training.skipping import name_failures
 from collab.trainers.training.step import Report
 
@@ -171,7 +170,7 @@ class Evaluations:
         async def run(recipe: Recipe, samples: int, mode: Mode) -> list[Episode]:
             async with Session(recipe, models=policies.models, pool=self._pool) as session:
                 seen = partial(watch, mode)
-                return await play_samples(session, self._problems, samples, seed, seen)
+                return await session.rollout(self._problems, samples=samples, seed=seed, watch=seen)
 
         report("evaluation", 0, total)
         await policies.publish()

@@ -81,30 +81,12 @@ async def play_groups(
                 ended(problem, complete_episodes(group))
 
     while starts:
-        await _play(session, starts, seed, see)
+        async with aclosing(session.stream(starts, seed=seed)) as events:
+            async for event in events:
+                see(event)
         starts = sorted(following, key=lambda start: (start.group, start.sample))
         following.clear()
     return groups
-
-
-async def play_samples(
-    session: Session, problems: Sequence[Problem], samples: int, seed: int, watch: Watch
-) -> list[Episode]:
-    """Run several episodes of each problem, and return them ordered by problem, then sample."""
-    starts = [Start(p, group=n, sample=s) for n, p in enumerate(problems) for s in range(samples)]
-    return await _play(session, starts, seed, watch)
-
-
-async def _play(
-    session: Session, starts: Sequence[Start], seed: int, watch: Watch
-) -> list[Episode]:
-    episodes = []
-    async with aclosing(session.play(starts, seed=seed)) as events:
-        async for event in events:
-            watch(event)
-            if isinstance(event, EpisodeFinished):
-                episodes.append(event.episode)
-    return sorted(episodes, key=lambda episode: (episode.group, episode.sample))
 
 
 def _go_on(episodes: Sequence[Episode], shape: Shape) -> list[Episode]:
