@@ -63,7 +63,7 @@ class Acting:
             for decision in turn.decisions:
                 self._remember(decision)
 
-    async def play(
+    async def act_round(
         self, turn: int, feedback: TurnFeedback, decisions: list[Decision], round_: Round
     ) -> dict[str, str]:
         """Let the agents of a round act at the same time, and return their artifacts by agent.
@@ -77,7 +77,7 @@ class Acting:
         """
         self._check_tokens()
         moves = [self._move(name, turn, feedback, round_) for name in round_.agents]
-        await self.context.scheduler.together([self._play_out(move) for move in moves])
+        await self.context.scheduler.together([self._make(move) for move in moves])
         artifacts: dict[str, str] = {}
         errors: list[ActionFailed | CollabError] = []
         for move in moves:
@@ -104,8 +104,8 @@ class Acting:
         prefix = agent.prefix.render(agent=name, **fields)
         return Move(name, history, observed, partial(self._ask, first, prefix), agent.tools)
 
-    async def _play_out(self, move: Move) -> None:
-        """Finish a move. `play` reports a model's failure once every agent is recorded."""
+    async def _make(self, move: Move) -> None:
+        """Finish a move. `act_round` reports a model's failure once every agent is recorded."""
         try:
             with suppress(ActionFailed):
                 await self.context.agents[move.agent].harness(move)

@@ -106,7 +106,7 @@ class FeedbackStandIn(Source):
 
 MOST_PROBLEMS = 64
 """Maximum number of problems to run. If there are more, the longest are used."""
-MOST_TURNS_PLAYED = 6400
+MOST_TURNS_IN_ALL = 6400
 """Maximum number of turns to run in all. With long episodes, fewer problems are run."""
 
 
@@ -122,9 +122,9 @@ class DryRun:
 
 
 def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
-    """Play the team on its longest problems with models that echo.
+    """Run the team on its longest problems with models that echo.
 
-    At most 64 problems are played, and fewer if the team has more than 100 turns. No program is
+    At most 64 problems are run, and fewer if the team has more than 100 turns. No program is
     run.
 
     Raises:
@@ -135,9 +135,9 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
     _check_adapters(recipe)
     for problem in problems if recipe.team.turns > 1 or turn.asks_feedback else ():
         check_sources(recipe.team.feedback, problem)
-    most = min(MOST_PROBLEMS, MOST_TURNS_PLAYED // recipe.team.turns)
+    most = min(MOST_PROBLEMS, MOST_TURNS_IN_ALL // recipe.team.turns)
     chosen = [problems[number] for number in _longest(problems, most)]
-    requests, unread = wait_for(_play(recipe, chosen))
+    requests, unread = wait_for(_run(recipe, chosen))
     short = games_cut_short(games_of(recipe), chosen, recipe.team.turns)
     warnings = [*unread, *short, *_unused_feedback(recipe.team, turn), *_uncounted(recipe)]
     warnings += _overlong(recipe, requests, len(problems))
@@ -178,7 +178,7 @@ def characters(request: Request) -> int:
     return sum(len(message.content) for message in fenced(request))
 
 
-async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Request], list[str]]:
+async def _run(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Request], list[str]]:
     """Return all requests, and a warning for each template that was not used."""
     recipe = recipe.model_copy(update={"budget": BudgetSpec()})
     model, seen = FullEcho(), _Seen()
@@ -186,7 +186,7 @@ async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Reque
     agents = make_agents(recipe, dict.fromkeys(recipe.team.agents, model), tools)
     context = RolloutContext(
         recipe=recipe,
-        agents={name: _played_by(agent, seen) for name, agent in agents.items()},
+        agents={name: _echoed(agent, seen) for name, agent in agents.items()},
         protocol=protocol_for(recipe.team.protocol),
         join=join_for("text"),
         scorer=None,
@@ -196,7 +196,7 @@ async def _play(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Reque
         games=games_of(recipe, RehearsedGame),
     )
     for problem in problems:
-        episode = await EpisodeRun(context, Start(problem), seed=0).play()
+        episode = await EpisodeRun(context, Start(problem), seed=0).run()
         if seen.errors:
             message = f"{seen.errors[0]}; the problem: {problem.address}"
             raise RecipeError(message) from seen.errors[0]
@@ -241,7 +241,7 @@ class _Watched:
         return text
 
 
-def _played_by(agent: RunningAgent, seen: _Seen) -> RunningAgent:
+def _echoed(agent: RunningAgent, seen: _Seen) -> RunningAgent:
     """Return the agent with its templates, but without the user's functions."""
     templates: dict[str, Any] = {
         name: _Watched(template, seen) for name, template in agent.templates.items()

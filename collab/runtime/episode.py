@@ -93,7 +93,7 @@ def starts_of(problems: Sequence[Problem], samples: int) -> list[Start]:
 
 
 class EpisodeRun:
-    """Runs one episode. `play` raises only on cancellation."""
+    """Runs one episode. `run` raises only on cancellation."""
 
     def __init__(self, context: RolloutContext, start: Start, seed: int) -> None:
         self.context, self.problem, self.seed = context, start.problem, seed
@@ -106,7 +106,7 @@ class EpisodeRun:
         self._started = 0.0
         self._started_at = ""
 
-    async def play(self) -> Episode:
+    async def run(self) -> Episode:
         """Run the episode to its end, and return it. A failure ends it and is recorded in it."""
         self.context.emit(
             EpisodeStarted(
@@ -115,16 +115,16 @@ class EpisodeRun:
         )
         self._started = time.perf_counter()
         self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        episode = self._record(await self._play_within_budget())
+        episode = self._record(await self._run_within_budget())
         self.context.emit(EpisodeFinished(episode=episode))
         return episode
 
-    async def _play_within_budget(self) -> Failure | None:
+    async def _run_within_budget(self) -> Failure | None:
         limit = self.context.recipe.budget.seconds
         timeout = asyncio.timeout(limit)
         try:
             async with timeout:
-                await self._play_turns()
+                await self._run_turns()
         except ActionFailed as failed:
             return failed.failure
         except Exception as error:
@@ -135,7 +135,7 @@ class EpisodeRun:
             return failure_of(attribute(error, CollabError))
         return None
 
-    async def _play_turns(self) -> None:
+    async def _run_turns(self) -> None:
         team = self.context.recipe.team
         feedback = self._turns[-1].feedback if self._turns else {}
         if self.context.games is not None:
@@ -169,10 +169,10 @@ class EpisodeRun:
         if self._game is not None:
             agents, self._acting.observations = self._game.acting, self._game.observations
         acted = [name for name, history in self._acting.histories.items() if history]
-        play = partial(self._acting.play, state.index, feedback, state.decisions)
+        act_round = partial(self._acting.act_round, state.index, feedback, state.decisions)
         previous = self._turns[-1].artifacts if self._turns else {}
         examine = partial(self._examine, state) if context.sources else None
-        turn = Turn(state.index, agents, play, acted, previous, examine=examine)
+        turn = Turn(state.index, agents, act_round, acted, previous, examine=examine)
         try:
             await context.protocol(turn)
         except (CollabError, ActionFailed):

@@ -49,7 +49,7 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
     _refuse_former_template(team)
     rounds: list[Round] = []
 
-    async def play(round_: Round) -> Mapping[str, str]:
+    async def act_round(round_: Round) -> Mapping[str, str]:
         if len(rounds) == MOST_ROUNDS:
             raise RecipeError(
                 f"the protocol lets agents act in more than {MOST_ROUNDS} rounds of one turn; give"
@@ -77,7 +77,7 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
             )
         return dict.fromkeys(turn.agents, (REPORTS_ERROR,))
 
-    turn = Turn(0, team.agents, play, examine=examine if team.feedback else None)
+    turn = Turn(0, team.agents, act_round, examine=examine if team.feedback else None)
     try:
         await protocol(turn)
         joined = turn.joined(team.roles.contributors)

@@ -200,7 +200,7 @@ class Session:
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         work = asyncio.create_task(
-            self._play_all(starts, seed, events.put_nowait, progress, adjust),
+            self._run_all(starts, seed, events.put_nowait, progress, adjust),
             context=self._within.context() if self._within else None,
         )
         work.add_done_callback(lambda _: events.put_nowait(None))
@@ -230,7 +230,7 @@ class Session:
         joint = make_joint(self._join, {name: artifacts[name] for name in agents}, problem)
         return await self._scorer.score(problem, joint, artifacts, agents)
 
-    async def _play_all(
+    async def _run_all(
         self,
         starts: Sequence[Start],
         seed: int,
@@ -260,7 +260,7 @@ class Session:
             left = iter(starts)
             async with asyncio.TaskGroup() as group:
                 for _ in range(lanes):
-                    group.create_task(_play_lane(context, left, seed))
+                    group.create_task(_run_lane(context, left, seed))
         finally:
             await scheduler.aclose()
 
@@ -275,7 +275,7 @@ class Session:
         return f"{model.name} + {'/'.join(Path(adapter).parts[-3:])}"
 
 
-async def _play_lane(context: RolloutContext, starts: Iterator[Start], seed: int) -> None:
+async def _run_lane(context: RolloutContext, starts: Iterator[Start], seed: int) -> None:
     try:
         for start in starts:
             about: Attributes = {
@@ -283,7 +283,7 @@ async def _play_lane(context: RolloutContext, starts: Iterator[Start], seed: int
                 "collab.sample": start.sample,
             }
             with traced_episode(context.recipe.team.name, about, context.emit) as emit:
-                await EpisodeRun(replace(context, emit=emit), start, seed).play()
+                await EpisodeRun(replace(context, emit=emit), start, seed).run()
     finally:
         context.scheduler.leave()
 

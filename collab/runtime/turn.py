@@ -39,7 +39,7 @@ class Round:
         return tuple(dict.fromkeys((*self.others.get(agent, ()), *examined)))
 
 
-Play = Callable[[Round], Awaitable[Mapping[str, str]]]
+ActRound = Callable[[Round], Awaitable[Mapping[str, str]]]
 """Runs a round and returns each agent's artifact."""
 TurnFeedback = Mapping[str, tuple[Feedback, ...]]
 """Feedback by agent, in the order of the sources."""
@@ -56,7 +56,7 @@ class Turn(FormerArtifacts):
         self,
         index: int,
         agents: Iterable[str],
-        play: Play,
+        act_round: ActRound,
         acted: Iterable[str] = (),
         previous: Mapping[str, str] | None = None,
         *,
@@ -72,7 +72,7 @@ class Turn(FormerArtifacts):
         """Each agent's answer in the previous turn, empty in the first turn."""
         self.chosen: tuple[str, ...] | None = None
         """Agents whose answers count, or None if the protocol has not chosen."""
-        self._play, self._examine = play, examine
+        self._act_round, self._examine = act_round, examine
         self._acted = set(acted)
         self._rounds = 0
         self._examined: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class Turn(FormerArtifacts):
                 self._rounds, names, template, others, otherwise, fields or {}, self._examined
             )
             self._rounds += 1
-            answers = await self._play(round_)
+            answers = await self._act_round(round_)
             self.artifacts.update(answers)
             self._acted.update(names)
             return answers

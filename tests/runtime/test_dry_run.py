@@ -215,7 +215,7 @@ def test_max_new_tokens_beyond_the_context_is_refused(project: Path, tmp_path: P
 def test_long_episodes_get_fewer_problems(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe, problems = find_problems(make(turns=4), ["words/0-3"])
     assert len({r.call.task for r in dry_run(recipe, problems).requests}) == 4
-    monkeypatch.setattr("collab.runtime.dry_run.MOST_TURNS_PLAYED", 9)
+    monkeypatch.setattr("collab.runtime.dry_run.MOST_TURNS_IN_ALL", 9)
     requests = dry_run(recipe, problems).requests
     assert len({r.call.task for r in requests}) < 4
     assert {r.call.turn for r in requests} == {0, 1, 2, 3}
