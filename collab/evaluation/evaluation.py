@@ -134,7 +134,7 @@ class EvaluationRun:
                         await run.session.load()
                 yield self._begin()
                 for run in self._runs:
-                    async with aclosing(self._play(run, progress)) as events:
+                    async with aclosing(self._events_of(run, progress)) as events:
                         async for event in events:
                             yield event
             self.status = "done"
@@ -176,12 +176,14 @@ class EvaluationRun:
             ),
         )
 
-    async def _play(self, run: TeamRun, progress: bool) -> AsyncGenerator[EvaluationEvent, None]:
+    async def _events_of(
+        self, run: TeamRun, progress: bool
+    ) -> AsyncGenerator[EvaluationEvent, None]:
         planned = run.recorded + len(run.missing)
         run.begun = True
         self._save()
         yield TeamStarted(label=run.team.label, planned=planned, recorded=run.recorded)
-        async with aclosing(run.play(progress=progress)) as events:
+        async with aclosing(run.stream(progress=progress)) as events:
             async for event in events:
                 yield event
         if self._selection is not None:
@@ -351,7 +353,7 @@ class TeamRun:
             self._about = self._new_about(self.path)
             self._record = RunFolder(self.path, self.team.recipe, self._about)
 
-    async def play(self, *, progress: bool) -> AsyncGenerator[Event, None]:
+    async def stream(self, *, progress: bool) -> AsyncGenerator[Event, None]:
         """Run the missing episodes, and yield their events. Close it as `Session.stream`."""
         if self.session is None:
             return

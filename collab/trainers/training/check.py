@@ -188,7 +188,7 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
         )
 
 
-def play_dry(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
+def dry_run_phases(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
     """Run every phase without models, and return the dry run of the phase with the most turns.
 
     Raises:

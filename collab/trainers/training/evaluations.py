@@ -147,7 +147,7 @@ class Evaluations:
         passed_mark = marks is not None and tokens // marks > before // marks
         return passed_mark or (every is not None and step % every == 0)
 
-    async def play(
+    async def evaluate(
         self, step: int, tokens: int, policies: Policies, folder: TrainingFolder, report: Report
     ) -> Evaluation:
         """Evaluate the current team after `step` steps and `tokens` generated tokens, and return

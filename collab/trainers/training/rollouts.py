@@ -33,7 +33,7 @@ def finished_episodes(episodes: Sequence[Episode]) -> list[Episode]:
     return [e for e in played if len(e.turns) == e.horizon or _is_solved(e)]
 
 
-async def play_groups(
+async def run_groups(
     session: Session,
     problems: Sequence[Problem],
     shape: Shape,

@@ -33,7 +33,7 @@ from collab.trainers.learner.update import OutOfMemory
 from collab.trainers.ranks import orders
 from collab.trainers.ranks.group import ProcessRanks
 from collab.trainers.ranks.orders import Begin, LeadingLearner
-from collab.trainers.training.check import check_recipe, describe_trainer, play_dry
+from collab.trainers.training.check import check_recipe, describe_trainer, dry_run_phases
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.evaluations import Evaluations, mean_return
@@ -119,7 +119,7 @@ class TrainingRun:
         self.spec = check_recipe(recipe)
         self.tasks = choose_tasks(recipe, self.spec)
         self.recipe = recipe = recipe.model_copy(update={"task": self.tasks.suite})
-        warnings = play_dry(recipe, self.spec, self.tasks).warnings
+        warnings = dry_run_phases(recipe, self.spec, self.tasks).warnings
         self.total_steps = self.tasks.total_steps(self.spec)
         self._history = History(recipe, self.total_steps)
         self._emit = emit or (lambda _: None)
@@ -282,10 +282,10 @@ class TrainingRun:
         with operation("training_step", {"collab.step": self.step + 1}) as step, step.entered():
             began = time.perf_counter()
             report = self._reporter(self.step + 1)
-            groups, times = await stepper.play(self.step, report)
+            groups, times = await stepper.run_episodes(self.step, report)
             self._folder.append_groups(groups, first=self.step * self.spec.tasks_per_step)
             if not self._is_reached(self.step + 1, self.tokens + generated_tokens(groups)):
-                stepper.play_ahead(self.step + 1, self._reporter(self.step + 2))
+                stepper.run_ahead(self.step + 1, self._reporter(self.step + 2))
             data = await stepper.learn(self.step, groups, times, report)
             data.times["step"] = time.perf_counter() - began
             metrics = step_metrics(data, policies)
@@ -310,7 +310,7 @@ class TrainingRun:
     async def _evaluate_when_due(self, policies: Policies) -> bool:
         if not self.evaluations.due(self.step, self.tokens, last=self.is_over):
             return False
-        evaluation = await self.evaluations.play(
+        evaluation = await self.evaluations.evaluate(
             self.step, self.tokens, policies, self._folder, self._reporter(self.step)
         )
         if evaluation.sampled:

@@ -33,13 +33,13 @@ from collab.trainers.learner.samples import Sample, make_samples
 from collab.trainers.learner.update import Update
 from collab.trainers.training.data import TaskOrder, phases
 from collab.trainers.training.metrics import StepData
-from collab.trainers.training.rollouts import complete_episodes, play_groups
+from collab.trainers.training.rollouts import complete_episodes, run_groups
 from collab.trainers.training.skipping import too_many_failed
 
 Report = Callable[[str, int, int], None]
 """Called with the current part of the step, and the numbers of finished and of all episodes."""
 
-Played = tuple[list[list[Episode]], dict[str, float]]
+StepEpisodes = tuple[list[list[Episode]], dict[str, float]]
 """Episodes of each task, and seconds by kind of work."""
 
 
@@ -121,7 +121,7 @@ class Stepper:
         self._phases = phases(recipe, spec)
         self._phase = -1
         self._credit: StepCredit | None = None
-        self._ahead: tuple[int, asyncio.Task[Played]] | None = None
+        self._ahead: tuple[int, asyncio.Task[StepEpisodes]] | None = None
         """Step that is sampled while the step before it is learned."""
         self._sampler_reports: dict[int, SamplerReport] = {}
         """Load reports of steps that were sampled and not yet learned, by step."""
@@ -140,14 +140,14 @@ class Stepper:
         for first, _ in self._phases:
             await self._session_at(first)
 
-    async def play(self, step: int, report: Report) -> Played:
+    async def run_episodes(self, step: int, report: Report) -> StepEpisodes:
         """Return the episodes of `step`, counted from 0, which may be in progress already.
 
         Raises:
             CollabError: the episodes cannot be run.
         """
         if self._ahead is None or self._ahead[0] != step:
-            return await self._play(step, report)
+            return await self._run_episodes(step, report)
         began = time.perf_counter()
         await self._policies.publish()
         published = time.perf_counter() - began
@@ -156,7 +156,7 @@ class Stepper:
         waited = time.perf_counter() - began
         return groups, {**times, "publishing": published, "waiting": waited - published}
 
-    def play_ahead(self, step: int, report: Report) -> None:
+    def run_ahead(self, step: int, report: Report) -> None:
         """Start to sample `step` while the step before it is learned, if the trainer allows it and
         both have the same phase.
 
@@ -164,9 +164,9 @@ class Stepper:
         sampled from the updated policies.
         """
         if self._spec.max_staleness and self._phase_at(step) == self._phase_at(step - 1):
-            self._ahead = step, asyncio.create_task(self._play(step, report))
+            self._ahead = step, asyncio.create_task(self._run_episodes(step, report))
 
-    async def _play(self, step: int, report: Report) -> Played:
+    async def _run_episodes(self, step: int, report: Report) -> StepEpisodes:
         session = await self._session_at(step)
         problems = self._tasks.batch(step)
         shape = self._shape(session)
@@ -189,7 +189,7 @@ class Stepper:
         if not self._spec.max_staleness:  # with it, another step's credit may be running
             self._credit = self._begin_credit(session)
             ended = self._credit.prepare
-        groups = await play_groups(session, problems, shape, seed, watch, ended=ended)
+        groups = await run_groups(session, problems, shape, seed, watch, ended=ended)
         self._sampler_reports[step] = await self._policies.report()
         return groups, timer.seconds
 

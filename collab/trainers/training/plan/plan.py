@@ -13,7 +13,7 @@ from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import at_a_time
 from collab.trainers.credit import algorithm_for
 from collab.trainers.learner.device_sizes import check_device
-from collab.trainers.training.check import check_recipe, describe_trainer, play_dry
+from collab.trainers.training.check import check_recipe, describe_trainer, dry_run_phases
 from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.plan.cards import Card
 from collab.trainers.training.plan.memory import MEMORY, count_memory, lengths_of, step_episodes
@@ -147,7 +147,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     """
     spec = check_recipe(recipe)
     tasks = choose_tasks(recipe, spec)
-    played = play_dry(recipe, spec, tasks)
+    played = dry_run_phases(recipe, spec, tasks)
     turn = played.turn
     per_step = min(spec.tasks_per_step, len(tasks.training))
     spec = spec.model_copy(update={"tasks_per_step": per_step})
