@@ -28,7 +28,7 @@ from collab.serving.reading import Common, TeamQuestion, read
 from collab.serving.refusal import Refused, unavailable
 from collab.serving.reply import PING, Narrator
 from collab.serving.responses import ResponseBody, ResponseReply
-from collab.serving.service import LEFT, Service, play
+from collab.serving.service import LEFT, Service, run_request
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 from collab.serving.teams import tool_names
@@ -229,13 +229,13 @@ class AnswerApp:
         """Run the episode once a lane is free, and send the answer or a refusal."""
         try:
             async with self._kept_alive(), self.service.lanes.place():
-                episode = await self._play()
+                episode = await self._run()
             await self._hand_over(episode)
         except Refused as refused:
             self.service.metrics.count_refusal(self.team.name, refused.reason or refused.kind)
             await self._refuse(refused)
 
-    async def _play(self) -> Episode:
+    async def _run(self) -> Episode:
         """Run the episode, and stream it if the request asks for that."""
         narrator = Narrator()
 
@@ -244,7 +244,7 @@ class AnswerApp:
                 await self._tell(self.reply.words(words))
 
         whole = (self.service, self.team, self.question, self.problem, self.request)
-        return await play(*whole, hear=hear, carrier=self.carrier)
+        return await run_request(*whole, hear=hear, carrier=self.carrier)
 
     async def _hand_over(self, episode: Episode) -> None:
         """Send the end of the answer, and drop the client if it does not receive it."""

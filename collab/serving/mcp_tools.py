@@ -15,7 +15,7 @@ from collab.runtime.events import AgentActed, Event
 from collab.runtime.fields import CONVERSATION
 from collab.serving.reading import FieldValue, TeamQuestion
 from collab.serving.refusal import Refused, invalid
-from collab.serving.service import Hear, Service, play
+from collab.serving.service import Hear, Service, run_request
 from collab.serving.team import ServedTeam
 from collab.serving.teams import tool_names
 
@@ -74,8 +74,8 @@ def make_server(service: Service) -> Server[Any]:
             team = _by_tool(service).get(params.name)
             if team is None:
                 raise invalid("no such tool")
-            playing = _play(service, team, params.arguments or {}, progress)
-            episode = await service.finish(team.name, playing)
+            running = _run_call(service, team, params.arguments or {}, progress)
+            episode = await service.finish(team.name, running)
             assert episode is not None, "a client that disconnects cancels the call"
         except Refused as refused:
             content = [types.TextContent(type="text", text=refused.message)]
@@ -110,7 +110,9 @@ async def over_http(service: Service) -> AsyncIterator[ASGIApp]:
         yield manager.handle_request
 
 
-async def _play(service: Service, team: ServedTeam, given: dict[str, Any], hear: Hear) -> Episode:
+async def _run_call(
+    service: Service, team: ServedTeam, given: dict[str, Any], hear: Hear
+) -> Episode:
     """Run the episode of a call, and count it.
 
     Raises:
@@ -119,7 +121,9 @@ async def _play(service: Service, team: ServedTeam, given: dict[str, Any], hear:
     try:
         problem, question = _read(team, given)
         async with service.lanes.place():
-            episode = await play(service, team, question, problem, uuid.uuid4().hex, hear=hear)
+            episode = await run_request(
+                service, team, question, problem, uuid.uuid4().hex, hear=hear
+            )
     except Refused as refused:
         service.metrics.count_refusal(team.name, refused.reason or refused.kind)
         raise

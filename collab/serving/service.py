@@ -304,7 +304,7 @@ Hear = Callable[[Event], Awaitable[None]]
 """Called with each event as it happens. Its time counts as the episode's."""
 
 
-async def play(
+async def run_request(
     service: Service,
     team: ServedTeam,
     question: TeamQuestion,
@@ -343,13 +343,13 @@ async def play(
 
 async def _watch(team: ServedTeam, question: TeamQuestion, problem: Problem, hear: Hear) -> Episode:
     episode = None
-    playing = team.session.stream(
+    stream = team.session.stream(
         [Start(problem)],
         seed=secrets.randbelow(2**31) if question.seed is None else question.seed,
         progress=question.stream,
         adjust=question.sampling,
     )
-    async with aclosing(playing) as events:
+    async with aclosing(stream) as events:
         async for event in events:
             await hear(event)
             if isinstance(event, EpisodeFinished):
