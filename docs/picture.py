@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from collab.cli.live.playing import play
+from collab.cli.live.running import run_shown
 from collab.cli.live.view import Report
 from collab.cli.screen.page import TerminalPage
 from collab.recipe import load_recipe
@@ -28,7 +28,7 @@ WIDTH = 120
 
 
 def draw(model: str | None = None) -> str:
-    """Play the run, and draw its output on a terminal of 120 columns as SVG.
+    """Run the command, and draw its output on a terminal of 120 columns as SVG.
 
     Args:
         model: replaces the default model, e.g. `echo`.
@@ -44,13 +44,13 @@ def draw(model: str | None = None) -> str:
     recipe = load_recipe(TEAM, task=ADDRESS.partition("/")[0], model=model)
     recipe, problems = find_problems(recipe, [ADDRESS])
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        played = play(
+        finished = run_shown(
             recipe,
             problems,
             out=Path("runs") / f"today-{TEAM}",
             view=Report(page),
         )
-    for episode in played.episodes:
+    for episode in finished.episodes:
         if episode.failure:
             raise RuntimeError(f"the run failed, so there is no picture of it: {episode.failure}")
     return console.export_svg(title="collab", unique_id="run")

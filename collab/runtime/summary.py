@@ -15,7 +15,14 @@ from typing import Any
 from collab.errors import CollabError
 from collab.records import Episode, Usage
 from collab.records.episode import known_solved
-from collab.runtime.events import RunFinished, Status
+from collab.runtime.events import (
+    EpisodeFinished,
+    EpisodeStarted,
+    Event,
+    RunFinished,
+    RunStarted,
+    Status,
+)
 from collab.wording import clean, counted
 
 TRUNCATED_SHARE, LEAST_RESPONSES = 0.25, 4
@@ -111,14 +118,26 @@ def _total(usages: Sequence[Usage]) -> dict[str, Any]:
 
 
 @dataclass
-class Played:
-    """A run, as far as it was played."""
+class RunSoFar:
+    """A run, as far as its events have come."""
 
     run: str = ""
     episodes: list[Episode] = field(default_factory=list)
     status: Status = "interrupted"
     since: float | None = None
-    """Time at which the models were loaded."""
+    """Time at which the first episode started."""
+
+    def see(self, event: Event) -> None:
+        """Record an event at the present time."""
+        match event:
+            case RunStarted():
+                self.run = event.run
+            case EpisodeStarted():
+                self.since = self.since or time.perf_counter()
+            case EpisodeFinished():
+                self.episodes.append(event.episode)
+            case _:
+                pass
 
     def finished(self) -> RunFinished:
         """Return the run's last event, if it ends now."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
@@ -32,7 +31,7 @@ from collab.runtime.folder import RunFolder
 from collab.runtime.notes import run_started, start_record, tool_forms
 from collab.runtime.problems import find_problems, flat_addresses
 from collab.runtime.session import Session
-from collab.runtime.summary import Played, Rollout
+from collab.runtime.summary import Rollout, RunSoFar
 from collab.runtime.waiting import OpenModels
 from collab.tasks import split_address
 from collab.telemetry import operation
@@ -146,7 +145,7 @@ class Team:
             ModelUnavailable, FeedbackUnavailable, ToolUnavailable, SandboxUnavailable: also before
                 any work. A failure within an episode is in its `failure`.
         """
-        return self._kept.wait_for(self._play(problems, samples, seed, out))
+        return self._kept.wait_for(self._rollout(problems, samples, seed, out))
 
     async def arun(
         self,
@@ -156,9 +155,9 @@ class Team:
         out: str | Path | None = None,
     ) -> Rollout:
         """Run as `run` does, but within a running event loop, and return the rollout."""
-        return await self._kept.follow(self._play(problems, samples, seed, out))
+        return await self._kept.follow(self._rollout(problems, samples, seed, out))
 
-    async def _play(
+    async def _rollout(
         self,
         problems: Sequence[Problems],
         samples: int | None,
@@ -195,7 +194,7 @@ class Team:
         if samples is not None or seed is not None:
             recipe = load_recipe(recipe, samples=samples, seed=seed, trust=self._trust)
         recipe, chosen = find_problems(recipe, addresses, trust=self._trust)
-        run = play(
+        run = run_recorded(
             recipe, chosen, out=out, progress=progress, loading=loading, pool=self._kept.pool_here()
         )
         async with aclosing(run) as events:
@@ -284,7 +283,7 @@ def load(
     return Team(recipe, trust=trust, rewards=rewards, hidden=hidden)
 
 
-async def play(
+async def run_recorded(
     recipe: Recipe,
     problems: Sequence[Problem],
     *,
@@ -292,13 +291,12 @@ async def play(
     progress: bool = False,
     loading: StoreProgress | None = None,
     pool: ModelPool | None = None,
-    played: Played | None = None,
 ) -> AsyncGenerator[Event, None]:
     """Yield the events of a run of given problems, like `Team.stream`.
 
-    Models of a `pool` belong to the caller, and stay open. `played` is kept up to date.
+    Models of a `pool` belong to the caller, and stay open.
     """
-    played = played or Played()
+    so_far = RunSoFar()
     about: dict[str, Any] = {}
     folder = None
     try:
@@ -315,25 +313,23 @@ async def play(
                 **start_record(recipe),
             }
             folder = RunFolder.create(place, recipe, about) if place else None
-            played.run = opening.run
+            so_far.see(opening)
             yield opening
             await session.load()
-            played.since = time.perf_counter()
             starts = starts_of(problems, recipe.samples)
             rollout = session.stream(starts, seed=recipe.seed, progress=progress)
             async with aclosing(rollout) as events:
                 async for event in events:
-                    if isinstance(event, EpisodeFinished):
-                        if folder:
-                            folder.append(event.episode)
-                        played.episodes.append(event.episode)
+                    if folder and isinstance(event, EpisodeFinished):
+                        folder.append(event.episode)
+                    so_far.see(event)
                     yield event
-        played.status = "done"
+        so_far.status = "done"
     except Exception:
-        played.status = "failed"
+        so_far.status = "failed"
         raise
     finally:
-        finished = played.finished()
+        finished = so_far.finished()
         if folder:
             forms = tool_forms(recipe)
             ended = finished.model_dump(include={"status", "summary"})

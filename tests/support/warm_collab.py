@@ -20,7 +20,7 @@ from typing import IO, Any
 
 WARM = (
     "collab.cli.commands.train",
-    "collab.cli.live.playing",
+    "collab.cli.live.running",
     "collab.cli.screen.results",
     "collab.models.local.fast.prepacked_weights",
     "collab.models.local.generation",

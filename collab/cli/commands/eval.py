@@ -222,7 +222,7 @@ def _plan(
 
 def _follow(evaluation: EvaluationRun, view: View) -> None:
     """Evaluate to the end; returns also after an interruption, and raises as `stream` does."""
-    from collab.cli.live.playing import run_to_end
+    from collab.cli.live.running import run_to_end
     from collab.evaluation.results import EvaluationFinished
 
     async def main() -> None:
@@ -242,7 +242,7 @@ def _follow(evaluation: EvaluationRun, view: View) -> None:
 
 def _exit_status(results: Results) -> int:
     """0 done, INTERRUPTED, 1 if a team failed throughout, 2 if it could not begin."""
-    from collab.cli.live.playing import status_of_failures
+    from collab.cli.live.running import status_of_failures
 
     if results.status == "interrupted":
         return INTERRUPTED

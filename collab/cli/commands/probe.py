@@ -77,7 +77,7 @@ def command(
       130  interrupted
     """
     from collab.cli.live import open_view
-    from collab.cli.live.playing import exit_status, play
+    from collab.cli.live.running import exit_status, run_shown
     from collab.cli.plan import check
     from collab.probe.probe import draw, probe, training_addresses
     from collab.recipe import load_recipe
@@ -105,10 +105,10 @@ def command(
     folder = out or new_folder(recipe.team.name)
     view = open_view(json=json)
     began = time.perf_counter()
-    played = play(recipe, problems, out=folder, view=view)
-    if played.status == "done" and not all(episode.failure for episode in played.episodes):
+    finished = run_shown(recipe, problems, out=folder, view=view)
+    if finished.status == "done" and not all(episode.failure for episode in finished.episodes):
         seconds = time.perf_counter() - began
-        outcome = asyncio.run(probe(recipe, problems, played.episodes, seconds))
+        outcome = asyncio.run(probe(recipe, problems, finished.episodes, seconds))
         write_atomically(folder / PROBE, outcome.model_dump_json(indent=2))
         view.see(outcome)
-    raise typer.Exit(exit_status(played, require_solved=False))
+    raise typer.Exit(exit_status(finished, require_solved=False))

@@ -42,7 +42,7 @@ def command(
       collab replay runs/20260101-120000-000-coding --json --out runs/again
     """
     from collab.cli.live import open_view
-    from collab.cli.live.playing import play
+    from collab.cli.live.running import run_shown
     from collab.passed_functions import passed_function
     from collab.recipe import read_recipe
     from collab.recipe.documents import read_mapping
@@ -78,10 +78,10 @@ def command(
     )
     tasks = list(dict.fromkeys(episode.task for episode in record.episodes))
     recipe, problems = find_problems(recipe, tasks)
-    played = play(recipe, problems, out=out, view=open_view(json=json))
-    if played.status == "interrupted":
+    finished = run_shown(recipe, problems, out=out, view=open_view(json=json))
+    if finished.status == "interrupted":
         raise typer.Exit(INTERRUPTED)
-    differences = compare(record.episodes, played.episodes)
+    differences = compare(record.episodes, finished.episodes)
     remark(differences, "differs")
     if not differences:
         same = f"the same: rewards and tokens of {counted(len(record.episodes), 'episode')}"
@@ -123,9 +123,9 @@ def _replayed(recipe: Recipe, run: Path, *, seal: bool) -> Recipe:
     )
 
 
-def compare(recorded: list[Episode], played: list[Episode]) -> list[str]:
+def compare(recorded: list[Episode], replayed: list[Episode]) -> list[str]:
     """Differences between episodes of the same id, in words."""
-    by_id = {episode.id: episode for episode in played}
+    by_id = {episode.id: episode for episode in replayed}
     differences = []
     for episode in recorded:
         again = by_id.get(episode.id)

@@ -182,7 +182,7 @@ def _run(
     combine: bool,
 ) -> int:
     from collab.cli.live import open_view
-    from collab.cli.live.playing import exit_status, play
+    from collab.cli.live.running import exit_status, run_shown
     from collab.cli.plan import check
     from collab.runs.about import new_folder
 
@@ -192,10 +192,10 @@ def _run(
         recipe.check_scored()
     folder = out or new_folder(recipe.team.name)
     view = open_view(json=json)
-    played = play(recipe, problems, out=folder, view=view)
-    status = exit_status(played, require_solved=require_solved)
-    if combine and played.status == "done":
-        bests = _combine(recipe, problems, played.episodes, folder, view)
+    finished = run_shown(recipe, problems, out=folder, view=view)
+    status = exit_status(finished, require_solved=require_solved)
+    if combine and finished.status == "done":
+        bests = _combine(recipe, problems, finished.episodes, folder, view)
         solved = sum(bool(best.score.solved) for best in bests)
         if require_solved and status == 1 and solved == len(problems):
             return 0

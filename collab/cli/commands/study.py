@@ -75,7 +75,7 @@ def command(
 
 
 def _run(run: Study, view: View, jobs: int, threads: int) -> int:
-    from collab.cli.live.playing import run_to_end
+    from collab.cli.live.running import run_to_end
     from collab.study.page import write_page
 
     status = 0

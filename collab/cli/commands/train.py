@@ -221,7 +221,7 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
     from contextlib import closing
 
     from collab.cli.live import open_view
-    from collab.cli.live.playing import run_to_end
+    from collab.cli.live.running import run_to_end
     from collab.runs.about import how_to_resume, mark_interrupted
     from collab.trainers.training.events import TrainingEvent, TrainingProgress
     from collab.trainers.training.run import TrainingRun

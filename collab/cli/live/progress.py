@@ -189,7 +189,7 @@ class LiveReport(Report):
             case TeamStarted():
                 self.tally = Tally(event.label, event.planned, event.recorded)
             case AgentActing() | AgentProgress() | AgentActed() | EpisodeFinished():
-                self._play(event)
+                self._count_episodes(event)
             case TeamFinished():
                 self.bars.drop("episodes")
             case CellStarted():
@@ -215,7 +215,7 @@ class LiveReport(Report):
             note += f", {dollars(self.tally.cost)}"
         self.bars.show("training", "training", done, total, note)
 
-    def _play(self, event: Record) -> None:
+    def _count_episodes(self, event: Record) -> None:
         tally = self.tally
         tally.see(event)
         texts = [text for _, text in tally.acting.values() if text]

@@ -19,9 +19,9 @@ from collab.errors import CollabError, error_class
 from collab.recipe import Recipe
 from collab.records import Problem
 from collab.runs.about import mark_interrupted
-from collab.runtime import team
 from collab.runtime.events import RunFinished, Status
-from collab.runtime.summary import Played
+from collab.runtime.summary import RunSoFar
+from collab.runtime.team import run_recorded
 from collab.signals import INTERRUPTED, ending_signals
 from collab.wording import counted, for_command_line
 
@@ -29,7 +29,9 @@ GRACE_SECONDS = 1.0
 """An interrupted run waits this long for work that does not stop."""
 
 
-def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View) -> Played:
+def run_shown(
+    recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View
+) -> RunSoFar:
     """Run the team on the problems, show the progress in `view`, and return the episodes.
 
     An interruption is not an error: the result has the finished episodes and the status.
@@ -39,28 +41,28 @@ def play(recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view:
             nothing has run.
         RecordError: the record cannot be written.
     """
-    played = Played()
+    so_far = RunSoFar()
 
     async def follow() -> None:
-        progress, loading = view.progress, view.loading
         async with aclosing(
-            team.play(recipe, problems, out=out, progress=progress, loading=loading, played=played)
+            run_recorded(recipe, problems, out=out, progress=view.progress, loading=view.loading)
         ) as events:
             async for event in events:
+                so_far.see(event)
                 if not isinstance(event, RunFinished):  # shown once everything is closed
                     view.see(event)
 
     def finish(status: Status) -> str:
-        played.status = status
-        if played.run:
-            view.see(played.finished())
+        so_far.status = status
+        if so_far.run:
+            view.see(so_far.finished())
         if status == "interrupted" and out is not None:
             mark_interrupted(out)
         place = f" in {out}" if out else ""
-        return f": {counted(len(played.episodes), 'finished episode')}{place}"
+        return f": {counted(len(so_far.episodes), 'finished episode')}{place}"
 
     run_to_end(follow(), view, finish)
-    return played
+    return so_far
 
 
 def run_to_end(
@@ -148,20 +150,20 @@ def _kill_children() -> None:
                 os.kill(int(child), signal.SIGKILL)
 
 
-def exit_status(played: Played, *, require_solved: bool) -> int:
+def exit_status(run: RunSoFar, *, require_solved: bool) -> int:
     """Return 0 if done, 1 if failed, INTERRUPTED, or 2 if every episode lacked something,
     and print why."""
-    if played.status == "interrupted":
+    if run.status == "interrupted":
         return INTERRUPTED
-    failures = [episode.failure for episode in played.episodes if episode.failure]
-    if failures and len(failures) == len(played.episodes):
+    failures = [episode.failure for episode in run.episodes if episode.failure]
+    if failures and len(failures) == len(run.episodes):
         first = failures[0]
         if options.debugging and first.traceback:
             print(first.traceback, file=sys.stderr)
         reason = for_command_line(f"{first.type}: {first.message}")
         print(f"error: every episode failed: {reason}", file=sys.stderr)
         return status_of_failures([failure.type for failure in failures])
-    if require_solved and not all(episode.solved for episode in played.episodes):
+    if require_solved and not all(episode.solved for episode in run.episodes):
         return 1
     return 0
 
