@@ -86,7 +86,7 @@ class EvaluationRun:
         self.begun = False
         self._folder = folder = EvaluationFolder(out) if out else None
         self._runs = [
-            TeamRun(team, folder.place_of(team.label, team.identity) if folder else None, trust)
+            TeamRun(team, folder.team_folder(team.label, team.identity) if folder else None, trust)
             for team in teams
         ]
 

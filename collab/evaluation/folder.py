@@ -47,7 +47,7 @@ class EvaluationFolder:
         check_no_other_files(path, EVAL)
         self._lock = Lock(path)
 
-    def place_of(self, label: str, identity: str) -> Path:
+    def team_folder(self, label: str, identity: str) -> Path:
         """Return the folder of a team: its folder from an earlier call, or an unused one."""
 
         def is_taken(name: str) -> bool:

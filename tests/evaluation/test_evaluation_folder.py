@@ -67,21 +67,21 @@ def test_full_disk_is_reported_by_file(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_only_a_team_with_the_same_identity_gets_the_same_folder(tmp_path: Path) -> None:
     folder = EvaluationFolder(tmp_path / "out")
-    place = folder.place_of("coding", "one")
+    place = folder.team_folder("coding", "one")
     record(place, make_episode("t", 0, make_score()))
     (tmp_path / "out" / "eval.json").touch()
     folder.close()
     again = EvaluationFolder(tmp_path / "out")
-    assert again.place_of("coding", "two").name == "coding-2"
-    assert again.place_of("coding", "one") == place
+    assert again.team_folder("coding", "two").name == "coding-2"
+    assert again.team_folder("coding", "one") == place
     again.close()
     renamed = EvaluationFolder(tmp_path / "out")
-    assert renamed.place_of("renamed", "two").name == "renamed"
-    assert renamed.place_of("other", "one") == place
+    assert renamed.team_folder("renamed", "two").name == "renamed"
+    assert renamed.team_folder("other", "one") == place
     renamed.close()
     (place / "run.json").unlink()
     without = EvaluationFolder(tmp_path / "out")
-    assert without.place_of("coding", "one").name == "coding-2"
+    assert without.team_folder("coding", "one").name == "coding-2"
     without.close()
 
 

@@ -112,7 +112,7 @@ def command(
     from collab.trainers import make_plan
     from collab.trainers.ranks.launching import following, is_first, is_rank, launch, leading
     from collab.trainers.training.folder import TrainingFolder
-    from collab.trainers.training.plan.placement import place_of, ranks_wanted
+    from collab.trainers.training.plan.placement import card_and_ranks, ranks_wanted
 
     if not is_first():
         following()
@@ -151,7 +151,7 @@ def command(
     _check_folder(loaded, out, resume)
     if dry_run:
         remark(notes, "note")
-        plan = make_plan(loaded, *place_of(loaded, card, gpus, ranks, resume))
+        plan = make_plan(loaded, *card_and_ranks(loaded, card, gpus, ranks, resume))
         _show_plan(plan, loaded, json=json, whole=show_recipe)
         return
     if resume is not None and (summary := TrainingFolder.finished(resume, loaded)):

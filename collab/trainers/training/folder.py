@@ -277,7 +277,7 @@ class TrainingFolder:
         check_same_folder(self.path)
         try:
             for policy in policies:
-                policy.save(self.path / _place_of(policy))
+                policy.save(self.path / _weights_path(policy))
         except (OSError, RuntimeError) as error:
             raise RecordError(f"{self.path}: the team cannot be written: {error}") from error
         trained = recipe.with_agents({a: _as_trained(p) for p in policies for a in p.agents})
@@ -298,13 +298,13 @@ def _has_no_step(path: Path) -> bool:
     return not metrics.exists() or f'"{STEP_FINISHED}"'.encode() not in metrics.read_bytes()
 
 
-def _place_of(policy: Policy) -> str:
+def _weights_path(policy: Policy) -> str:
     return f"{layout.ADAPTERS if policy.is_adapter else layout.MODELS}/{policy.name}"
 
 
 def _as_trained(policy: Policy) -> dict[str, Any]:
     """Return an agent's fields that its policy changes: its adapter, or its whole model."""
-    place = _place_of(policy)
+    place = _weights_path(policy)
     if policy.is_adapter:
         return {"adapter": place}
     settings = policy.engine.spec.model_dump(exclude={"name", "revision"})

@@ -47,7 +47,7 @@ def check_same_sizes(model: TransformersModel) -> None:
             sizes.count_weights_in_model(model, lora),
         )
         assert read is not None
-        for at in (cards.place_of(model, None), cards.place_of(model, CARDS["h100"])):
+        for at in (cards.device_for(model, None), cards.device_for(model, CARDS["h100"])):
             assert compute_sizes(model, at, read) == compute_sizes(model, at, built)
 
 

@@ -92,7 +92,7 @@ class ModelDevice:
     """True if sampling keeps a second copy of the weights, in the processor's own layout."""
 
 
-def place_of(model: TransformersModel, card: Card | None) -> ModelDevice:
+def device_for(model: TransformersModel, card: Card | None) -> ModelDevice:
     """Return the device for a model: `card`, which may be in another machine, or this machine's
     device if it is None.
 

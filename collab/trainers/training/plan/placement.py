@@ -88,7 +88,7 @@ def _devices(recipe: Recipe, agents: Iterable[str]) -> list[str]:
     return [each.device if each else "" for each in weights]
 
 
-def place_of(
+def card_and_ranks(
     recipe: Recipe, named: str | None, gpus: int | None, ranks: int | None, resume: Path | None
 ) -> tuple[Card | None, int]:
     """Return the card to plan for, or None for a run on CPUs, and the number of ranks.

@@ -17,7 +17,7 @@ from collab.models.local.dimensions import Dimensions, dimensions_of
 from collab.recipe import LoraSpec
 from collab.recipe.model import TransformersModel
 from collab.runs.layout import MODEL_CONFIG
-from collab.trainers.training.plan.cards import Card, ModelDevice, place_of
+from collab.trainers.training.plan.cards import Card, ModelDevice, device_for
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 MOST_HEADER = 100_000_000
@@ -166,7 +166,7 @@ def sizes_of(model: TransformersModel, lora: LoraSpec, card: Card | None = None)
         ModelUnavailable: the configuration is not available.
     """
     counts = count_weights_in_files(model, lora) or count_weights_in_model(model, lora)
-    return compute_sizes(model, place_of(model, card), counts)
+    return compute_sizes(model, device_for(model, card), counts)
 
 
 def compute_sizes(model: TransformersModel, place: ModelDevice, counts: WeightCounts) -> ModelSize:
