@@ -13,7 +13,7 @@ from collab.recipe import Recipe, TrainerSpec, load_recipe
 from collab.recipe.base import Spec
 from collab.recipe.in_python import Rewards, Task, TeamLike, settings_of
 from collab.recipe.recipe import SECTIONS
-from collab.runs.about import mark_interrupted, new_folder
+from collab.runs.about import mark_interrupted, new_run_path
 from collab.runs.layout import TRAINING
 from collab.runtime import Team
 from collab.runtime.events import RunStarted
@@ -112,7 +112,7 @@ async def atrain(
         recipe = _recipe(
             team, task, rewards, hidden, more, settings=settings, trainer=trainer, trust=trust
         )
-        folder = Path(out) if out else new_folder(recipe.name or recipe.team.name)
+        folder = Path(out) if out else new_run_path(recipe.name or recipe.team.name)
     else:
         _check_resumed(team, task, trainer, hidden, out)
         folder = Path(resume)

@@ -268,7 +268,7 @@ def now() -> str:
     return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
-def new_folder(name: str, place: str = RUNS) -> Path:
+def new_run_path(name: str, place: str = RUNS) -> Path:
     """Return the default folder for a new record about `name`."""
     return Path(place) / new_run_id(name)
 

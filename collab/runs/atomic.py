@@ -57,7 +57,7 @@ def check_no_other_files(path: Path, *marks: str, given_by: str = "out") -> None
 
 
 @contextmanager
-def new_folder(path: Path, other: str = "") -> Iterator[None]:
+def creating_folder(path: Path, other: str = "") -> Iterator[None]:
     """Context manager that makes the folder `path`, and removes it if the block fails.
 
     `other` is the option for another folder, for the error.

@@ -19,7 +19,7 @@ from collab.recipe.documents import read_mapping
 from collab.recipe.model import local_weights
 from collab.runs import metric_names as names
 from collab.runs.about import check_has_ended, is_training
-from collab.runs.atomic import new_folder
+from collab.runs.atomic import creating_folder
 from collab.runs.layout import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
@@ -165,7 +165,7 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
     check_has_ended(run)
     _check_links(run)
     card = model_card(run, repository=repository, license=license)
-    with new_folder(out, option("out")):
+    with creating_folder(out, option("out")):
         shutil.copyfile(run / RECIPE, out / RECIPE)
         for part in PARTS:
             if (run / part).is_dir():

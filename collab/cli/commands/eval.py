@@ -123,7 +123,7 @@ def command(
     from collab.evaluation.evaluation import EvaluationRun
     from collab.evaluation.selection import check_selectable
     from collab.evaluation.teams import choose_k, find_teams
-    from collab.runs.about import new_folder
+    from collab.runs.about import new_run_path
 
     wanted, selection = _numbers(k), _selection(select, recombine, tester, budget)
     evaluated_teams = find_teams(
@@ -149,7 +149,7 @@ def command(
         _plan(evaluated_teams, ks, consent(trust), json=json)
         return
     send_spans()
-    folder = out or new_folder(evaluated_teams[0].suite.name, EVALS)
+    folder = out or new_run_path(evaluated_teams[0].suite.name, EVALS)
     evaluation = EvaluationRun(
         evaluated_teams, ks, selection=selection, out=folder, trust=consent(trust)
     )

@@ -81,7 +81,7 @@ def command(
     from collab.cli.plan import check
     from collab.probe.probe import draw, probe, training_addresses
     from collab.recipe import load_recipe
-    from collab.runs.about import new_folder
+    from collab.runs.about import new_run_path
     from collab.runs.atomic import write_atomically
     from collab.runs.layout import PROBE
     from collab.runtime.notes import unused
@@ -102,7 +102,7 @@ def command(
     recipe, problems = check(recipe, training_addresses(recipe, task or []))
     recipe.check_scored()
     problems = draw(problems, tasks, recipe.seed)
-    folder = out or new_folder(recipe.team.name)
+    folder = out or new_run_path(recipe.team.name)
     view = open_view(json=json)
     began = time.perf_counter()
     finished = run_shown(recipe, problems, out=folder, view=view)

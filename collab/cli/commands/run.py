@@ -184,13 +184,13 @@ def _run(
     from collab.cli.live import open_view
     from collab.cli.live.running import exit_status, run_shown
     from collab.cli.plan import check
-    from collab.runs.about import new_folder
+    from collab.runs.about import new_run_path
 
     send_spans()
     recipe, problems = check(recipe, addresses)
     if require_solved:
         recipe.check_scored()
-    folder = out or new_folder(recipe.team.name)
+    folder = out or new_run_path(recipe.team.name)
     view = open_view(json=json)
     finished = run_shown(recipe, problems, out=folder, view=view)
     status = exit_status(finished, require_solved=require_solved)

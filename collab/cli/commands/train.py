@@ -106,7 +106,7 @@ def command(
     from json import dumps
 
     from collab.recipe import load_recipe
-    from collab.runs.about import check_holds_run, check_is_training, new_folder
+    from collab.runs.about import check_holds_run, check_is_training, new_run_path
     from collab.runs.layout import TRAINING
     from collab.runtime.notes import unused
     from collab.trainers import make_plan
@@ -157,7 +157,7 @@ def command(
     if resume is not None and (summary := TrainingFolder.finished(resume, loaded)):
         _show_finished(resume, loaded, summary, json=json)
         return
-    folder = resume or out or new_folder(loaded.name or loaded.team.name)
+    folder = resume or out or new_run_path(loaded.name or loaded.team.name)
     wanted = None if is_rank() else ranks_wanted(loaded, gpus, ranks, resume)
     if wanted is not None:
         print(wanted.text(folder), file=sys.stderr)
