@@ -12,7 +12,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from collab.trainers.learner.batch_sizes import supports_prefix_tree
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.loss import token_loss
-from collab.trainers.learner.passes import Tally
+from collab.trainers.learner.passes import ResponseSums
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import packed_sequences
 from collab.trainers.learner.prefix_tree.varlen import (
@@ -89,18 +89,18 @@ def test_host_syncs_only_for_the_metrics(
     rows = packed_sequences(group(64, 32, **way), 10_000, shared=shared)
     learned = [sample for row in rows for sample in row.samples]
 
-    def work() -> Tally:
+    def work() -> ResponseSums:
         found = response_logprobs(model, rows, device)
         loss = token_loss(found.logprobs, learned, spec)
-        tally = Tally(learned, loss, found.logprobs.detach(), found.outside_support)
+        sums = ResponseSums(learned, loss, found.logprobs.detach(), found.outside_support)
         with tree_attention(model):
             loss.total.backward()
-        return tally
+        return sums
 
     work().read()  # one-time loading and probing
     with refusing_to_wait():
-        tally = work()
-    tally.read()
+        sums = work()
+    sums.read()
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])

@@ -42,7 +42,7 @@ SHOWN_CHARACTERS = 2000
 
 
 @dataclass
-class Tally:
+class EpisodeCounts:
     """Counts the episodes of a run, or of a team that is evaluated."""
 
     team: str = ""
@@ -163,7 +163,7 @@ class LiveReport(Report):
 
     def __init__(self, page: TerminalPage) -> None:
         super().__init__(page)
-        self.tally = Tally()
+        self.counts = EpisodeCounts()
         self.bars = Bars(page)
         self.bars.start()
 
@@ -185,9 +185,9 @@ class LiveReport(Report):
             self.bars.drop("model")
         match event:
             case RunStarted():
-                self.tally = Tally(planned=len(event.tasks) * event.samples)
+                self.counts = EpisodeCounts(planned=len(event.tasks) * event.samples)
             case TeamStarted():
-                self.tally = Tally(event.label, event.planned, event.recorded)
+                self.counts = EpisodeCounts(event.label, event.planned, event.recorded)
             case AgentActing() | AgentProgress() | AgentActed() | EpisodeFinished():
                 self._count_episodes(event)
             case TeamFinished():
@@ -211,14 +211,14 @@ class LiveReport(Report):
             done, total, noun = event.tokens, event.of_tokens, "token"
         note = f"{done:,} of {counted(total, noun)}"
         if (cost := event.metrics.get(names.COST)) is not None:
-            self.tally.cost = (self.tally.cost or 0.0) + cost
-            note += f", {dollars(self.tally.cost)}"
+            self.counts.cost = (self.counts.cost or 0.0) + cost
+            note += f", {dollars(self.counts.cost)}"
         self.bars.show("training", "training", done, total, note)
 
     def _count_episodes(self, event: Record) -> None:
-        tally = self.tally
-        tally.see(event)
-        texts = [text for _, text in tally.acting.values() if text]
-        self.bars.streams = texts if tally.planned == 1 else ()
-        label = tally.team or "episodes"
-        self.bars.show("episodes", label, tally.finished, tally.planned, tally.text())
+        counts = self.counts
+        counts.see(event)
+        texts = [text for _, text in counts.acting.values() if text]
+        self.bars.streams = texts if counts.planned == 1 else ()
+        label = counts.team or "episodes"
+        self.bars.show("episodes", label, counts.finished, counts.planned, counts.text())

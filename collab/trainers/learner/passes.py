@@ -85,7 +85,7 @@ class PassResult:
     """Agent and sums of each response."""
 
 
-class Tally:
+class ResponseSums:
     """Holds sums over each response's tokens in one tensor on the device. `read` waits for the
     device.
 
@@ -245,10 +245,10 @@ class Passes:
             logprobs, learned, self._spec, start=batch.start, reference=batch.reference
         )
         first = outside_support if batch.start is None else None
-        tally = Tally(learned, loss_tokens, logprobs.detach(), first)
+        sums = ResponseSums(learned, loss_tokens, logprobs.detach(), first)
         self.backward(policy, loss_tokens)
         gradients.add()
-        loss, responses = tally.read()
+        loss, responses = sums.read()
         if not math.isfinite(loss):
             raise NotFinite(f"the loss of policy '{policy.name}' is {loss}")
         batch.start = logprobs.detach() if batch.start is None else batch.start

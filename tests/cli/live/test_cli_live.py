@@ -81,7 +81,7 @@ def test_late_progress_is_not_counted_twice(live: LiveReport) -> None:
     live.see(acting(agent=decision.agent))
     live.see(acted("t#0", decision))
     live.see(progress(5, agent=decision.agent))
-    assert live.tally.tokens == decision.action.usage.new_tokens
+    assert live.counts.tokens == decision.action.usage.new_tokens
     live.see(EpisodeFinished(episode=episode))
     assert "1 of 1 episode, 0 of 1 solved, return 1.00 of 4.00" in lines(live)
 
@@ -94,8 +94,8 @@ def test_speed_counts_tokens_of_all_responses(live: LiveReport) -> None:
     live.see(progress(7))
     live.see(progress(20, episode="t#1"))
     live.see(acted("t#0", episode.turns[0].decisions[0]))
-    assert live.tally.since is not None
-    live.tally.since = time.monotonic() - 10
+    assert live.counts.since is not None
+    live.counts.since = time.monotonic() - 10
     live.see(EpisodeFinished(episode=episode))
     text = "5 of 12 episodes, 1 of 1 solved, return 1.00 of 4.00, 3 tokens/s"
     assert text in lines(live)

@@ -17,7 +17,7 @@ from collab.runs import metric_names as names
 from collab.trainers.learner.logprobs import SamplingSettings, response_logprobs
 from collab.trainers.learner.logprobs import _score as score
 from collab.trainers.learner.loss import token_loss
-from collab.trainers.learner.passes import Tally
+from collab.trainers.learner.passes import ResponseSums
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import packed_sequences
 from collab.trainers.learner.samples import Sample
@@ -46,7 +46,7 @@ def group(ways: list[dict[str, Any]]) -> list[Sample]:
     ]
 
 
-def learn(samples: list[Sample], shared: bool, **options: Any) -> Tally:
+def learn(samples: list[Sample], shared: bool, **options: Any) -> ResponseSums:
     """Compute a micro-batch up to the point where its values go to the host."""
     spec = TrainerSpec.model_validate({"steps": 1, **options})
     model = tiny("llama").to(META)
@@ -57,10 +57,10 @@ def learn(samples: list[Sample], shared: bool, **options: Any) -> Tally:
     assert found.logprobs.device == META
     reference = found.logprobs.detach() if spec.kl_coef else None
     loss = token_loss(found.logprobs, learned, spec, reference=reference)
-    tally = Tally(learned, loss, found.logprobs.detach(), found.outside_support)
+    sums = ResponseSums(learned, loss, found.logprobs.detach(), found.outside_support)
     with tree_attention(model):
         loss.total.backward()
-    return tally
+    return sums
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -82,10 +82,10 @@ def test_metrics_of_a_micro_batch_are_transferred_at_once(monkeypatch: pytest.Mo
         moved.append(self.shape)
         return [0.5] * self.numel()
 
-    tally = learn(group([{}] * 3), True, kl_coef=0.1)
+    computed = learn(group([{}] * 3), True, kl_coef=0.1)
     monkeypatch.setattr(Tensor, "tolist", tolist)
     update = Update()
-    number, responses = tally.read()
+    number, responses = computed.read()
     update.add(responses)
     assert len(moved) == 1
     assert number == 0.5
