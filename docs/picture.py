@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from collab.cli.live.running import run_shown
-from collab.cli.live.view import Report
+from collab.cli.live.view import TextView
 from collab.cli.screen.page import TerminalPage
 from collab.recipe import load_recipe
 from collab.runtime.problems import find_problems
@@ -48,7 +48,7 @@ def draw(model: str | None = None) -> str:
             recipe,
             problems,
             out=Path("runs") / f"today-{TEAM}",
-            view=Report(page),
+            view=TextView(page),
         )
     for episode in finished.episodes:
         if episode.failure:

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from support.episodes import make_episode, make_score, make_started
 
-from collab.cli.live.progress import LiveReport
+from collab.cli.live.progress import LiveView
 from collab.cli.screen.episode import show_episode
 from collab.cli.screen.page import Block, TerminalPage
 from collab.cli.screen.streams import guarded_streams, json_text
@@ -58,7 +58,7 @@ def episode(reward: float, sample: int = 0) -> Episode:
 
 def test_few_episodes_are_shown_in_full() -> None:
     terminal, episodes = console(80), [episode(1.0), episode(1 / 3, 1)]
-    view = LiveReport(TerminalPage(terminal))
+    view = LiveView(TerminalPage(terminal))
     view.see(make_started(folder="runs/r", tasks=("s/0",), samples=2))
     for item in episodes:
         view.see(EpisodeStarted(episode=item.id, task="s/0", group=0, sample=item.sample))
@@ -131,7 +131,7 @@ def assert_harmless(shown: str) -> None:
 
 def test_untrusted_text_cannot_control_the_live_view(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = console(200)
-    view = LiveReport(TerminalPage(terminal))
+    view = LiveView(TerminalPage(terminal))
     started = {"agents": (EVIL,), "models": {EVIL: EVIL}, "tasks": (EVIL,)}
     view.see(make_started(run=EVIL, folder=EVIL, team=EVIL, **started))
     view.see(AgentActing(episode=EVIL, turn=0, round=0, agent=EVIL))

@@ -13,7 +13,7 @@ from support import openai_server
 from support.openai_server import OpenAIServer, usage_of
 from support.trainer_recipes import changed, make_game, steps_of
 
-from collab.cli.live.view import Report
+from collab.cli.live.view import TextView
 from collab.cli.screen.page import PlainPage
 from collab.errors import TrainingError
 from collab.models.open import open_model
@@ -184,5 +184,5 @@ def test_log_and_report_show_a_drop(run: Path, tmp_path: Path) -> None:
         (4, "the held-out return fell")
     ]
     log = io.StringIO()
-    Report(PlainPage(log)).see(read_run(folder).evaluations[-1])
+    TextView(PlainPage(log)).see(read_run(folder).evaluations[-1])
     assert "warning: the held-out return fell\n" in log.getvalue()

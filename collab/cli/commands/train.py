@@ -192,13 +192,13 @@ def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> None
 
 def _show_finished(run: Path, recipe: Recipe, summary: dict[str, Any], *, json: bool) -> None:
     """Show the result of a training run that has nothing left to do."""
-    from collab.cli.live.view import JsonView, Report
+    from collab.cli.live.view import JsonView, TextView
     from collab.runtime.events import RunFinished
 
     most = recipe.trainer.tokens if recipe.trainer else None
     limit = "steps" if most is None or summary["tokens"] < most else "tokens"
     print(f"{run} is finished; to train longer, add --set trainer.{limit}=N", file=sys.stderr)
-    view = JsonView() if json else Report(open_page(), folder=str(run))
+    view = JsonView() if json else TextView(open_page(), folder=str(run))
     view.see(RunFinished(run=run.name, status="done", summary=summary))
 
 

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 def open_view(*, json: bool) -> View:
     """Return a view for stdout: JSON lines, a live report on a terminal, or a plain report."""
-    from collab.cli.live.view import JsonView, Report
+    from collab.cli.live.view import JsonView, TextView
 
     if json:
         return JsonView()
     page = open_page()
     if not isinstance(page, TerminalPage):
-        return Report(page)
-    from collab.cli.live.progress import LiveReport
+        return TextView(page)
+    from collab.cli.live.progress import LiveView
 
-    return LiveReport(page)
+    return LiveView(page)

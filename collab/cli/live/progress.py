@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from collab.cli.live.view import Report, stage_text
+from collab.cli.live.view import TextView, stage_text
 from collab.cli.screen.episode import out_of
 from collab.cli.screen.page import DIM, Cleaned, TerminalPage
 from collab.cli.screen.results import held_out_after
@@ -155,7 +155,7 @@ class Bars(Progress):
         yield self.make_tasks_table(self.tasks)
 
 
-class LiveReport(Report):
+class LiveView(TextView):
     """A report on a terminal, with the work in progress below it."""
 
     progress = True

@@ -75,7 +75,7 @@ class JsonView(View):
         self._lines.flush()
 
 
-class Report(View):
+class TextView(View):
     """Shows finished work, in lines that stay on the screen."""
 
     def __init__(self, page: Page, folder: str = "") -> None:

@@ -30,7 +30,7 @@ from collab.trainers.training.events import (
 )
 from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.skipping import name_failures
-from collab.trainers.training.step import Report
+from collab.trainers.training.step import OnProgress
 
 FALL_STANDARD_ERRORS = 2.0
 """Number of standard errors by which the held-out return must fall for a warning."""
@@ -148,7 +148,7 @@ class Evaluations:
         return passed_mark or (every is not None and step % every == 0)
 
     async def evaluate(
-        self, step: int, tokens: int, policies: Policies, folder: TrainingFolder, report: Report
+        self, step: int, tokens: int, policies: Policies, folder: TrainingFolder, report: OnProgress
     ) -> Evaluation:
         """Evaluate the current team after `step` steps and `tokens` generated tokens, and return
         the results.

@@ -16,7 +16,7 @@ from collab.records import Decision, Episode, Message, Problem, Turn
 from collab.runtime.agents import prefix_of, template_fields
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.samples import Sample, weigh_tokens
-from collab.trainers.training.step import Report, StepEpisodes, Stepper
+from collab.trainers.training.step import OnProgress, StepEpisodes, Stepper
 
 
 def episodes_of_visit(episodes: Sequence[Episode], limit: int, visit: int) -> list[Episode]:
@@ -51,7 +51,7 @@ class RecordedStepper(Stepper):
     async def _run_episodes(
         self,
         step: int,  # noqa: ARG002
-        report: Report,  # noqa: ARG002
+        report: OnProgress,  # noqa: ARG002
     ) -> StepEpisodes:
         """Return no episodes and no times: recorded episodes are read in `learn`."""
         return [], {}

@@ -50,7 +50,7 @@ from collab.trainers.training.plan.memory import may_sleep
 from collab.trainers.training.plan.plan import make_plan
 from collab.trainers.training.recorded import RecordedStepper
 from collab.trainers.training.skipping import History
-from collab.trainers.training.step import Report, Stepper
+from collab.trainers.training.step import OnProgress, Stepper
 from collab.trainers.training.trackers import Tracked, Trackers
 
 
@@ -330,7 +330,7 @@ class TrainingRun:
         self._saved_step = self.step
         self._emit(CheckpointSaved(step=self.step, path=str(path)))
 
-    def _reporter(self, step: int) -> Report:
+    def _reporter(self, step: int) -> OnProgress:
         """Return a function that emits the progress of work on `step`, counted from 1."""
 
         def report(phase: Any, done: int, total: int) -> None:

@@ -36,7 +36,7 @@ from collab.trainers.training.metrics import StepData
 from collab.trainers.training.rollouts import complete_episodes, run_groups
 from collab.trainers.training.skipping import too_many_failed
 
-Report = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 """Called with the current part of the step, and the numbers of finished and of all episodes."""
 
 StepEpisodes = tuple[list[list[Episode]], dict[str, float]]
@@ -140,7 +140,7 @@ class Stepper:
         for first, _ in self._phases:
             await self._session_at(first)
 
-    async def run_episodes(self, step: int, report: Report) -> StepEpisodes:
+    async def run_episodes(self, step: int, report: OnProgress) -> StepEpisodes:
         """Return the episodes of `step`, counted from 0, which may be in progress already.
 
         Raises:
@@ -156,7 +156,7 @@ class Stepper:
         waited = time.perf_counter() - began
         return groups, {**times, "publishing": published, "waiting": waited - published}
 
-    def run_ahead(self, step: int, report: Report) -> None:
+    def run_ahead(self, step: int, report: OnProgress) -> None:
         """Start to sample `step` while the step before it is learned, if the trainer allows it and
         both have the same phase.
 
@@ -166,7 +166,7 @@ class Stepper:
         if self._spec.max_staleness and self._phase_at(step) == self._phase_at(step - 1):
             self._ahead = step, asyncio.create_task(self._run_episodes(step, report))
 
-    async def _run_episodes(self, step: int, report: Report) -> StepEpisodes:
+    async def _run_episodes(self, step: int, report: OnProgress) -> StepEpisodes:
         session = await self._session_at(step)
         problems = self._tasks.batch(step)
         shape = self._shape(session)
@@ -198,7 +198,7 @@ class Stepper:
         step: int,
         groups: Sequence[Sequence[Episode]],
         times: dict[str, float],
-        report: Report,
+        report: OnProgress,
     ) -> StepData:
         """Give credit, learn unless too many episodes failed, and return the step's data."""
         sampler = self._sampler_reports.pop(step, SamplerReport())

@@ -10,8 +10,8 @@ from rich.console import Console
 from support.episodes import make_episode, make_score, make_started
 
 from collab.cli.live import open_view
-from collab.cli.live.progress import LiveReport
-from collab.cli.live.view import Report
+from collab.cli.live.progress import LiveView
+from collab.cli.live.view import TextView
 from collab.cli.screen.page import PlainPage, TerminalPage
 from collab.evaluation.results import TeamStarted
 from collab.records import Decision
@@ -27,13 +27,13 @@ def terminal() -> TerminalPage:
 
 
 @pytest.fixture
-def live() -> Iterator[LiveReport]:
-    view = LiveReport(terminal())
+def live() -> Iterator[LiveView]:
+    view = LiveView(terminal())
     yield view
     view.close()
 
 
-def lines(view: LiveReport) -> str:
+def lines(view: LiveView) -> str:
     """Render the live part."""
     console = Console(file=io.StringIO(), width=160, height=40)
     console.print(view.bars.get_renderable())
@@ -56,7 +56,7 @@ def acted(episode: str, decision: Decision) -> AgentActed:
 @pytest.mark.parametrize(
     "work", [acting(), TrainingProgress(step=1, phase="sampling", done=0, total=4)]
 )
-def test_loading_line_disappears_when_work_begins(live: LiveReport, work: Any) -> None:
+def test_loading_line_disappears_when_work_begins(live: LiveView, work: Any) -> None:
     live.loading("downloading", 5_000_000, 10_000_000)
     assert "model: downloading" in lines(live)
     assert "5 of 10 MB" in lines(live)
@@ -70,11 +70,11 @@ def test_stdout_decides_the_view(monkeypatch: pytest.MonkeyPatch, on_a_terminal:
     monkeypatch.setattr("collab.cli.live.open_page", lambda: page)
     view = open_view(json=False)
     view.close()
-    assert type(view) is (LiveReport if on_a_terminal else Report)
+    assert type(view) is (LiveView if on_a_terminal else TextView)
     assert view.progress == on_a_terminal
 
 
-def test_late_progress_is_not_counted_twice(live: LiveReport) -> None:
+def test_late_progress_is_not_counted_twice(live: LiveView) -> None:
     live.see(make_started())
     episode = make_episode("t", 0, make_score(solved=False))
     [decision, *_] = episode.turns[0].decisions
@@ -86,7 +86,7 @@ def test_late_progress_is_not_counted_twice(live: LiveReport) -> None:
     assert "1 of 1 episode, 0 of 1 solved, return 1.00 of 4.00" in lines(live)
 
 
-def test_speed_counts_tokens_of_all_responses(live: LiveReport) -> None:
+def test_speed_counts_tokens_of_all_responses(live: LiveView) -> None:
     episode = make_episode("t", 0, make_score(solved=True))
     live.see(TEAM)
     for place in ("t#0", "t#1"):
@@ -102,14 +102,14 @@ def test_speed_counts_tokens_of_all_responses(live: LiveReport) -> None:
     assert lines(live).startswith("coding ")
 
 
-def test_streamed_text_cannot_control_the_terminal(live: LiveReport) -> None:
+def test_streamed_text_cannot_control_the_terminal(live: LiveView) -> None:
     live.see(make_started())
     live.see(acting())
     live.see(progress(2, "\x1b[2J[red]x"))
     assert "\\x1b[2J[red]x" in lines(live)
 
 
-def test_training_view_shows_steps_and_cost(live: LiveReport) -> None:
+def test_training_view_shows_steps_and_cost(live: LiveView) -> None:
     live.see(make_started(agents=("aux", "main"), samples=4))
     for step in (1, 2):
         live.see(StepFinished(step=step, steps=6, metrics={"seconds": 30.0, "cost": 0.5}))
@@ -127,7 +127,7 @@ def test_training_view_shows_steps_and_cost(live: LiveReport) -> None:
 @pytest.mark.parametrize(
     ("step", "start"), [(0, "held out, before training"), (3, "held out, after step 3")]
 )
-def test_evaluation_view_names_the_training_step(live: LiveReport, step: int, start: str) -> None:
+def test_evaluation_view_names_the_training_step(live: LiveView, step: int, start: str) -> None:
     live.see(TrainingProgress(step=step, phase="evaluation", done=2, total=3))
     assert start in lines(live)
     live.see(TrainingProgress(step=4, phase="sampling", done=2, total=3))
@@ -135,7 +135,7 @@ def test_evaluation_view_names_the_training_step(live: LiveReport, step: int, st
     assert "step 4: sampling" in lines(live)
 
 
-def test_a_study_shows_the_cells_in_progress(live: LiveReport) -> None:
+def test_a_study_shows_the_cells_in_progress(live: LiveView) -> None:
     live.see(CellStarted(cell="game-magrpo-seed-0", resumed=False))
     assert "game-magrpo-seed-0" in lines(live)
     live.see(CellFinished(cell="game-magrpo-seed-0", status="done", seconds=1.0))
@@ -143,7 +143,7 @@ def test_a_study_shows_the_cells_in_progress(live: LiveReport) -> None:
 
 
 def test_report_prints_each_loading_stage_once(capsys: pytest.CaptureFixture[str]) -> None:
-    view = Report(PlainPage(io.StringIO()))
+    view = TextView(PlainPage(io.StringIO()))
     for done in (0, 1_000_000):
         view.loading("downloading", done, 10_000_000)
     view.close()
