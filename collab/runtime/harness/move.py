@@ -22,7 +22,7 @@ class ActionFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Step:
+class MoveStep:
     """One response within a move, and the messages that led to it."""
 
     observation: tuple[Message, ...]
@@ -48,7 +48,7 @@ class Move:
         self.agent = agent
         self.tools: Mapping[str, Tool] = tools or {}
         """Tools that the agent may call, by name."""
-        self.steps: list[Step] = []
+        self.steps: list[MoveStep] = []
         """Responses so far."""
         self._history = list(history)
         self._pending = list(observed)
@@ -94,7 +94,7 @@ class Move:
             with suppress(UnreadableCall):
                 calls = read_calls(action.text, self.tools)
                 action = action.model_copy(update={"tool_calls": calls})
-        self.steps.append(Step(observation, action))
+        self.steps.append(MoveStep(observation, action))
         if action.failure:
             raise ActionFailed(action.failure)
         self._history += [*observation, action.message]
