@@ -69,7 +69,7 @@ CHECK_EVERY = 10
 """Number of steps between two comparisons of all ranks' parameters."""
 
 
-def open_learner(
+def open_on_rank(
     begin: Begin,
     ranks: ProcessRanks,
     kind: type[Learner] = Learner,
@@ -162,7 +162,7 @@ def run_following_rank() -> None:
     if not isinstance(begin, Begin):
         return ranks.close()
     try:
-        learner = open_learner(begin, ranks)
+        learner = open_on_rank(begin, ranks)
     except Exception as error:
         if not (is_known_to_all(error) and ranks.is_whole):
             raise

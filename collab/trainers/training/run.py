@@ -80,7 +80,7 @@ def open_learner(begin: Begin, ranks: Ranks, loading: StoreProgress | None) -> L
     recipe = with_sleeping_engines(begin.recipe, begin.spec, ranks.world)
     if isinstance(ranks, ProcessRanks):
         begin = ranks.send_order(replace(begin, recipe=recipe))
-        return orders.open_learner(begin, ranks, LeadingLearner, loading)
+        return orders.open_on_rank(begin, ranks, LeadingLearner, loading)
     policies = open_policies(recipe, begin.spec, loading=loading)
     return Learner(policies, begin.spec, begin.total_steps, ranks)
 
