@@ -11,7 +11,7 @@ from collab.distribution import own_python
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
 from collab.runs.about import write_about
-from collab.trainers.ranks.launching import _take_own_gpu, _tell, is_first, is_rank, torchrun_line
+from collab.trainers.ranks.launching import _take_own_gpu, _tell, is_leader, is_rank, torchrun_line
 from collab.trainers.training.plan import placement
 from collab.trainers.training.plan.placement import Wanted, ranks_wanted
 
@@ -88,10 +88,10 @@ def test_torchrun_starts_collab_on_this_machine() -> None:
 def test_rank_is_recognized_by_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
         monkeypatch.delenv(name, raising=False)
-    assert (is_rank(), is_first()) == (False, True)
+    assert (is_rank(), is_leader()) == (False, True)
     for name, value in {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}.items():
         monkeypatch.setenv(name, value)
-    assert (is_rank(), is_first()) == (True, False)
+    assert (is_rank(), is_leader()) == (True, False)
 
 
 @pytest.mark.parametrize(

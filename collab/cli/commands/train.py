@@ -110,12 +110,12 @@ def command(
     from collab.runs.layout import TRAINING
     from collab.runtime.notes import unused
     from collab.trainers import make_plan
-    from collab.trainers.ranks.launching import following, is_first, is_rank, launch, leading
+    from collab.trainers.ranks.launching import as_follower, as_leader, is_leader, is_rank, launch
     from collab.trainers.training.folder import TrainingFolder
     from collab.trainers.training.plan.placement import card_and_ranks, ranks_wanted
 
-    if not is_first():
-        following()
+    if not is_leader():
+        as_follower()
         return
     if (recipe is None) == (resume is None):
         problem = "both a recipe and --resume are given" if recipe else "nothing to train"
@@ -164,7 +164,7 @@ def command(
         place = [] if resume or out else ["--out", str(folder)]
         raise typer.Exit(launch(wanted.ranks, [*sys.argv[1:], *place], folder, wanted.on_gpus))
     remark(notes, "note")
-    with leading() as group:
+    with as_leader() as group:
         status = _train(loaded, folder, group, resumed=resume is not None, json=json)
     raise typer.Exit(status)
 

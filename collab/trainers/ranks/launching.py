@@ -72,7 +72,7 @@ def _tell(ended: dict[int, int], folder: Path) -> int:
 
 
 @contextmanager
-def leading() -> Iterator[Ranks]:
+def as_leader() -> Iterator[Ranks]:
     """Yield the ranks that this process leads, or itself without torchrun, and end them on exit."""
     if not is_rank():
         yield ALONE
@@ -87,7 +87,7 @@ def leading() -> Iterator[Ranks]:
         ranks.end()
 
 
-def following() -> None:
+def as_follower() -> None:
     """Carry out the first rank's orders until it ends."""
     _prepare()
     from collab.trainers.ranks.orders import run_following_rank
@@ -109,7 +109,7 @@ def is_rank() -> bool:
     return {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys()
 
 
-def is_first() -> bool:
+def is_leader() -> bool:
     """Return True if this process is alone, or the first rank."""
     return not is_rank() or os.environ["RANK"] == "0"
 
