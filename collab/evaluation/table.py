@@ -97,7 +97,7 @@ def text_cell(text: object, pair: str = "") -> TableCell:
     return TableCell(str(text), pair=pair)
 
 
-def estimate(
+def mean_cell(
     mean: float,
     limits: tuple[float, float] | None,
     form: Form,

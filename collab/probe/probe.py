@@ -70,7 +70,7 @@ async def probe(
         failure=f"{failures[0].type}: {failures[0].message}" if failures else None,
         maximum=maximum,
         reward_maximum=max((s.maximum for item in scored for s in item.played), default=0.0),
-        mean=estimate([mean(each) for each in returns], maximum),
+        mean=task_mean([mean(each) for each in returns], maximum),
         solved=share_solved([[e.score for e in group] for group in groups.values()], mean),
         dead=sum(is_dead(marloo(item.group)) for item in scored),
         agents={name: _agent(recipe, name, groups) for name in recipe.team.agents},
@@ -124,8 +124,8 @@ def _best(scored: Sequence[ScoredGroup]) -> Best | None:
     return Best(
         samples=max(map(len, played)),
         combinations=max(item.combinations or 0 for item in scored) if combined else None,
-        reward=estimate([max(s.reward for s in scores) for scores in played], largest),
-        reward_combined=estimate([max(s.reward for s in scores) for scores in every], largest)
+        reward=task_mean([max(s.reward for s in scores) for scores in played], largest),
+        reward_combined=task_mean([max(s.reward for s in scores) for scores in every], largest)
         if combined
         else None,
         solved=share_solved(played, any),
@@ -147,8 +147,8 @@ def _agent(recipe: Recipe, name: str, groups: Groups) -> AgentProbe:
         responses=len(lengths),
         tokens=mean(lengths),
         limit=recipe.sampling_of(name).max_new_tokens,
-        truncated=estimate([mean(each) for each in cut if each], 1.0),
-        empty=estimate([mean(each) for each in empty if each], 1.0),
+        truncated=task_mean([mean(each) for each in cut if each], 1.0),
+        empty=task_mean([mean(each) for each in empty if each], 1.0),
     )
 
 
@@ -260,7 +260,7 @@ def best_game(groups: Groups) -> Best | None:
         samples=max(map(len, returns)),
         whole_games=True,
         combinations=None,
-        reward=estimate([max(each) for each in returns], largest),
+        reward=task_mean([max(each) for each in returns], largest),
         solved=share_solved(scores, any),
     )
 
@@ -268,7 +268,7 @@ def best_game(groups: Groups) -> Best | None:
 def _mean_of(groups: Groups, value: Callable[[Episode, str], float | None], name: str) -> Estimate:
     by_task = [[v for e in group if (v := value(e, name)) is not None] for group in groups.values()]
     means = [mean(each) for each in by_task if each]
-    return estimate(means, max(1.0, *means) if means else 1.0)
+    return task_mean(means, max(1.0, *means) if means else 1.0)
 
 
 def _at_end(episode: Episode, name: str) -> float | None:
@@ -276,7 +276,7 @@ def _at_end(episode: Episode, name: str) -> float | None:
     return next((part.value for part in parts if part.name == name), None)
 
 
-def estimate(values: Sequence[float], largest: float) -> Estimate:
+def task_mean(values: Sequence[float], largest: float) -> Estimate:
     """Return the mean over tasks with its interval. Penalties may make a value negative."""
     return (
         estimate_mean(values, largest)
@@ -292,7 +292,7 @@ def share_solved(
     solved (`any`). The result is None if no reward defines `solved`."""
     known = [[s.solved for s in group if s and s.solved is not None] for group in groups]
     values = [float(of_task(each)) for each in known if each]
-    return estimate(values, 1.0) if values else None
+    return task_mean(values, 1.0) if values else None
 
 
 T = TypeVar("T")

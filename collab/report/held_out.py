@@ -16,9 +16,9 @@ from collab.evaluation.table import (
     Form,
     ResultTable,
     TableCell,
-    estimate,
     format_value,
     make_table,
+    mean_cell,
     text_cell,
 )
 from collab.evaluation.values import estimate_of, paired_differences
@@ -145,8 +145,8 @@ def _ends_table(
         ends = [estimate_of(metric, [*values.values()], largest) for values in (before, after)]
         gain = paired_differences({metric: before}, {metric: after}, largest)[metric]
         scale = max(bounds)
-        cells = [estimate(end.mean, end.limits, form, largest=scale) for end in ends]
-        cells.append(estimate(gain.mean, gain.limits, form, change=True, largest=scale))
+        cells = [mean_cell(end.mean, end.limits, form, largest=scale) for end in ends]
+        cells.append(mean_cell(gain.mean, gain.limits, form, change=True, largest=scale))
         rows.append([text_cell(", ".join(labels)), *cells])
     if form == "points":
         title += f", of {format_value(bounds[0], form)}"
@@ -202,7 +202,7 @@ def _gain(
     pair = [places.get((number, task, mode, f"held out {end}")) for end in ("before", "after")]
     link = f"{pair[0]}/{pair[1]}" if None not in pair else ""
     values = f"{format_value(before[task], 'points')} → {format_value(after[task], 'points')}"
-    gain = estimate(after[task] - before[task], None, "points", change=True)
+    gain = mean_cell(after[task] - before[task], None, "points", change=True)
     return replace(gain, pair=link, interval=values)
 
 
@@ -259,7 +259,7 @@ def _run_cell(items: Items) -> TableCell:
         return text_cell(NONE, pair=_ends(items))
     known = known_solved(played)
     count = f"{sum(known)} of {len(known)} solved" if known else counted(len(played), "episode")
-    mean = estimate(fmean(returns), None, "points")
+    mean = mean_cell(fmean(returns), None, "points")
     return replace(mean, interval=count, pair=_ends(items))
 
 

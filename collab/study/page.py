@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from collab.evaluation.intervals import INTERVALS
-from collab.evaluation.table import Form, ResultTable, TableCell, estimate, make_table, text_cell
+from collab.evaluation.table import Form, ResultTable, TableCell, make_table, mean_cell, text_cell
 from collab.report.panels import Panel, Series
 from collab.report.report import make_page, make_report
 from collab.report.runs import read_all
@@ -138,5 +138,5 @@ def _difference_row(change: TrainerDifference, several: bool) -> list[TableCell]
 
 
 def _cell(value: OverSeeds, form: Form = "points", *, change: bool = False) -> TableCell:
-    cell = estimate(value.mean, value.interval, form, change=change)
+    cell = mean_cell(value.mean, value.interval, form, change=change)
     return cell if value.interval else replace(cell, interval=value.interval_note)

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from support.report_runs import make_episode, make_run, make_training
 
-from collab.evaluation.table import ResultTable, estimate
+from collab.evaluation.table import ResultTable, mean_cell
 from collab.report.report import HtmlReport, make_report
 from collab.report.runs import read_all, read_run
 
@@ -84,13 +84,13 @@ def test_runs_without_a_score_are_named_below_the_table(played: Path, tmp_path: 
 
 
 def test_whiskers_scale_to_the_maximum_and_changes_center_on_zero() -> None:
-    assert estimate(3.0, (2.0, 5.0), "points", largest=5.0).whisker == (40.0, 60.0, 100.0)
-    assert estimate(0.0, (-0.5, 2.0), "share", change=True, largest=1.0).whisker == (
+    assert mean_cell(3.0, (2.0, 5.0), "points", largest=5.0).whisker == (40.0, 60.0, 100.0)
+    assert mean_cell(0.0, (-0.5, 2.0), "share", change=True, largest=1.0).whisker == (
         25.0,
         50.0,
         100.0,
     )
-    assert estimate(3.0, (2.0, 5.0), "points").whisker == ()
+    assert mean_cell(3.0, (2.0, 5.0), "points").whisker == ()
 
 
 def test_several_recipes_are_rows_of_one_table(tmp_path: Path) -> None:

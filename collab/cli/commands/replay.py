@@ -81,7 +81,7 @@ def command(
     finished = run_shown(recipe, problems, out=out, view=open_view(json=json))
     if finished.status == "interrupted":
         raise typer.Exit(INTERRUPTED)
-    differences = compare(record.episodes, finished.episodes)
+    differences = differences_between(record.episodes, finished.episodes)
     remark(differences, "differs")
     if not differences:
         same = f"the same: rewards and tokens of {counted(len(record.episodes), 'episode')}"
@@ -123,7 +123,7 @@ def _replayed(recipe: Recipe, run: Path, *, seal: bool) -> Recipe:
     )
 
 
-def compare(recorded: list[Episode], replayed: list[Episode]) -> list[str]:
+def differences_between(recorded: list[Episode], replayed: list[Episode]) -> list[str]:
     """Differences between episodes of the same id, in words."""
     by_id = {episode.id: episode for episode in replayed}
     differences = []

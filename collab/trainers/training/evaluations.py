@@ -36,7 +36,7 @@ FALL_STANDARD_ERRORS = 2.0
 """Number of standard errors by which the held-out return must fall for a warning."""
 
 
-def compare(before: Mapping[str, TaskResult], after: Mapping[str, TaskResult]) -> Gain | None:
+def gain_between(before: Mapping[str, TaskResult], after: Mapping[str, TaskResult]) -> Gain | None:
     """Return the gain from `before` to `after` on the tasks of both, or None if there are none."""
     tasks = sorted(set(before) & set(after))
     if not tasks:
@@ -61,7 +61,7 @@ def fall(best: Evaluation, now: Evaluation) -> str | None:
 
     Adapters of roles reach a peak and can then fall (arXiv 2605.24202).
     """
-    gain = compare(best.sampled, now.sampled)
+    gain = gain_between(best.sampled, now.sampled)
     if gain is None or gain.error is None or gain.gain >= -FALL_STANDARD_ERRORS * gain.error:
         return None
     return (
@@ -216,8 +216,8 @@ class Evaluations:
         if len(self._by_step) > 1:
             first, last = (self._by_step[end(self._by_step)] for end in (min, max))
             gains = {
-                "sampled": compare(first.sampled, last.sampled),
-                "greedy": compare(first.greedy, last.greedy),
+                "sampled": gain_between(first.sampled, last.sampled),
+                "greedy": gain_between(first.greedy, last.greedy),
             }
         return {
             "best_step": self.best_step,
