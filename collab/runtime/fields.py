@@ -30,14 +30,14 @@ class Fields:
     """True if a template reads `task` in another way than by the name of a field."""
 
     @property
-    def names_text(self) -> bool:
+    def text_is_named(self) -> bool:
         """True if a template reads the user's text."""
         return self.reads_all or self.text in self.known
 
     @property
-    def reads_text(self) -> bool:
+    def text_is_used(self) -> bool:
         """True if a template reads the user's text, or names no field at all."""
-        return self.names_text or not self.known
+        return self.text_is_named or not self.known
 
 
 def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:

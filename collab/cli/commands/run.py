@@ -146,7 +146,7 @@ def _row(recipe: Recipe, prompt: str) -> dict[str, str]:
     from collab.runtime.fields import fields_of
 
     fields = fields_of(recipe)
-    if not fields.names_text:
+    if not fields.text_is_named:
         raise RecipeError(
             f"no template of the team '{recipe.team.name}' reads the text of --prompt (fields that"
             f" it reads: {', '.join(fields.known) or 'none'}); use a suite or a file with --task"
