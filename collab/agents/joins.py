@@ -15,7 +15,7 @@ from collab.errors import AgentError
 from collab.plugins import call, check_call, check_plain, find
 from collab.recipe.team import NOBODY, Roles
 from collab.records import Problem
-from collab.syntax import parse, with_line_feeds
+from collab.syntax import first_line, parse, split_lines, with_line_feeds
 
 _HEAD = re.compile(r"(?:async(?:\s|\\\n)+)?(?:def|class)(?:\s|\\\n)+(\w+)")
 _LAST_WORD = re.compile(r"\w+$")
@@ -274,11 +274,11 @@ def preamble(prompt: str, entry_point: str) -> str:
         tree = parse(prompt)
     except SyntaxError:
         return ""
-    given = [
-        ast.get_source_segment(prompt, node) or ""
-        for node in tree.body
-        if not (isinstance(node, ast.FunctionDef) and node.name == entry_point)
-    ]
+    lines, given = split_lines(prompt), list[str]()
+    for node in tree.body:
+        if not (isinstance(node, classes.Function) and node.name == entry_point):
+            given += lines[first_line(node) - 1 : node.lineno - 1]  # decorators
+            given.append(ast.get_source_segment(prompt, node) or "")
     return "\n".join(given)
 
 

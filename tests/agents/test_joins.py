@@ -26,6 +26,14 @@ def test_preamble_is_the_prompts_imports_and_helpers() -> None:
     assert preamble("not ( python", "task") == ""
 
 
+def test_preamble_keeps_decorators() -> None:
+    given = (
+        "from dataclasses import dataclass\n@dataclass(\n    frozen=True)\nclass Point:\n    x: int"
+    )
+    prompt = f'{given}\n\nasync def task():\n    """Moves a Point."""\n'
+    assert preamble(prompt, "task") == given
+
+
 def test_join_python_locates_every_agents_lines() -> None:
     artifacts = {"aux": "def aux():\n    return 1", "main": "def task(xs):\n    return aux()"}
     joint = join_python(artifacts, PROBLEM)
