@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from collab.errors import CollabError, RecipeError, UnknownName, attribute, one_line
 from collab.passed_functions import (
@@ -258,13 +258,15 @@ def check_options(
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
-    except (NameError, TypeError):  # names that are imported for type checkers only
+    except (AttributeError, NameError, SyntaxError, TypeError):  # names for type checkers only
         return {}
 
 
 def _of_type(what: str, hint: Any, value: Any) -> Any:
     try:
         return TypeAdapter(hint).validate_python(value)
+    except PydanticUserError:  # a class that pydantic does not know
+        return value
     except ValidationError as error:
         reason = plain_reason(error.errors()[0]["msg"])
         raise RecipeError(f"{what}: {reason}, got {value!r:.80}") from None

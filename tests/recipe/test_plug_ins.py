@@ -8,6 +8,19 @@ from collab import plugins
 from collab.errors import RecipeError
 
 
+class Unknown:
+    """A class that pydantic cannot check."""
+
+
+@pytest.mark.parametrize("hint", [Unknown, "pytest.Missing", "not a hint"])
+def test_an_option_of_an_unknown_type_is_passed_on(hint: object) -> None:
+    def part(context: object, limit: object = None) -> object:
+        return context, limit
+
+    part.__annotations__["limit"] = hint
+    assert plugins.check_options("a part", part, {"limit": 3}) == {"limit": 3}
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
