@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any
 
 from collab.errors import RecipeError, UnknownName
@@ -119,6 +120,7 @@ def _descend(data: Any, key: str, setting: str) -> Any:
         data[key] = {}
     if not isinstance(data[place], dict | list):
         raise RecipeError(f"--set {setting}: '{key}' is {data[place]!r}, which has no keys")
+    data[place] = copy(data[place])  # in YAML, an alias may share it with another agent
     return data[place]
 
 

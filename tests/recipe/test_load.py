@@ -190,6 +190,13 @@ def test_set_reaches_into_a_feedback_function_named_alone() -> None:
     assert (feedback.source, feedback.seconds) == ("fb.py:remind", 3)
 
 
+def test_set_changes_one_agent_of_two_that_share_an_alias(project: Path) -> None:
+    agents = 'one: &agent {prompt: "{{ turn }}", templates: {more: old}}\n  two: *agent\n'
+    (project / "agents" / "twins.yaml").write_text(f"agents:\n  {agents}")
+    team = load_recipe("twins", settings=["agents.one.templates.more=new"]).team
+    assert [agent.templates["more"] for agent in team.agents.values()] == ["new", "old"]
+
+
 def test_key_of_a_section_is_an_argument() -> None:
     recipe = load_recipe("coding", turns=3, feedback=["self"], temperature=0.5, trainer="magrpo")
     assert (recipe.team.turns, recipe.sampling.temperature) == (3, 0.5)
