@@ -385,6 +385,8 @@ def _expand_team(team: dict[str, Any]) -> None:
 def _merge(base: Any, override: Any) -> Any:
     if isinstance(base, dict) and isinstance(override, dict):
         merged = dict(base)
+        if override.get("use", base.get("use")) != base.get("use"):
+            merged.pop("options", None)  # they are those of the former component
         for key, value in override.items():
             merged[key] = _merge(base[key], value) if key in base else value
         return merged

@@ -60,6 +60,14 @@ def test_extends_keeps_unchanged_settings() -> None:
     assert changed.agents["main"].prompt != base.agents["main"].prompt
 
 
+def test_another_component_does_not_inherit_options(project: Path) -> None:
+    protocol = "protocol: {use: debate, options: {rebuttals: 2}}\n"
+    (project / "agents" / "long.yaml").write_text("extends: mine\n" + protocol)
+    for text, options in (("{use: sequential}", {}), ("{use: debate}", {"rebuttals": 2})):
+        (project / "agents" / "other.yaml").write_text(f"extends: long\nprotocol: {text}\n")
+        assert load_recipe("other").team.protocol.options == options
+
+
 def test_moved_recipe_finds_its_suite_by_name(project: Path) -> None:
     recipe = load_recipe("tldr", task="tldr", model="echo")
     assert recipe.task is not None
