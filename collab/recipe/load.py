@@ -122,13 +122,9 @@ def read_recipe(
     data = {**(defaults or {}), **written}
     data.update({key: objects.data(item, key) for key, item in keys.items() if item is not None})
     if task is not None and not (isinstance(task, str) and _is_suite(data.get("task"), task)):
-        data["task"] = given_task(
-            task,
-            data.get("task"),
-            objects,
-            like=_suite_for_files(_expand("team", data.get("team"), files), files),
-            rewarded=rewards is not None,
-        )
+        like = _suite_for_files(_expand("team", data.get("team"), files), files)
+        current = _as_suite(data.get("task"), like)
+        data["task"] = given_task(task, current, objects, like=like, rewarded=rewards is not None)
         if isinstance(task, str):
             suite = Files()
             suite.project = files.project

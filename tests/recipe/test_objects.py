@@ -228,6 +228,15 @@ def test_own_rows_reset_the_ids_format_and_splits_of_a_suite(suite: str, loaded:
     assert [p.public["prompt"] for p in open_suite(task).select("")] == [r["prompt"] for r in ROWS]
 
 
+def test_own_rows_replace_those_of_a_file(here: Path) -> None:
+    (here / "rows.jsonl").write_text('{"prompt": "Which river?", "abstract": "The Nile."}\n')
+    recipe = {"team": {**TEAM, "suite": "arxiv"}, "task": "rows.jsonl"}
+    task = load_recipe(recipe, task=ROWS).task
+    assert task is not None
+    assert (task.name, task.reward) == ("rows", load_recipe(TEAM, task="arxiv").reward)
+    assert [p.public["prompt"] for p in open_suite(task).select("")] == [r["prompt"] for r in ROWS]
+
+
 @pytest.mark.parametrize(
     ("value", "data"),
     [
