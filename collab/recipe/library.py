@@ -53,7 +53,7 @@ def project_of(file: Path) -> Path:
     """Return the folder of a recipe file, or the folder above if it is in `agents/`."""
     inner = {part for folder in FOLDERS.values() for part in Path(folder).parts}
     folder = file.resolve().parent
-    while folder.name in inner and not any((folder / name).is_dir() for name in inner):
+    while folder.name in inner and not any((folder / name).is_dir() for name in FOLDERS.values()):
         folder = folder.parent
     return folder
 

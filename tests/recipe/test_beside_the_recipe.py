@@ -9,7 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from collab.cli.app import app
-from collab.recipe import load_recipe
+from collab.recipe import load_recipe, load_task
 from collab.serving.teams import read_teams
 from collab.study.spec import cells_of, load_study
 
@@ -113,6 +113,12 @@ def test_reward_is_looked_up_next_to_the_recipe(parent_folder: Path) -> None:
     assert recipe.task is not None
     assert recipe.task.reward is not None
     assert list(recipe.task.reward.parts) == ["code"]
+
+
+def test_suite_beside_a_folder_of_rewards_is_in_the_project(parent_folder: Path) -> None:
+    Path("mine/tasks/rewards").mkdir()
+    Path("mine/tasks/longer.yaml").write_text("extends: my-task\n")
+    assert load_task("mine/tasks/longer.yaml").name == "longer"
 
 
 def test_project_folder_may_be_called_tasks(parent_folder: Path) -> None:
