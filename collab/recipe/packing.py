@@ -38,7 +38,7 @@ _FUNCTION_KEYS = {
     "generate", "adapt", "environment",
 }  # fmt: skip
 _COMPONENT_KEYS = {
-    "team", "task", "reward", "trainer", "extends",
+    "team", "task", "reward", "trainer", "extends", "suite",
     "recipe", "tasks", "trainers",
 }  # fmt: skip
 """Keys that name components. The last three are keys of a study."""

@@ -121,6 +121,16 @@ def test_suite_beside_a_folder_of_rewards_is_in_the_project(parent_folder: Path)
     assert load_task("mine/tasks/longer.yaml").name == "longer"
 
 
+def test_suite_for_files_is_looked_up_next_to_the_team(parent_folder: Path) -> None:
+    team = TEAM.format(agent="a") + "suite: ../tasks/plain.yaml\n"
+    Path("mine/agents/plain.yaml").write_text(team)
+    suite = "kind: text\nsource: {path: rows.jsonl}\nhidden: [color]\n"
+    Path("mine/tasks/plain.yaml").write_text(suite)
+    task = load_recipe("mine/agents/plain.yaml", task="other.jsonl").task
+    assert task is not None
+    assert task.hidden == ("color",)
+
+
 def test_project_folder_may_be_called_tasks(parent_folder: Path) -> None:
     Path("mine").rename("tasks")
     assert load_recipe("tasks/recipe.yaml").team.name == "my-team"
