@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from collab.sandbox.jail.files import is_files
 from collab.syntax import first_line, parse
 
 HELPER = "aux"
@@ -15,14 +16,15 @@ def split_program(source: str, function: str = HELPER) -> dict[str, str]:
 
     The join puts the helper first. Statements above it that its definition reads (decorators,
     defaults, annotations) are therefore copied to it, and `from __future__` lines move there. If a
-    program does not parse or does not define the function, all of it belongs to the main agent.
+    program does not parse, has several files or does not define the function, all of it belongs to
+    the main agent.
     """
     try:
         body = parse(source).body
     except SyntaxError:
         return {HELPER: "", "main": source}
     helpers = [node for node in body if _defines(node, function)]
-    if not helpers:
+    if not helpers or is_files(source):
         return {HELPER: "", "main": source}
     future = [n for n in body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
     above = body[: body.index(helpers[-1])]

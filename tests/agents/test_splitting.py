@@ -46,3 +46,8 @@ def test_the_helpers_function_may_have_another_name() -> None:
 )
 def test_program_without_aux_definition_goes_to_main(source: str) -> None:
     assert split_program(source) == {"aux": "", "main": source}
+
+
+def test_a_program_of_several_files_is_not_split() -> None:
+    source = f"# file: aux.py\n{AUX}# file: main.py\nfrom aux import aux{MAIN}"
+    assert split_program(source) == {"aux": "", "main": source}

@@ -91,6 +91,15 @@ def test_bad_usage(case: str, collab: Collab, project: Path) -> None:
     assert (result.status, result.out) == (2, "")
 
 
+def test_program_of_several_files(collab: Collab, project: Path) -> None:
+    aux, main = (
+        f"# file: {name}\n{(project / name).read_text()}" for name in ("aux.py", "main.py")
+    )
+    (project / "files.py").write_text(aux + main.replace("\n\n", "\nfrom aux import aux\n\n", 1))
+    (scored,) = collab("score", "humaneval/12", "files.py", "--json").events
+    assert scored["solved"], scored
+
+
 def test_byte_order_mark_and_crlf_are_accepted(collab: Collab, project: Path) -> None:
     program = (project / "right.py").read_bytes().replace(b"\n", b"\r\n")
     (project / "windows.py").write_bytes(b"\xef\xbb\xbf" + program)

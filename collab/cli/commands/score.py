@@ -28,7 +28,6 @@ from collab.errors import CollabError, RecipeError, TaskError
 from collab.wording import cannot_read
 
 if TYPE_CHECKING:
-    from collab.agents import Join
     from collab.recipe import Recipe
     from collab.records import Failure, Problem, Score
     from collab.rewards import Scorer
@@ -168,7 +167,6 @@ def _read(file: str) -> str:
 
 
 async def _score_all(recipe: Recipe, problem: Problem, works: list[Work]) -> list[Result]:
-    from collab.agents import join_for
     from collab.rewards import Scorer
     from collab.sandbox import Sandbox
 
@@ -180,20 +178,22 @@ async def _score_all(recipe: Recipe, problem: Problem, works: list[Work]) -> lis
             f" run TEAM --task {recipe.task.name}"
         )
     async with Sandbox(recipe.sandbox) as sandbox:
-        join = join_for("python" if recipe.task.kind == "code" else "text")
-        scorer = Scorer(recipe.task.reward, sandbox)
-        return await asyncio.gather(*(_score(scorer, join, problem, work) for work in works))
+        scorer, kind = Scorer(recipe.task.reward, sandbox), recipe.task.kind
+        return await asyncio.gather(*(_score(scorer, kind, problem, work) for work in works))
 
 
-async def _score(scorer: Scorer, join: Join, problem: Problem, work: Work) -> Result:
-    from collab.agents import make_joint
+async def _score(scorer: Scorer, kind: str, problem: Problem, work: Work) -> Result:
+    from collab.agents import join_for, make_joint
     from collab.records import failure_of
+    from collab.sandbox.jail.files import is_files
 
     started, (file, artifacts) = time.perf_counter(), work
     score: Score | None = None
     failure: Failure | None = None
+    written = [text for text in artifacts.values() if text]
+    code = "files" if written and all(map(is_files, written)) else "python"
     try:
-        joint = make_joint(join, artifacts, problem)
+        joint = make_joint(join_for(code if kind == "code" else "text"), artifacts, problem)
         score = await scorer.score(problem, joint, artifacts, list(artifacts))
     except CollabError as error:
         if error.exit_status == 2:
