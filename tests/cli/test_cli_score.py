@@ -96,7 +96,8 @@ def test_program_of_several_files(collab: Collab, project: Path) -> None:
         f"# file: {name}\n{(project / name).read_text()}" for name in ("aux.py", "main.py")
     )
     (project / "files.py").write_text(aux + main.replace("\n\n", "\nfrom aux import aux\n\n", 1))
-    (scored,) = collab("score", "humaneval/12", "files.py", "--json").events
+    limits = "sandbox={seconds: 20, cpu_seconds: 20}"
+    (scored,) = collab("score", "humaneval/12", "files.py", "--set", limits, "--json").events
     assert scored["solved"], scored
 
 

@@ -121,7 +121,7 @@ def _recipe(address: str, settings: list[str], trust: Consent) -> Recipe:
     from collab.tasks import split_address
 
     for setting in settings:
-        if setting.partition(".")[0].strip() not in ("task", "sandbox"):
+        if setting.partition("=")[0].partition(".")[0].strip() not in ("task", "sandbox"):
             raise RecipeError(
                 f"--set {setting}: scoring reads the keys of 'task' and 'sandbox' only"
             )
