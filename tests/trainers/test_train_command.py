@@ -176,7 +176,8 @@ def test_task_address_selects_the_training_tasks(folder: Path) -> None:
     (folder / "tasks").mkdir()
     suite = load_recipe(str(folder / "r.yaml")).model_dump(mode="json", exclude_none=True)["task"]
     (folder / "tasks" / "sums.yaml").write_text(yaml.safe_dump(suite))
-    found = collab(folder, "r.yaml", "--task", "sums/0-2", "--dry-run", "--json")
+    marloo = ("--set", "trainer={algorithm: marloo, steps: 1}")
+    found = collab(folder, "r.yaml", "--task", "sums/0-2", *marloo, "--dry-run", "--json")
     assert found.exit_code == 0, found.stderr
     plan = json.loads(found.stdout)
     assert plan["training_tasks"] == 3

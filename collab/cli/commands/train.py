@@ -136,7 +136,7 @@ def command(
     name = str(recipe if resume is None else resume / TRAINING)
     suite, selection = _one_address(task) if task else (None, "")
     chosen = [f"trainer.tasks={dumps(selection)}"] if selection else []
-    changed = with_sandbox([*chosen, *(settings or ())], sandbox, workers)
+    changed = with_sandbox([*(settings or ()), *chosen], sandbox, workers)
     loaded = load_recipe(
         name,
         task=suite,
