@@ -70,7 +70,8 @@ def _began(number: int) -> str | None:
     A zombie has ended, so it counts as having none.
     """
     with suppress(OSError, IndexError):
-        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+        content = Path(f"/proc/{number}/stat").read_bytes()  # its name can be cut within a letter
+        fields = content.rpartition(b")")[2].decode().split()
         return "ended" if fields[0] in "ZX" else fields[19]
     return None
 

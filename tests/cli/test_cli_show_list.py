@@ -131,3 +131,13 @@ def test_running_run_with_a_dead_process_is_shown_as_killed(collab: Collab) -> N
 )
 def test_status_of_a_running_process(change: dict[str, Any], status: str) -> None:
     assert status_of({"status": "running", "process": {**this_process(), **change}}) == status
+
+
+def test_name_of_a_process_may_be_cut_within_a_letter() -> None:
+    name, process = Path("/proc/self/comm"), this_process()
+    before = name.read_bytes()
+    name.write_bytes("тренировка".encode())  # the system cuts it at 15 bytes
+    try:
+        assert this_process() == process
+    finally:
+        name.write_bytes(before)
