@@ -118,7 +118,7 @@ class EvaluationRecord:
     @property
     def has_numbers(self) -> bool:
         """True if the evaluation has numbers. A killed evaluation has none."""
-        return self.results is not None and self.results.status != "running"
+        return self.results is not None and self.results.status not in (RUNNING, KILLED)
 
 
 def is_evaluation(folder: Path) -> bool:
