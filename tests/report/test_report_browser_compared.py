@@ -75,6 +75,32 @@ def test_the_difference_between_turns(open_page: Open, report: Path) -> None:
     expect(diff.locator(".add mark")).to_have_text("3")
 
 
+def test_agent_with_the_name_of_an_inherited_key_is_shown(open_page: Open, tmp_path: Path) -> None:
+    episode = make_episode(1)
+    turn, names = episode.turns[0], ("constructor", "toString")
+    acted = zip(turn.decisions, names, strict=True)
+    decisions = tuple(decision.model_copy(update={"agent": name}) for decision, name in acted)
+    turn = turn.model_copy(update={"decisions": decisions, "artifacts": {}, "feedback": {}})
+    run = make_run(tmp_path / "run", [episode.model_copy(update={"turns": (turn,)})])
+    page_of(run, out=tmp_path / "report.html")
+    page = open_page(tmp_path / "report.html", at="#episode/0")
+    heads = page.locator("#episode .turn").first.locator(".stages h4")
+    expect(heads).to_have_text([re.compile("^constructor"), re.compile("^toString")])
+
+
+def test_difference_of_two_emojis_is_a_whole_letter(open_page: Open, tmp_path: Path) -> None:
+    episode = make_episode(1)
+    turns = [
+        turn.model_copy(update={"artifacts": {**turn.artifacts, "aux": f"well done {face}"}})
+        for turn, face in zip(episode.turns, "😀😁", strict=True)
+    ]
+    run = make_run(tmp_path / "run", [episode.model_copy(update={"turns": tuple(turns)})])
+    page_of(run, out=tmp_path / "report.html")
+    page = open_page(tmp_path / "report.html", at="#episode/0")
+    page.keyboard.press("d")
+    expect(page.locator("#episode .diff").first.locator("mark")).to_have_text(["😀", "😁"])
+
+
 def test_held_out_problem_is_compared_before_and_after(
     open_page: Open, held_out: Path, tmp_path: Path
 ) -> None:

@@ -6,7 +6,13 @@ async function readData(text) {
   }
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text());
+  return JSON.parse(await new Response(stream).text(), withoutInherited);
+}
+
+// An object that has only its own keys, because an agent may be called `constructor`.
+function withoutInherited(_, value) {
+  const isObject = value !== null && typeof value === "object" && !Array.isArray(value);
+  return isObject ? Object.setPrototypeOf(value, null) : value;
 }
 
 // When an episode was run, in words; null without training.

@@ -53,7 +53,7 @@ function diffView(before, after, label) {
 }
 
 function markWords(removed, added) {
-  const words = (text) => text.match(/\w+|\s+|[^\w\s]/g) || [];
+  const words = (text) => text.match(/\w+|\s+|[^\w\s]/gu) || [];
   const script = edits(words(removed.text), words(added.text));
   const same = script
     .filter(([sign]) => sign === "=")
