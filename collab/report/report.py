@@ -322,9 +322,11 @@ def _title(reading: Reading) -> str:
 
 
 def _lead(runs: Sequence[Run]) -> str:
-    leads = {value_at(run.recipe, "description") or value_at(run.recipe, "team.description")
-            for run in runs}  # fmt: skip
-    return str(leads.pop() or "") if len(leads) == 1 else ""
+    leads = {
+        str(value_at(run.recipe, "description") or value_at(run.recipe, "team.description") or "")
+        for run in runs
+    }
+    return leads.pop() if len(leads) == 1 else ""
 
 
 def _constants(panels: Sequence[Panel]) -> tuple[list[Panel], list[str]]:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import file_digest
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from collab.runs import metric_names as names
 from collab.runs.about import check_holds_run, is_training, status_of
 from collab.runs.layout import DATA, EVALUATION, FUNCTIONS, METRICS, RECIPE, RECORDS, TRAINING
 from collab.runs.links import check_within
+from collab.runs.listing import number
 from collab.runs.log import each_once, read_episode_lines, read_lines
 from collab.runs.metrics import EVALUATION_FINISHED, row_of
 from collab.trainers.training.events import Evaluation, HeldOut
@@ -150,12 +150,8 @@ def _row(line: bytes) -> Row | Evaluation:
     row = row_of(line)
     if row["type"] == EVALUATION_FINISHED:
         return Evaluation.model_validate(row)
-    numbers = {
-        key: float(value)
-        for key, value in row.items()
-        if isinstance(value, int | float) and isfinite(value)
-    }
-    return {**numbers, "step": int(row["step"])}
+    known = {key: value for key, item in row.items() if (value := number(item)) is not None}
+    return {**known, "step": int(row["step"])}
 
 
 def _read_held_out(path: Path, complaints: list[str]) -> list[HeldOut]:

@@ -161,8 +161,8 @@ def each_once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
 def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T]:
     """Parse each line, and return the items and a complaint for each line that `parse` rejects.
 
-    `parse` rejects a line by `ValueError`, `KeyError` or `TypeError`. `refused` begins the
-    complaint, such as "not an episode".
+    `parse` rejects a line by `ValueError`, `KeyError`, `TypeError` or `OverflowError`. `refused`
+    begins the complaint, such as "not an episode".
 
     Raises:
         RecordError: the file cannot be read.
@@ -174,7 +174,7 @@ def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T
             break
         try:
             items.append(parse(line[:-1]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             reason = faults(error)[0] if isinstance(error, ValidationError) else str(error)
             broken.append(f"{path}, line {number}: {refused}: {reason}")
     return Lines(items, broken, torn)

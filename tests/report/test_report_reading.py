@@ -56,8 +56,12 @@ def test_invalid_metrics_lines_are_reported(trained: Path) -> None:
 
 def test_non_finite_metrics_are_omitted(trained: Path) -> None:
     with (trained / "metrics.jsonl").open("a") as stream:
-        stream.write('{"type": "step.finished", "step": 9, "return/mean": NaN, "solved": 1}\n')
-    assert read_run(trained).steps[-1] == {"step": 9, "solved": 1}
+        values = f'"return/mean": NaN, "tokens": 1{"0" * 400}, "solved": 1'
+        stream.write(f'{{"type": "step.finished", "step": 9, {values}}}\n')
+        stream.write('{"type": "step.finished", "step": Infinity}\n')
+    run = read_run(trained)
+    assert run.steps[-1] == {"step": 9, "solved": 1}
+    assert run.complaints[0].endswith("evaluation: cannot convert float infinity to integer")
 
 
 @pytest.mark.parametrize("text", ["{", "- a list", "\xff"])
@@ -66,6 +70,11 @@ def test_a_broken_recipe(played: Path, text: str) -> None:
     run = read_run(played)
     assert len(run.episodes) == 8
     assert "recipe" in run.complaints[0]
+
+
+def test_description_that_is_no_text_is_shown_as_it_is(played: Path) -> None:
+    (played / "recipe.yaml").write_text("description: [two, agents]\n")
+    assert make_report(read_all([played])).lead == "['two', 'agents']"
 
 
 def test_unfinished_run_is_noted(played: Path) -> None:
