@@ -302,7 +302,8 @@ def _language(run: Run) -> str | None:
 
 def _notes(reading: Reading, shown: int, total: int) -> Iterator[str]:
     for run in reading.runs:
-        yield from run.complaints
+        name = f"{run.name}: " if len(reading.runs) > 1 else ""
+        yield from (f"{name}{complaint}" for complaint in run.complaints)
     yield from reading.complaints
     if shown < total:
         yield (

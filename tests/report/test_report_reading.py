@@ -115,6 +115,12 @@ def test_unreadable_run_is_noted_next_to_readable_ones(played: Path, tmp_path: P
     assert any("none does not exist" in note for note in report.notes)
 
 
+def test_notes_on_several_runs_name_the_run(played: Path, trained: Path) -> None:
+    (played / "run.json").write_text('{"status": "interrupted"}')
+    [note] = make_report(read_all([played, trained])).notes
+    assert note == "played: the run was interrupted: 8 episodes finished"
+
+
 def test_runs_with_the_same_name_are_labeled_by_folder(tmp_path: Path) -> None:
     names = ["a/x/run", "b/x/run", "c/run"]
     runs = [make_training(tmp_path / name, seed=n) for n, name in enumerate(names)]
