@@ -38,7 +38,7 @@ from collab.evaluation.values import Values, difference, speed_of, task_values, 
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import RewardSpec
-from collab.recipe.schema import changes_since
+from collab.recipe.differences import changes_since
 from collab.records import Episode
 from collab.rewards.declared import best_levels
 from collab.runs import metric_names as names

@@ -10,7 +10,7 @@ from typing import Any
 from collab.errors import RecordError
 from collab.recipe import Recipe
 from collab.recipe.packing import Packing
-from collab.recipe.schema import write_recipe
+from collab.recipe.writing import write_recipe
 from collab.records import Episode
 from collab.runs.about import write_about
 from collab.runs.atomic import Lock, check_no_other_files, explain_disk_errors

@@ -25,9 +25,9 @@ from pydantic import ValidationError
 from collab.distribution import own_python
 from collab.errors import CollabError, RecordError
 from collab.recipe import Recipe
+from collab.recipe.differences import changes_since
 from collab.recipe.documents import parse_json, read_mapping
 from collab.recipe.load import WRITTEN_IN
-from collab.recipe.schema import changes_since
 from collab.runs.about import end_of, mark_interrupted, read_about
 from collab.runs.atomic import Lock, check_no_other_files, explain_disk_errors, write_atomically
 from collab.runs.layout import RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG

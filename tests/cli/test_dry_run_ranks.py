@@ -11,7 +11,7 @@ from support.trainer_recipes import make_game
 from typer.testing import CliRunner
 
 from collab.cli.app import app
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 from collab.trainers.training.plan import cards, placement
 from collab.trainers.training.plan.cards import Card
 

@@ -9,8 +9,8 @@ from support.blocks import DOCS, blocks, shell
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
 
-from collab.recipe.schema import dump_recipe
 from collab.recipe.trainer import RanksSpec
+from collab.recipe.writing import dump_recipe
 
 
 def test_settings_of_the_page_match_the_recipe() -> None:

@@ -12,7 +12,7 @@ from collab.errors import RecipeError
 from collab.evaluation.results import Results
 from collab.models import weights
 from collab.recipe.model import TransformersModel
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 from collab.runs.about import read_about
 from collab.trainers.training.run import TrainingRun
 

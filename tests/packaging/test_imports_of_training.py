@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.trainer_recipes import make_game
 
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import yaml
 from collab.errors import RecipeError, UnknownName
 from collab.recipe import TaskSpec, library, load_recipe, load_task
 from collab.recipe.recipe import Recipe
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 
 TEAM = """\
 agents:

@@ -21,7 +21,7 @@ import collab
 from collab.cli.app import app
 from collab.errors import RecordError
 from collab.recipe import Recipe
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 from collab.records import read_episodes
 from collab.records.run import open_run
 from collab.report.runs import read_run

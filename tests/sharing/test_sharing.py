@@ -22,7 +22,7 @@ from collab.cli.app import app
 from collab.errors import RecipeError, RecordError, Untrusted
 from collab.recipe import load_recipe
 from collab.recipe.packing import Packing
-from collab.recipe.schema import write_recipe
+from collab.recipe.writing import write_recipe
 from collab.runs.about import write_about
 from collab.sharing.export import export_adapters, export_merged
 from collab.sharing.push import places_outside, push, stage

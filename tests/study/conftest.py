@@ -6,7 +6,7 @@ import pytest
 from support.studies import OWN_ALGORITHM, STUDY, train_here
 from support.trainer_recipes import make_game
 
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 from collab.study import study as room
 
 

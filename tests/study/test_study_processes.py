@@ -15,7 +15,7 @@ from support.processes import COLLAB, wait_for
 from support.studies import results
 from support.trainer_recipes import make_game
 
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 
 pytestmark = pytest.mark.slow
 

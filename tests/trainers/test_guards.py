@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from collab.cli.app import app
 from collab.errors import CollabError, RecipeError, RecordError, TrainingError
 from collab.recipe import Recipe
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 from collab.records import read_episodes
 from collab.trainers import TrainingRun
 from collab.trainers.credit import PerGroup

@@ -19,7 +19,7 @@ from support.warm_collab import Started, WarmCollab
 from support.worlds.run_states import held_out_of, state_of
 
 from collab.recipe import Recipe, SourceSpec, load_recipe
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 from collab.records import read_episodes
 from collab.runs.layout import TRAINING
 from collab.trainers import TrainingRun

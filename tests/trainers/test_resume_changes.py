@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from collab.cli.app import app
 from collab.errors import CollabError, RecipeError
 from collab.recipe import Recipe, load_recipe
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 from collab.runs.about import read_about
 from collab.runs.layout import TRAINING
 from collab.trainers import TrainingRun

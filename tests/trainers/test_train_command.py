@@ -18,7 +18,7 @@ from collab import read_metrics
 from collab.cli.app import app
 from collab.models.local.fast.prepacked_weights import can_pack
 from collab.recipe import Recipe, load_recipe
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 from collab.runs.about import read_about
 from collab.trainers import TrainingRun
 from collab.trainers.training.plan.plan import make_plan

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from collab.cli.app import app
 from collab.recipe import Recipe, load_recipe
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 from collab.trainers import TrainingRun
 
 REWARD = """\

@@ -11,7 +11,7 @@ from support.trainer_recipes import make_game, steps_of
 from support.vllm_servers.processes import CONTEXT
 
 from collab.recipe import Recipe
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 from collab.runs.layout import ADAPTER_WEIGHTS
 from collab.trainers import TrainingRun
 

@@ -158,7 +158,7 @@ def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> N
     from json import dumps
 
     from collab.cli.plan import plan_of, show_counts
-    from collab.recipe.schema import dump_recipe
+    from collab.recipe.writing import dump_recipe
     from collab.runtime.problems import find_problems
 
     plan = asyncio.run(plan_of(*find_problems(recipe, addresses)))

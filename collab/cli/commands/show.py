@@ -123,7 +123,7 @@ def _show_run(
     from collab.cli.screen.episode import show_episode
     from collab.cli.screen.results import show_gains
     from collab.cli.screen.streams import json_text
-    from collab.recipe.schema import reward_in
+    from collab.recipe.differences import reward_in
     from collab.records.run import open_run
     from collab.rewards.declared import score_columns
 

@@ -206,7 +206,7 @@ def _show_plan(plan: Plan, recipe: Recipe, *, json: bool, whole: bool) -> None:
     from dataclasses import asdict
     from json import dumps
 
-    from collab.recipe.schema import dump_recipe
+    from collab.recipe.writing import dump_recipe
 
     if json:
         total = {"memory_total": plan.total, "recipe": recipe.model_dump()}

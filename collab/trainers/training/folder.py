@@ -17,8 +17,8 @@ from collab.recipe import Recipe, read_recipe
 from collab.recipe.model import TransformersModel
 from collab.recipe.overrides import flatten
 from collab.recipe.packing import Packing
-from collab.recipe.schema import write_recipe
 from collab.recipe.task import SourceSpec
+from collab.recipe.writing import write_recipe
 from collab.records import Episode
 from collab.runs import layout
 from collab.runs.about import check_is_training, is_at_work, is_training, read_about, write_about

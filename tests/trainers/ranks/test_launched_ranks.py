@@ -13,7 +13,7 @@ import psutil
 import pytest
 from support.trainer_recipes import make_game
 
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 
 pytestmark = pytest.mark.ranks
 

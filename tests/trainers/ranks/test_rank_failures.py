@@ -11,7 +11,7 @@ from support.trainer_recipes import make_game
 from support.worlds.run_states import state_of
 from support.worlds.warm_ranks import WarmRanks
 
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 
 pytestmark = pytest.mark.ranks
 

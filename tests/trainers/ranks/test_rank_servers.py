@@ -12,7 +12,7 @@ from support.vllm_servers import stand_in
 from support.worlds.warm_ranks import WarmRanks
 
 from collab.recipe.model import VLLMModel
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 from collab.trainers.training.folder import TrainingFolder
 
 pytestmark = pytest.mark.ranks

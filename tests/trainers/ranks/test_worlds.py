@@ -13,7 +13,7 @@ from support.worlds.run_states import state_of
 from support.worlds.warm_ranks import WarmRanks
 
 from collab.recipe import Recipe
-from collab.recipe.schema import dump_recipe
+from collab.recipe.writing import dump_recipe
 from collab.trainers import TrainingRun
 
 pytestmark = pytest.mark.ranks

@@ -1,0 +1,71 @@
+"""Writes recipes as YAML."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from collab.errors import CollabError, RecipeError
+from collab.recipe.documents import MOST_CHARACTERS
+from collab.recipe.load import read_recipe
+from collab.recipe.packing import Packing, preface
+from collab.recipe.question import about_adapters
+from collab.recipe.recipe import Recipe
+from collab.runs.atomic import write_atomically
+from collab.trust import remember
+
+
+def dump_recipe(recipe: Recipe) -> str:
+    """Return the recipe as YAML that loads to the same recipe."""
+    return _as_yaml(recipe.model_dump(mode="json", exclude_none=True))
+
+
+def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
+    """Write a trusted recipe with all the files it names, so that its folder can be moved, and
+    approve what it names there.
+
+    Raises:
+        RecipeError: the recipe is too long to be read again.
+        RecordError: the recipe cannot be written.
+        OSError: a file that it names cannot be copied.
+    """
+    text = preface(recipe) + _as_yaml(packing.pack(recipe))
+    if len(text) > MOST_CHARACTERS:
+        raise RecipeError(
+            f"with all settings, the recipe has {len(text):,} characters of YAML, more than"
+            f" {MOST_CHARACTERS:,}; shorten its texts"
+        )
+    write_atomically(path, text)
+    _approve(path)
+
+
+def _approve(path: Path) -> None:
+    """Approve what a written recipe names, because the recipe that it was written from is trusted.
+
+    A recipe that cannot be read again is asked about when it is used.
+    """
+    with suppress(CollabError):
+        written, question = read_recipe(str(path), is_run=True)
+        remember(question)
+        remember(about_adapters(written, question, path.parent))
+
+
+def _as_yaml(data: dict[str, Any]) -> str:
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Dumps multi-line strings, such as prompts, unescaped."""
+
+
+def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text.strip("\n") else None
+    style = '"' if "\x85" in text else style  # YAML takes it for a line end
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _write_text)
