@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,12 @@ from collab.evaluation.values import (
     paired_differences,
     task_values,
 )
-from collab.recipe.documents import read_mapping
-from collab.recipe.overrides import flatten
+from collab.recipe.differences import contents_in, differing, recipe_in, results_depend_on
 from collab.records import Episode, Record
 from collab.records.run import open_run
 from collab.runs import metric_names as names
 from collab.runs.about import is_training, read_about, status_of
-from collab.runs.layout import DATA, EPISODES, FUNCTIONS, RECIPE, TRAINING
+from collab.runs.layout import EPISODES
 from collab.trainers.training.events import (
     Evaluation,
     largest_return,
@@ -130,7 +130,11 @@ def _diff(first: Path, second: Path) -> RunDiff:
         )
         for name, difference in paired_differences(one.values, other.values, largest).items()
     }
-    returns, settings = metrics.get(names.JOINT_RETURN), tuple(_differing(first, second))
+    settings = tuple(
+        DifferingSetting(key=key, first=value, second=other_value)
+        for key, (value, other_value) in differing(_settings(first), _settings(second))
+    )
+    returns = metrics.get(names.JOINT_RETURN)
     return RunDiff(
         first=one,
         second=other,
@@ -157,10 +161,10 @@ def _notes(one: Side, other: Side, keys: Sequence[str]) -> list[str]:
         notes.append(
             f"the largest returns differ ({largest[0]} and {largest[1]}); compare the shares"
         )
-    settings = [each for side in (one, other) for each in _settings(Path(side.folder))]
+    named = [item for side in (one, other) for item in _settings(Path(side.folder)).items()]
 
     def names_changed_file(part: str) -> bool:
-        files = {value.partition(":")[0] for key, value in settings if key.startswith(part)}
+        files = {value.partition(":")[0] for key, value in named if key.startswith(part)}
         return not files.isdisjoint(keys)
 
     if any(key.startswith("task.reward") for key in keys) or names_changed_file("task.reward"):
@@ -221,37 +225,18 @@ def _of_evaluation(evaluation: Evaluation) -> Values:
     return {metric: by_task for metric, by_task in values.items() if by_task}
 
 
-_FOR_PEOPLE = "description"
-"""Keys that do not change the results."""
 _MANY = 200
 """Longest value to show in full. Of longer values, the beginning and a digest are shown."""
 
 
-def _differing(first: Path, second: Path) -> Iterator[DifferingSetting]:
-    """Yield each key with different values in the two folders, and both values as text."""
-    one, other = (dict(_settings(folder)) for folder in (first, second))
-    for key in dict.fromkeys((*one, *other)):
-        if one.get(key) != other.get(key):
-            yield DifferingSetting(key=key, first=one.get(key), second=other.get(key))
-
-
-def _settings(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the recipe's settings, digests of its functions and rows, and versions."""
-    file = next((f for n in (TRAINING, RECIPE) if (f := folder / n).is_file()), None)
-    if file is not None:
-        for key, value in flatten(read_mapping(file)).items():
-            if not key.endswith(_FOR_PEOPLE):
-                yield key, _text(value)
-    for place in (*sorted(folder.glob(f"{FUNCTIONS}*")), folder / DATA):
-        for path in sorted(place.rglob("*")):
-            if path.is_file():
-                digest = blake2b(path.read_bytes(), digest_size=6).hexdigest()
-                yield path.relative_to(folder).as_posix(), f"contents {digest}"
-    try:
+def _settings(folder: Path) -> dict[str, str]:
+    """Return the recipe's settings, digests of its functions and rows, and versions."""
+    recipe = results_depend_on(recipe_in(folder))
+    settings = {key: _text(value) for key, value in recipe.items()} | contents_in(folder)
+    with suppress(CollabError):
         versions = read_about(folder).get("versions", {})
-    except CollabError:
-        return
-    yield from ((f"versions.{name}", version) for name, version in versions.items())
+        settings |= {f"versions.{name}": version for name, version in versions.items()}
+    return settings
 
 
 def _text(value: Any) -> str:

@@ -1,19 +1,32 @@
-"""Compares recipes."""
+"""Compares recipes and folders of runs: their settings, and the contents of their files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from collab.errors import RecipeError
-from collab.recipe.documents import parse_yaml
+from pydantic import ValidationError
+
+from collab.recipe.documents import read_mapping
 from collab.recipe.load import read_recipe
 from collab.recipe.overrides import flatten
 from collab.recipe.packing import Packing
 from collab.recipe.recipe import Recipe
 from collab.recipe.reward import RewardSpec
-from collab.runs.layout import RECIPE, TRAINING
+from collab.runs.layout import DATA, FUNCTIONS, RECIPE, TRAINING
+
+
+def differing(*settings: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield each key whose values differ, with its value in each of `settings`, None if it has no
+    such key.
+    """
+    for key in dict.fromkeys(key for each in settings for key in each):
+        values = tuple(each.get(key) for each in settings)
+        if any(value != values[0] for value in values):
+            yield key, values
 
 
 def changes_since(before: Path, now: Recipe) -> Iterator[str]:
@@ -26,20 +39,52 @@ def changes_since(before: Path, now: Recipe) -> Iterator[str]:
     with TemporaryDirectory() as name:
         fresh = Path(name)
         old, new = flatten(Packing(run).pack(was)), flatten(Packing(fresh, as_read=False).pack(now))
-        for key in dict.fromkeys((*old, *new)):
-            if old.get(key) != new.get(key):
-                yield f"{key} was {old.get(key)!r:.80} and is {new.get(key)!r:.80} now"
+        for key, (earlier, later) in differing(old, new):
+            yield f"{key} was {earlier!r:.80} and is {later!r:.80} now"
         for path in filter(Path.is_file, fresh.rglob("*")):
             file = path.relative_to(fresh)
             if not (run / file).is_file() or (run / file).read_bytes() != path.read_bytes():
                 yield f"{file} has changed"
 
 
-def reward_in(folder: Path) -> RewardSpec | None:
-    """Return the reward in the recipe of a run's folder, or None if it cannot be read."""
-    files = [file for name in (TRAINING, RECIPE) if (file := folder / name).is_file()]
+def recipe_in(folder: Path) -> dict[str, Any]:
+    """Return the data of the recipe in a run's folder, which for a training run is the recipe as
+    it was trained, or {} if there is none.
+
+    Raises:
+        RecipeError: the file cannot be read.
+    """
+    files = (folder / name for name in (TRAINING, RECIPE))
+    return next((read_mapping(file) for file in files if file.is_file()), {})
+
+
+def results_depend_on(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings in a recipe's data, flat, without the descriptions."""
+    settings = flatten(recipe)
+    return {key: settings[key] for key in settings if key.rpartition(".")[2] != "description"}
+
+
+def contents_in(folder: Path) -> dict[str, str]:
+    """Return a digest of each of a run's functions and rows, by file."""
+    places = (*sorted(folder.glob(f"{FUNCTIONS}*")), folder / DATA)
+    files = (path for place in places for path in sorted(place.rglob("*")) if path.is_file())
+    return {file.relative_to(folder).as_posix(): _content(file, folder) for file in files}
+
+
+def _content(file: Path, folder: Path) -> str:
+    if not file.resolve().is_relative_to(folder.resolve()):
+        return "a link out of the folder, not read"
     try:
-        data = parse_yaml(files[0].read_text(encoding="utf-8"), str(files[0]))
-        return RewardSpec.model_validate(data["task"]["reward"])
-    except (OSError, ValueError, LookupError, TypeError, RecipeError):
+        with file.open("rb") as stream:
+            digest = file_digest(stream, lambda: blake2b(digest_size=6)).hexdigest()
+    except OSError as error:
+        return f"unreadable: {error.strerror}"
+    return f"contents {digest}"
+
+
+def reward_in(recipe: Mapping[str, Any]) -> RewardSpec | None:
+    """Return the reward in a recipe's data, or None if it has no readable one."""
+    try:
+        return RewardSpec.model_validate(recipe["task"]["reward"])
+    except (LookupError, TypeError, ValidationError):
         return None

@@ -10,6 +10,7 @@ from typing import Any
 
 from collab.errors import RecordError
 from collab.evaluation.table import ResultTable, agents_table
+from collab.recipe.differences import reward_in
 from collab.report import MOST_EPISODES
 from collab.report.episodes import (
     ShownEpisode,
@@ -25,7 +26,7 @@ from collab.report.held_out import (
 from collab.report.page import Follows, Texts, pack, render
 from collab.report.panels import Panel, training_panels
 from collab.report.results import evaluation_tables, run_tables
-from collab.report.runs import Reading, Run, cohorts_of, read_all, reward_of, value_at
+from collab.report.runs import Reading, Run, cohorts_of, read_all, value_at
 from collab.rewards.declared import score_columns
 from collab.rewards.library import language_of
 from collab.runs.atomic import explain_disk_errors, write_atomically
@@ -282,7 +283,7 @@ def make_page(report: HtmlReport, runs: Sequence[Run], follows: Follows | None =
 
 
 def _data(report: HtmlReport, runs: Sequence[Run], texts: Texts) -> dict[str, Any]:
-    columns = [score_columns(reward_of(run)) for run in runs]
+    columns = [score_columns(reward_in(run.recipe)) for run in runs]
     episodes = [episode_data(shown, texts, columns[shown.run]) for shown in report.shown]
     return {
         "cohorts": report.cohorts,
@@ -348,7 +349,7 @@ def _constants(panels: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
 def _alarms(run: Run) -> Iterator[Alarm]:
     keys = ("task.environment", "team.when_solved", "trainer.turn_structure")
     compare = do_turns_compare(*(value_at(run.recipe, key) for key in keys))
-    alarms = Alarms(reward_of(run), turns_compare=compare)
+    alarms = Alarms(reward_in(run.recipe), turns_compare=compare)
     for row in run.steps:
         for text in alarms.read(row):
             yield Alarm(run.name, int(row["step"]), text)

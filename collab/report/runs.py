@@ -5,25 +5,20 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from hashlib import file_digest
 from pathlib import Path
 from typing import Any
-
-from pydantic import ValidationError
 
 from collab.errors import RecipeError, RecordError
 from collab.evaluation.folder import is_evaluation, read_evaluation
 from collab.evaluation.results import Results
+from collab.recipe.differences import contents_in, differing, results_depend_on, reward_in
 from collab.recipe.documents import read_mapping, read_text
-from collab.recipe.overrides import flatten
-from collab.recipe.reward import RewardSpec
 from collab.records import Episode
 from collab.records.run import key_of, open_run
 from collab.runs import metric_names as names
 from collab.runs.about import check_holds_run, is_training, status_of
-from collab.runs.layout import DATA, EVALUATION, FUNCTIONS, METRICS, RECIPE, RECORDS, TRAINING
+from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORDS, TRAINING
 from collab.runs.links import check_within
 from collab.runs.listing import number
 from collab.runs.log import each_once, read_episode_lines, read_lines
@@ -244,17 +239,9 @@ def _named_apart(runs: Sequence[Run]) -> list[Run]:
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
-def reward_of(run: Run) -> RewardSpec | None:
-    """Return the reward of a run, or None if its recipe has no readable reward."""
-    try:
-        return RewardSpec.model_validate(value_at(run.recipe, "task.reward"))
-    except ValidationError:
-        return None
-
-
 def names_of_parts(runs: Iterable[Run]) -> dict[str, str]:
     """Return the titles that rewards declare for their metrics, by metric name."""
-    rewards = [reward for run in runs if (reward := reward_of(run))]
+    rewards = [reward for run in runs if (reward := reward_in(run.recipe))]
     return {
         names.fill(pattern, name): part.shown_as
         for reward in rewards
@@ -264,7 +251,7 @@ def names_of_parts(runs: Iterable[Run]) -> dict[str, str]:
     }
 
 
-VARYING_KEYS = ("seed", "name", "description")
+VARYING_KEYS = ("seed", "name")
 """Recipe keys that may differ between the runs of a cohort."""
 
 LABEL_KEYS = ("team", "task", "trainer.algorithm")
@@ -305,25 +292,12 @@ def cohorts_of(runs: Sequence[Run]) -> list[Cohort]:
 def _fingerprint(run: Run) -> str:
     if not run.recipe:
         return str(run.path.resolve())
-    return json.dumps([_compared(run), _contents(run)], sort_keys=True, default=str)
+    return json.dumps([_compared(run), contents_in(run.path)], sort_keys=True)
 
 
-def _contents(run: Run) -> dict[str, str]:
-    """Return a digest of each of the run's functions and rows, by file; "" if it is unreadable."""
-    root = run.path.resolve()
-    folders = [*run.path.glob(f"{FUNCTIONS}*"), run.path / DATA]
-    contents = {}
-    for path in (path for folder in folders for path in folder.rglob("*")):
-        if path.is_file() and path.resolve().is_relative_to(root):
-            digest = ""
-            with suppress(OSError), path.open("rb") as stream:
-                digest = file_digest(stream, "blake2b").hexdigest()
-            contents[path.relative_to(run.path).as_posix()] = digest
-    return contents
-
-
-def _compared(run: Run) -> dict[str, Any]:
-    return {key: value for key, value in run.recipe.items() if key not in VARYING_KEYS}
+def _compared(run: Run) -> dict[str, str]:
+    settings = results_depend_on(run.recipe)
+    return {key: str(settings[key]) for key in settings if key not in VARYING_KEYS}
 
 
 def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
@@ -359,13 +333,11 @@ def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
     """
     called = [{part: _name_at(run.recipe, part) for part in LABEL_KEYS} for run in runs]
     others = [part for part in LABEL_KEYS if len({names[part] for names in called}) > 1]
-    recipes = [{k: str(v) for k, v in flatten(_compared(run)).items()} for run in runs]
+    recipes = [_compared(run) for run in runs]
     keys = [
         key
-        for key in dict.fromkeys(key for recipe in recipes for key in recipe)
-        if len({recipe.get(key) for recipe in recipes}) > 1
-        and not key.endswith("description")
-        and not any(f"{key}.".startswith(f"{part}.") for part in (*others, *HOUSEKEEPING))
+        for key, _ in differing(*recipes)
+        if not any(f"{key}.".startswith(f"{part}.") for part in (*others, *HOUSEKEEPING))
     ]
     return [
         {**{part: names[part] for part in others}, **{k: recipe.get(k, "none") for k in keys}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Any
@@ -123,7 +124,7 @@ def _show_run(
     from collab.cli.screen.episode import show_episode
     from collab.cli.screen.results import show_gains
     from collab.cli.screen.streams import json_text
-    from collab.recipe.differences import reward_in
+    from collab.recipe.differences import recipe_in, reward_in
     from collab.records.run import open_run
     from collab.rewards.declared import score_columns
 
@@ -135,8 +136,10 @@ def _show_run(
         for item in chosen:
             print(json_text(item))
     elif episode is None and turn is None and agent is None:
-        page = open_page()
-        _show_list(page, record.about, chosen, score_columns(reward_in(run)))
+        page, reward = open_page(), None
+        with suppress(RecipeError):  # the list needs no recipe
+            reward = reward_in(recipe_in(run))
+        _show_list(page, record.about, chosen, score_columns(reward))
         if gains := record.about.get("summary", {}).get("gains"):
             show_gains(page, gains)
     else:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from hashlib import blake2b
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import RecipeError, RecordError
 from collab.recipe import Recipe, read_recipe
+from collab.recipe.differences import differing
 from collab.recipe.model import TransformersModel
 from collab.recipe.overrides import flatten
 from collab.recipe.packing import Packing
@@ -45,7 +46,7 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
     Raises:
         RecipeError: a fixed setting differs. The message has both values and the remedy.
     """
-    for key, was, is_now in _differences(_fixed(before), _fixed(now)):
+    for key, (was, is_now) in differing(_fixed(before), _fixed(now)):
         raise RecipeError(
             f"{key} is {was!r} in the run {run}, and {is_now!r} would change it; change the value"
             f" back, or start a new run with collab train {run / layout.TRAINING} --set {key}=..."
@@ -58,17 +59,8 @@ def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Ch
     values = (flatten(packing.pack(recipe)) for recipe in (before, now))
     return [
         {"step": step, "key": key, "before": was, "after": is_now}
-        for key, was, is_now in _differences(*values)
+        for key, (was, is_now) in differing(*values)
     ]
-
-
-def _differences(
-    before: Mapping[str, Any], now: Mapping[str, Any]
-) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each key whose value differs, with both values."""
-    for key in dict.fromkeys((*before, *now)):
-        if before.get(key) != now.get(key):
-            yield key, before.get(key), now.get(key)
 
 
 def applied_changes(
