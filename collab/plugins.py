@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from collab.errors import CollabError, RecipeError, UnknownName, attribute, one_line
+from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attribute, one_line
 from collab.passed_functions import (
     is_in_file,
     is_in_module,
@@ -24,7 +24,7 @@ from collab.passed_functions import (
     passed_function,
     plain_name,
 )
-from collab.trust.blocking import approved_digest, check_allowed, function_key
+from collab.trust.blocking import approved_digest, check_allowed, function_key, is_unblocked
 from collab.trust.modules import keep_to_its_source, load_file
 from collab.trust.sources import digest_of, note_loaded, sources_of
 from collab.wording import plain_reason
@@ -101,13 +101,19 @@ def check_free(kind: str, reference: str) -> None:
 
 
 def check_module_free(kind: str, reference: str) -> None:
-    """Check that a recipe may use a module that another package imports, and import it from source.
+    """Check that a recipe named a module that another package imports, and import it from source.
 
     Raises:
         RecipeError, Untrusted: importing the module is not allowed.
     """
     check_free(kind, reference)
-    keep_to_its_source(reference.rpartition(":")[0])
+    origin = reference.rpartition(":")[0]
+    if not is_unblocked(function_key(reference)):  # named by a row, about which nobody was asked
+        raise Untrusted(
+            f"{kind} '{origin}' would be imported, and the recipe does not name it; if you trust"
+            " it, name it as the task, verifiers/NAME"
+        )
+    keep_to_its_source(origin)
 
 
 def check_module(kind: str, reference: str) -> None:

@@ -113,6 +113,15 @@ def test_environment_named_by_a_foreign_file_needs_approval(
     assert not (tmp_path / "ran").exists()
 
 
+def test_environment_named_only_by_a_row_is_not_imported() -> None:
+    row = {"environment": "named-by-a-row", "data": {}}
+    reward = load_task("verifiers/gsm8k").reward
+    assert reward is not None
+    problem = Problem(address="x/0", public={"prompt": "p"}, hidden=row)
+    with pytest.raises(Untrusted, match="'named_by_a_row' would be imported"):
+        asyncio.run(joined_score(Scorer(reward, None), problem, {"a": "4"}, ["a"], "text"))
+
+
 def scored(problem: Problem, text: str, *settings: str) -> Score:
     reward = load_task("verifiers/two-times", settings=settings).reward
     assert reward is not None
