@@ -9,8 +9,7 @@ from typing import Any
 
 from collab.api.training import Training
 from collab.errors import RecipeError
-from collab.recipe import Recipe, TrainerSpec, load_recipe
-from collab.recipe.base import Spec
+from collab.recipe import Recipe, load_recipe
 from collab.recipe.in_python import Rewards, Task, TeamLike, settings_of
 from collab.recipe.recipe import SECTIONS
 from collab.runs.about import mark_interrupted, new_run_path
@@ -63,7 +62,8 @@ def train(
         settings: overrides as on the command line, e.g. `["trainer.steps=20"]`.
         trust: True approves the functions of a third-party recipe or folder.
         more: keys of the trainer, the recipe or a section of it, e.g. `steps=20`,
-            `learning_rate=1e-4`, `model="smollm2-135m"`, `max_new_tokens=64`, `seed=1`.
+            `learning_rate=1e-4`, `model="smollm2-135m"`, `max_new_tokens=64`, `seed=1`. `tokens`
+            limits the training; for an episode, set `budget.tokens`.
 
     Returns:
         The run: its folder, metrics, evaluations, and the trained team.
@@ -154,9 +154,8 @@ def _recipe(
         rewards = team.rewards if rewards is None else rewards
         hidden = team.hidden if hidden is None else hidden
         team = team.recipe
-    sections: dict[str, type[Spec]] = {"trainer": TrainerSpec, **SECTIONS}
     top = {*Recipe.model_fields} - {"team", "task", "trainer"}
-    keys, settings = settings_of(more, sections, top=top, written=settings)
+    keys, settings = settings_of(more, SECTIONS, top=top, written=settings, first="trainer")
     return load_recipe(
         team,
         task=task,

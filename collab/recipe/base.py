@@ -76,10 +76,9 @@ def specs_in(value: Any) -> Iterator[Spec]:
         yield from specs_in(below)
 
 
-def path_of(key: str, sections: dict[str, type[Spec]]) -> str | None:
-    """Return the path of the key in the first section that has it, e.g. `team.turns`, or None."""
-    names = (name for name, section in sections.items() if key in section.model_fields)
-    return next((f"{name}.{key}" for name in names), None)
+def paths_of(key: str, sections: Mapping[str, type[Spec]]) -> list[str]:
+    """Return the paths of the key in all sections that have it, e.g. `team.turns`."""
+    return [f"{name}.{key}" for name, section in sections.items() if key in section.model_fields]
 
 
 _SAME_LEVEL = 0.8
@@ -98,9 +97,9 @@ def _unknown_keys(
     for key in keys[:_SHOWN]:
         close = (
             nearest(key, known, cutoff=_SAME_LEVEL)
-            or path_of(key, sections)
+            or "' or '".join(paths_of(key, sections))
             or nearest(key, known)
-            or path_of(nearest(key, below) or "", sections)
+            or "' or '".join(paths_of(nearest(key, below) or "", sections))
         )
         remedy = f"did you mean '{close}'?" if close else f"known keys: {', '.join(sorted(known))}"
         lines.append(f"unknown key '{key}'; {remedy}")

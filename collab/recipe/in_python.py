@@ -19,7 +19,7 @@ import yaml
 from collab.errors import RecipeError, UnknownName
 from collab.naming import first_free
 from collab.passed_functions import name_of, plain_name
-from collab.recipe.base import Spec, path_of
+from collab.recipe.base import Spec, paths_of
 from collab.recipe.recipe import SECTIONS
 from collab.recipe.team import TeamSpec
 
@@ -103,27 +103,38 @@ def settings_of(
     sections: Mapping[str, type[Spec]],
     *,
     top: set[str],
-    written: Sequence[str] = (),
+    written: Sequence[str] | None = None,
+    first: str = "",
 ) -> tuple[dict[str, Any], list[str]]:
     """Return keyword arguments, split into top-level keys of the recipe (`top`) and settings of the
-    recipe's sections. The settings follow those `written` as on the command line.
+    recipe's sections. The settings follow those `written` as on the command line; None: the caller
+    takes none. A key of the section `first` belongs to it, even if others have it, too.
 
     Raises:
         UnknownName: no section has the key.
-        RecipeError: the settings are not a list.
+        RecipeError: several sections have the key, or the settings are not a list.
     """
     if isinstance(written, str):
         raise RecipeError(f"settings is a list, e.g. ['team.turns=2'], got '{written}'")
-    objects, settings = GivenObjects(), [*written]
+    objects, settings = GivenObjects(), [*(written or ())]
     for key, value in given.items():
         if key in top:
             continue
-        path = path_of(key, dict(sections))
-        if path is None:
+        paths = paths_of(key, sections)
+        paths = [f"{first}.{key}"] if f"{first}.{key}" in paths else paths
+        if len(paths) > 1:
+            places = [path.partition(".")[0] for path in paths]
+            ways = [f"{place}={{'{key}': {value!r:.40}}}" for place in places]
+            if written is not None:
+                ways = [f"settings=['{path}={value!s:.40}']" for path in paths]
+            raise RecipeError(
+                f"{key} is a key of {' and of '.join(places)}; write {' or '.join(ways)}"
+            )
+        if not paths:
             known = {name for section in sections.values() for name in section.model_fields}
             raise UnknownName("setting", key, known | top)
         text = yaml.safe_dump(objects.data(value, key), default_flow_style=True, width=10**9)
-        settings.append(f"{path}={text}")
+        settings.append(f"{paths[0]}={text}")
     return {key: value for key, value in given.items() if key in top}, settings
 
 

@@ -48,7 +48,7 @@ SECTIONS: dict[str, type[Spec]] = {
     "sandbox": SandboxSpec,
     "budget": BudgetSpec,
 }
-"""The parts of a recipe. If two have the same key, the first is the likelier meaning."""
+"""The parts of a recipe."""
 
 
 class Recipe(Spec):

@@ -222,6 +222,7 @@ def test_key_of_a_section_is_an_argument() -> None:
         (["turns=2"], "unknown key 'turns'; did you mean 'team.turns'?"),
         (["temperature=1"], "unknown key 'temperature'; did you mean 'sampling.temperature'?"),
         (["steps=3"], "unknown key 'steps'; did you mean 'trainer.steps'?"),
+        (["seconds=3"], "did you mean 'sandbox.seconds' or 'budget.seconds'?"),
         (["tasks=x"], "unknown key 'tasks'; did you mean 'task'?"),
         (["report_samples=1"], "did you mean 'trainer.report_samples'?"),
         (["agnets.a=1"], "unknown key 'agnets'; did you mean 'team.agents'?"),

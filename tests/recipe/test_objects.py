@@ -1,5 +1,6 @@
 """Python functions and problems in place of names."""
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -9,12 +10,14 @@ import numpy as np
 import pytest
 import yaml
 
+import collab
 from collab.errors import RecipeError
 from collab.passed_functions import is_passed_in_python, name_of, passed_function
 from collab.plugins import load
 from collab.recipe import load_recipe
-from collab.recipe.in_python import Agent, GivenObjects
+from collab.recipe.in_python import Agent, GivenObjects, settings_of
 from collab.recipe.packing import of_python_in
+from collab.recipe.recipe import SECTIONS, Recipe
 from collab.tasks import open_suite
 
 ROWS = [{"prompt": "Which colour?", "answer": "red"}, {"prompt": "Which town?", "answer": "Rome"}]
@@ -255,3 +258,17 @@ def test_numpy_scalar_becomes_a_python_number(value: Any, data: Any) -> None:
 def test_value_unsupported_by_yaml_is_refused_with_its_key(value: Any) -> None:
     with pytest.raises(RecipeError, match=r"^learning_rate: YAML cannot hold .* of type"):
         GivenObjects().data({"trainer": {"learning_rate": value}})
+
+
+def test_a_key_of_several_sections_needs_its_section() -> None:
+    keys = Counter(key for section in SECTIONS.values() for key in section.model_fields)
+    shared = {key for key, times in keys.items() if times > 1} - {*Recipe.model_fields}
+    assert shared == {"tokens", "seconds"}
+    for key in shared:
+        keywords: dict[str, Any] = {key: 60}
+        with pytest.raises(RecipeError, match=rf"^{key} is a key of .*\['budget\.{key}=60'\]$"):
+            load_recipe(TEAM, **keywords)
+    with pytest.raises(RecipeError, match=r"budget; write sandbox=.* or budget={'seconds': 60}$"):
+        collab.Team({"a": Agent()}, seconds=60)
+    _, settings = settings_of({"tokens": 60}, SECTIONS, top=set(), first="trainer")
+    assert [*map(str.split, settings)] == [["trainer.tokens=60", "..."]]
