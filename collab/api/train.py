@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from collab.api.training import Training
 from collab.errors import RecipeError
-from collab.recipe import Recipe, load_recipe
-from collab.recipe.in_python import Rewards, Task, TeamLike, settings_of
+from collab.recipe import Recipe, allow, read_recipe
+from collab.recipe.in_python import Overrides, Rewards, Task, TeamLike, settings_of
 from collab.recipe.recipe import SECTIONS
 from collab.runs.about import mark_interrupted, new_run_path
 from collab.runs.layout import TRAINING
@@ -108,17 +109,12 @@ async def atrain(
 ) -> Training:
     """Train as `train` does, but within a running event loop, and return the run. A canceled run
     can be resumed."""
-    if resume is None:
-        recipe = _recipe(
-            team, task, rewards, hidden, more, settings=settings, trainer=trainer, trust=trust
-        )
-        folder = Path(out) if out else new_run_path(recipe.name or recipe.team.name)
-    else:
+    if resume is not None:
         _check_resumed(team, task, trainer, hidden, out)
-        folder = Path(resume)
-        recipe = _recipe(
-            folder / TRAINING, None, rewards, None, more, settings=settings, trust=trust
-        )
+        team, out = Path(resume) / TRAINING, resume
+    given = Overrides(task=task, rewards=rewards, hidden=hidden, settings=settings, keys=more)
+    recipe = _recipe(team, given, trainer, trust)
+    folder = Path(out) if out else new_run_path(recipe.name or recipe.team.name)
 
     def emit(event: TrainingEvent) -> None:
         if isinstance(event, RunStarted | StepFinished | Evaluation):
@@ -139,34 +135,25 @@ async def atrain(
 
 def _recipe(
     team: TeamLike | Team | None,
-    task: Task | None,
-    rewards: Rewards | None,
-    hidden: Sequence[str] | None,
-    more: Mapping[str, Any],
-    *,
-    settings: Sequence[str],
-    trainer: str | Mapping[str, Any] | None = None,
-    trust: Consent = False,
+    given: Overrides,
+    trainer: str | Mapping[str, Any] | None,
+    trust: Consent,
 ) -> Recipe:
     if team is None:
         raise RecipeError("pass a team to train, or resume=RUN to continue a run")
     if isinstance(team, Team):
-        rewards = team.rewards if rewards is None else rewards
-        hidden = team.hidden if hidden is None else hidden
+        rewards = team.rewards if given.rewards is None else given.rewards
+        hidden = team.hidden if given.hidden is None else given.hidden
+        given = replace(given, rewards=rewards, hidden=hidden)
         team = team.recipe
     top = {*Recipe.model_fields} - {"team", "task", "trainer"}
-    keys, settings = settings_of(more, SECTIONS, top=top, written=settings, first="trainer")
-    return load_recipe(
-        team,
-        task=task,
-        rewards=rewards,
-        hidden=hidden,
-        defaults={"trainer": "magrpo"},
-        trust=trust,
-        trainer=trainer,
-        settings=settings,
-        **keys,
+    keys, settings = settings_of(
+        given.keys, SECTIONS, top=top, written=given.settings, first="trainer"
     )
+    given = replace(given, settings=settings, keys={**keys, "trainer": trainer})
+    recipe, question = read_recipe(team, given, defaults={"trainer": "magrpo"})
+    allow(recipe, question, trust)
+    return recipe
 
 
 def _check_resumed(*others: object) -> None:

@@ -16,6 +16,7 @@ from collab.evaluation.teams import choose_k, find_teams, labels_of
 from collab.recipe.in_python import (
     PLAYED,
     GivenObjects,
+    Overrides,
     Rewards,
     Rows,
     TeamLike,
@@ -95,20 +96,16 @@ def evaluate(
         if isinstance(team, Team)
     }
     scoring = [team for label, team in python_teams.items() if reward_from in (None, label)]
-    evaluated_teams = find_teams(
-        named,
-        tasks=[] if task is None or rows is not None else flat_addresses([task]),
-        rows=rows,
+    given = Overrides(
+        task=rows,
         rewards=_shared(rewards, "rewards", scoring, _reward_data),
         hidden=_shared(hidden, "hidden", [*python_teams.values()], _names),
-        reward_from=reward_from,
-        split=split,
-        samples=samples,
-        seed=seed,
-        greedy=greedy,
-        model=model,
         settings=settings,
-        trust=trust,
+        keys={"samples": samples, "seed": seed, "model": model},
+    )
+    tasks = [] if task is None or rows is not None else flat_addresses([task])
+    evaluated_teams = find_teams(
+        named, given, tasks=tasks, reward_from=reward_from, split=split, greedy=greedy, trust=trust
     )
     if not isinstance(select, Selection | None):
         raise RecipeError(f"select takes a collab.Selection, got {select!r:.60}")

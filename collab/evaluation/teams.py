@@ -17,7 +17,7 @@ from collab.evaluation import USUAL_K
 from collab.naming import as_name, first_free
 from collab.recipe import Recipe, RewardSpec, TaskSpec, about_rows, library, read_recipe
 from collab.recipe.base import Spec
-from collab.recipe.in_python import Rewards, Rows, TeamLike
+from collab.recipe.in_python import Overrides, TeamLike
 from collab.recipe.model import local_weights
 from collab.recipe.packing import named_in
 from collab.records import Problem
@@ -70,26 +70,19 @@ def name_team_in_errors(team: EvaluatedTeam, teams: Sequence[EvaluatedTeam]) -> 
 
 def find_teams(
     names: Sequence[TeamLike],
+    given: Overrides,
     *,
     tasks: Sequence[str] = (),
-    rows: Rows | None = None,
-    rewards: Rewards | None = None,
-    hidden: Sequence[str] | None = None,
     reward_from: str | None = None,
     split: str | None = None,
-    samples: int = 1,
-    seed: int = 0,
     greedy: bool = False,
-    model: str | None = None,
-    settings: Sequence[str] = (),
     trust: Consent = False,
 ) -> list[EvaluatedTeam]:
     """Return the teams to evaluate, each with the same problems. `names` are names, files, folders
     or mappings.
 
-    `rows` are problems, instead of `tasks`. `rewards` and `hidden` replace those of the suite.
-    `reward_from` is the team whose reward scores all teams. `trust` decides whether a third-party
-    generator may run.
+    `tasks` are addresses, instead of the task `given`. `reward_from` is the team whose reward
+    scores all teams. `trust` decides whether a third-party generator may run.
 
     Raises:
         Untrusted: the generator was not approved.
@@ -99,19 +92,8 @@ def find_teams(
     if not names:
         raise RecipeError("an evaluation needs at least one team, got none")
     labels = labels_of(names)
-    read = [
-        read_recipe(
-            _checked(name),
-            task=split_address(tasks[0])[0] if tasks else rows,
-            rewards=rewards,
-            hidden=hidden,
-            settings=settings,
-            model=model,
-            samples=samples,
-            seed=seed,
-        )
-        for name in names
-    ]
+    given = replace(given, task=split_address(tasks[0])[0]) if tasks else given
+    read = [read_recipe(_checked(name), given) for name in names]
     if reward_from is not None:
         by_name = dict(zip([*map(str, names), *labels], read * 2, strict=True))
         read = with_reward_of(reward_from, by_name, read, trust)
@@ -122,7 +104,7 @@ def find_teams(
         team = _team_of(label, recipe, tasks, split, trust)
         notes = (
             *team.notes,
-            *unused(written, model, settings),
+            *unused(written, given.keys.get("model"), given.settings),
             *overlap_notes(recipe, team.problems, trust),
         )
         teams.append(replace(team, question=question, notes=notes))

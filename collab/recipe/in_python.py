@@ -7,7 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from hashlib import blake2b
 from os import PathLike
@@ -66,15 +66,15 @@ def _checked(number: int, row: Any) -> dict[str, Any]:
             f"row {number} of the task is a {type(row).__name__}, not a mapping of fields; for a"
             " DataFrame, give frame.to_dict('records')"
         )
-    for field, value in row.items():
+    for name, value in row.items():
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise RecipeError(
-                f"row {number} of the task, field '{field}': {error}; use text, numbers, lists or"
+                f"row {number} of the task, field '{name}': {error}; use text, numbers, lists or"
                 " mappings, or leave the field out"
             ) from None
-    return {str(field): value for field, value in row.items()}
+    return {str(name): value for name, value in row.items()}
 
 
 def _written(rows: Iterable[Mapping[str, Any]]) -> Path:
@@ -158,6 +158,23 @@ With an empty list, answers are not scored."""
 
 Task = str | Mapping[str, Any] | Rows
 """A task: the name or file of a suite, a suite as in YAML, or problems."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overrides:
+    """Everything that a call puts in place of a recipe's own."""
+
+    task: Task | None = None
+    """A suite's name or file, or rows, instead of the recipe's task."""
+    rewards: Rewards | None = None
+    """Functions with weights, instead of the task's reward."""
+    hidden: Sequence[str] | None = None
+    """Names of hidden fields, instead of the task's own."""
+    settings: Sequence[str] = ()
+    """Overrides of the form `key.key=value`."""
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of the recipe or of a section of it. A key of the recipe that is None is ignored."""
+
 
 _AS_WRITTEN = ("options", "hidden")
 

@@ -16,6 +16,7 @@ from collab.recipe.base import Spec
 from collab.recipe.feedback import SOURCES
 from collab.recipe.in_python import (
     GivenObjects,
+    Overrides,
     Rewards,
     Task,
     TeamLike,
@@ -77,44 +78,35 @@ def load_recipe(
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
         Untrusted: the recipe is third-party, would run code, and is not approved.
     """
-    recipe, question = read_recipe(
-        name,
-        task=task,
-        rewards=rewards,
-        hidden=hidden,
-        settings=settings,
-        defaults=defaults,
-        **more,
-    )
+    given = Overrides(task=task, rewards=rewards, hidden=hidden, settings=settings, keys=more)
+    recipe, question = read_recipe(name, given, defaults=defaults)
     allow(recipe, question, trust)
     return recipe
 
 
 def read_recipe(
     name: TeamLike,
+    given: Overrides | None = None,
     *,
-    task: Task | None = None,
-    rewards: Rewards | None = None,
-    hidden: Sequence[str] | None = None,
-    settings: Sequence[str] = (),
     defaults: Mapping[str, Any] | None = None,
     is_run: bool = False,
     written_in: Path | None = None,
-    **more: Any,
 ) -> tuple[Recipe, Question]:
     """Return the recipe, not yet approved, and the question that the user must answer before it
     runs.
 
     Args:
         is_run: True if the file `name` is in a run's folder, before the file has said so itself.
-        written_in: the file with `task`, `settings` and `more`. Default: $COLLAB_WRITTEN_IN; if
-            that is unset, the user typed them, and the names in them need no approval.
+        written_in: the file with the overrides. Default: $COLLAB_WRITTEN_IN; if that is unset, the
+            user typed them, and the names in them need no approval.
 
     Raises:
         RecipeError: see `load_recipe`.
     """
+    given = given or Overrides()
+    task, rewards, hidden = given.task, given.rewards, given.hidden
     top = {*Recipe.model_fields}
-    keys, settings = settings_of(more, SECTIONS, top=top, written=settings)
+    keys, settings = settings_of(given.keys, SECTIONS, top=top, written=given.settings)
     files, objects = Files(), GivenObjects()
     if written_in := written_in or _path_in(WRITTEN_IN):
         files.read(written_in)
@@ -146,8 +138,8 @@ def read_recipe(
     recipe = validate(Recipe, data, _with_files(place, files))
     words = {str(value) for value in (task, *keys.values()) if value} | objects.words
     settled = settled_in(name) if isinstance(name, Spec) else set()
-    given = overrides.texts(settings) | words | settled
-    return recipe, question_of(place, recipe, files, set() if written_in else given)
+    typed = overrides.texts(settings) | words | settled
+    return recipe, question_of(place, recipe, files, set() if written_in else typed)
 
 
 def _with_files(place: str, files: Files) -> str:

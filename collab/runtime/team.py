@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from collab.recipe import Recipe, allow, load_recipe, read_recipe
 from collab.recipe.in_python import (
     PLAYED,
     Agent,
+    Overrides,
     Problems,
     Rewards,
     Task,
@@ -272,13 +274,14 @@ def load(
     """
     top = {*Recipe.model_fields} - {"team", "task"}
     keys, settings = settings_of(more, PLAYED, top=top, written=settings)
-    scoring: dict[str, Any] = {"rewards": rewards, "hidden": hidden}
+    given = Overrides(task=task, settings=settings, keys=keys)
+    scoring = Overrides(rewards=rewards, hidden=hidden)
     if task is not None:
-        recipe, question = read_recipe(name, task=task, settings=settings, **scoring, **keys)
+        recipe, question = read_recipe(name, replace(given, rewards=rewards, hidden=hidden))
     else:
-        recipe, question = read_recipe(name, settings=settings, **keys)
-        if recipe.task is not None and not (rewards is None and hidden is None):
-            recipe, _ = read_recipe(recipe, **scoring)
+        recipe, question = read_recipe(name, given)
+        if recipe.task is not None and scoring != Overrides():
+            recipe, _ = read_recipe(recipe, scoring)
     allow(recipe, question, trust)
     return Team(recipe, trust=trust, rewards=rewards, hidden=hidden)
 

@@ -14,6 +14,7 @@ from collab.models.base import Batching, OpensEarly
 from collab.models.open import ModelPool
 from collab.recipe import Recipe, allow, library, read_recipe
 from collab.recipe.feedback import ExecutionFeedback, SolvedFeedback
+from collab.recipe.in_python import Overrides
 from collab.records import Action, Sampling
 from collab.runtime import Session
 from collab.runtime.fields import fields_of
@@ -131,7 +132,7 @@ def read_teams(
     """
     served = {}
     for name, given in names.items():
-        recipe, question = read_recipe(given, settings=settings, model=model)
+        recipe, question = read_recipe(given, Overrides(settings=settings, keys={"model": model}))
         served[name] = recipe.model_copy(update={"task": None})
         allow(served[name], question, trust)
     return served

@@ -16,6 +16,7 @@ from collab.errors import RecipeError
 from collab.naming import as_name
 from collab.recipe import Recipe, check_functions, library, read_recipe
 from collab.recipe.base import Spec
+from collab.recipe.in_python import Overrides
 from collab.recipe.load import validate
 from collab.recipe.packing import Files
 from collab.tasks import split_address
@@ -207,15 +208,9 @@ class Cell:
         Raises:
             RecipeError: the recipe cannot be read.
         """
-        return read_recipe(
-            self.spec.recipe,
-            task=self.suite,
-            settings=self.settings,
-            written_in=self.file,
-            trainer=self.entry.trainer,
-            model=self.spec.model,
-            seed=self.seed,
-        )
+        keys = {"trainer": self.entry.trainer, "model": self.spec.model, "seed": self.seed}
+        given = Overrides(task=self.suite, settings=self.settings, keys=keys)
+        return read_recipe(self.spec.recipe, given, written_in=self.file)
 
     def arguments(self) -> list[str]:
         """Return arguments of `collab train`, without the folder."""

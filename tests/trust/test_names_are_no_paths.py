@@ -27,7 +27,8 @@ from collab.errors import CollabError, RecipeError
 from collab.evaluation.results import TeamResult
 from collab.evaluation.teams import find_teams
 from collab.naming import FolderName, Name, SuiteName, as_name, is_name, joint_name
-from collab.recipe import Recipe, load_recipe, read_recipe, read_task
+from collab.recipe import Recipe, load_recipe, read_task
+from collab.recipe.in_python import Overrides
 from collab.runs.about import new_run_id
 from collab.study.results import CellResult
 from collab.study.spec import Cell, StudySpec, TrainerEntry
@@ -118,9 +119,7 @@ def test_agent_name_length_is_limited() -> None:
 
 
 def with_name(key: str, name: str) -> dict[str, Any]:
-    data: dict[str, Any] = read_recipe("pair", task="words", model="echo")[0].model_dump(
-        mode="json"
-    )
+    data: dict[str, Any] = load_recipe("pair", task="words", model="echo").model_dump(mode="json")
     within = data
     *above, last = key.split(".")
     for part in above:
@@ -471,7 +470,7 @@ def test_each_evaluated_team_gets_its_own_folder(project: Path, file: str) -> No
     if not file.endswith(".yaml"):
         Path(file).unlink()
         collab.load("pair", model="echo").run("words/0", out=file)
-    [team] = find_teams([file], tasks=["words/0"], model="echo", trust=True)
+    [team] = find_teams([file], Overrides(keys={"model": "echo"}), tasks=["words/0"], trust=True)
     assert is_name(team.label)
     found = CliRunner().invoke(
         app, ["eval", file, "-t", "words/0", "-m", "echo", "--out", "e", "--trust"]

@@ -123,19 +123,21 @@ def command(
     from collab.evaluation.evaluation import EvaluationRun
     from collab.evaluation.selection import check_selectable
     from collab.evaluation.teams import choose_k, find_teams
+    from collab.recipe.in_python import Overrides
     from collab.runs.about import new_run_path
 
     wanted, selection = _numbers(k), _selection(select, recombine, tester, budget)
+    given = Overrides(
+        settings=with_sandbox(settings, sandbox, workers),
+        keys={"samples": samples, "seed": seed, "model": model},
+    )
     evaluated_teams = find_teams(
         teams,
+        given,
         tasks=task or (),
         split=split,
         reward_from=reward_from,
-        samples=samples,
-        seed=seed,
         greedy=greedy,
-        model=model,
-        settings=with_sandbox(settings, sandbox, workers),
         trust=consent(trust),
     )
     ks = choose_k(wanted, evaluated_teams[0].recipe.samples)
