@@ -14,11 +14,11 @@ from collab.lazy import lazy_name
 
 if TYPE_CHECKING:
     from collab import rewards
+    from collab.api.evaluate import evaluate
     from collab.api.reading import list_runs, read_metrics
     from collab.api.train import atrain, train
     from collab.api.training import Training
     from collab.errors import CollabError
-    from collab.evaluation.api import evaluate
     from collab.evaluation.results import Results
     from collab.evaluation.selection import Selection
     from collab.recipe import Recipe, load_recipe

@@ -1,1 +1,1 @@
-"""The Python interface: training from objects, and reading the results of runs."""
+"""The Python interface: training and evaluation from objects, and reading the results of runs."""
