@@ -54,7 +54,10 @@ def test_text_task_has_no_programming_language() -> None:
     assert language_of(text.model_copy(update={"isolation": "sealed"})) == "python"
 
 
-def test_title_of_a_problem_is_its_signature() -> None:
-    code = {"prompt": "import re\n\ndef add(a, b):\n    ...", "entry_point": "add"}
-    assert title_of(code) == "def add(a, b):"
+def test_title_of_a_problem_is_its_signature_and_first_sentence() -> None:
+    prompt = (
+        'import re\n\ndef add(a, b):\n    """ Add\n    two. Or more.\n    >>> add(1, 2)\n    """'
+    )
+    title = title_of({"prompt": prompt, "entry_point": "add"})
+    assert title == "def add(a, b): Add two."
     assert title_of({"prompt": "def or not def"}) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,12 +10,19 @@ from collab.recipe.reward import AlarmSpec
 from collab.records import Score
 from collab.rewards.measures import Measure, share_of
 
+_AFTER_A_SENTENCE = re.compile(r"(?<=\.)\s|>>>|\"{3}|'{3}")
+
 
 def title_of(public: Mapping[str, Any]) -> str | None:
-    """Return the line of a problem's prompt that begins the function to write, or None."""
-    start = f"def {public.get('entry_point')}"
-    lines = str(public.get("prompt", "")).strip().splitlines()
-    return next((line for line in lines if line.startswith(start)), None)
+    """Return the signature of the function or class to write, and the first sentence of its
+    docstring, or None."""
+    name = public.get("entry_point")
+    lines = iter(str(public.get("prompt", "")).splitlines())
+    for line in lines:
+        if line.startswith((f"def {name}", f"class {name}")):
+            text = " ".join(map(str.strip, lines)).strip("\"' ")
+            return f"{line} {_AFTER_A_SENTENCE.split(text)[0]}".strip()
+    return None
 
 
 def language_of(score: Score) -> str | None:
