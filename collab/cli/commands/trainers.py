@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from collab.cli.options import argument
-from collab.cli.screen.page import Block, Piece, open_page, show_components
+from collab.cli.options import JSON_LIST, argument
+from collab.cli.screen.page import Block, open_page, show_components
+from collab.cli.screen.streams import json_text
 
 if TYPE_CHECKING:
     from collab.recipe import TrainerSpec
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 def command(
     trainer: str | None = argument("TRAINER", "A trainer's name or file.", default=None),
+    json: bool = JSON_LIST,
 ) -> None:
     """List the trainers, or show one with its settings.
 
@@ -26,34 +28,38 @@ def command(
       collab train coding --task humaneval --trainer cross
     """
     if trainer is None:
-        _trainers()
+        _trainers(json=json)
     else:
-        _trainer(trainer)
+        _trainer(trainer, json=json)
 
 
-def _trainers() -> None:
+def _trainers(*, json: bool) -> None:
     from collab.recipe import read_trainer
     from collab.recipe.library import is_shipped
     from collab.trainers.results import RESULTS
 
-    def row(path: Path) -> list[Piece]:
+    def row(path: Path) -> list[Any]:
         spec = read_trainer(str(path))
-        result = RESULTS.get(path.stem, "-") if is_shipped(path) else "-"
-        return [str(spec.algorithm), str(spec.group_size), result, spec.description]
+        result = RESULTS.get(path.stem) if is_shipped(path) else None
+        return [str(spec.algorithm), spec.group_size, result, spec.description]
 
     show_components(
         "trainer",
-        ["trainer", "algorithm", ">G", "result", "description"],
+        ["trainer", "algorithm", ">group_size", "result", "description"],
         row,
         "result: measured on a real model, see docs/results.md; -: no result yet",
         "to show the settings of a trainer: collab trainers TRAINER",
+        json=json,
     )
 
 
-def _trainer(name: str) -> None:
+def _trainer(name: str, *, json: bool) -> None:
     from collab.recipe import read_trainer
 
     spec = read_trainer(name)
+    if json:
+        print(json_text(spec))
+        return
     page = open_page()
     page.line((spec.name, "bold"), f": {spec.description}")
     page.blocks([Block("its settings", _settings(spec), "yaml")])

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from collab.errors import RecipeError
 from collab.wording import aligned, clean
@@ -66,25 +66,41 @@ def open_page() -> Page:
 
 
 def show_components(
-    kind: Kind, columns: Sequence[str], row: Callable[[Path], Sequence[Piece]], *remarks: str
+    kind: Kind,
+    columns: Columns,
+    row: Callable[[Path], Sequence[Any]],
+    *remarks: str,
+    json: bool,
 ) -> None:
-    """Print a table of all components of a kind. `row` maps a component's file to the cells after
-    its name. The last cell is the description, of which the first sentence is shown.
+    """Print all components of a kind, as a table or as JSON lines. `row` maps a component's file to
+    the values after its name. The last one is the description; a table has its first sentence.
     """
+    from json import dumps
+
     from collab.recipe.library import components
 
-    page = open_page()
     rows: list[list[Piece]] = []
     for name, path in components(kind):
         try:
-            *cells, description = row(path)
-            cells.append(re.split(r"(?<=\.)(?<!Dr\.)\s+(?=[A-Z])", str(description))[0])
+            *values, description = row(path)
         except RecipeError as error:
-            cells = [*["-"] * (len(columns) - 2), (f"broken: {error}", BAD)]
-        rows.append([(name, BOLD), *cells])
+            values, description = [None] * (len(columns) - 2), f"broken: {error}"
+        if json:
+            keys = [column.removeprefix(RIGHT) for column in columns]
+            print(dumps(dict(zip(keys, [name, *values, description], strict=True))))
+        first = re.split(r"(?<=\.)(?<!Dr\.)\s+(?=[A-Z])", description)[0]
+        last = (first, BAD if first.startswith("broken: ") else "")
+        rows.append([(name, BOLD), *map(_cell, values), last])
+    if json:
+        return
+    page = open_page()
     page.table(columns, rows)
     for remark in remarks:
         page.line((remark, DIM))
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def plain(pieces: Sequence[Piece]) -> str:
