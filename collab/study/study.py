@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ from pydantic import ValidationError
 
 from collab.distribution import own_python
 from collab.errors import CollabError, RecordError
+from collab.processes import end_with_parent
 from collab.recipe import Recipe
 from collab.recipe.differences import changes_since
 from collab.recipe.documents import parse_json, read_mapping
@@ -203,7 +205,7 @@ async def train(
             stderr=stream,
             env=environment,
             start_new_session=True,  # Ctrl-C reaches it once, through this process
-            preexec_fn=_end_with(os.getpid()) if sys.platform == "linux" else None,
+            preexec_fn=partial(end_with_parent, os.getpid()),
         )
     try:
         status = await process.wait()
@@ -228,18 +230,6 @@ async def _interrupt(process: asyncio.subprocess.Process) -> None:
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-
-
-def _end_with(parent: int) -> Callable[[], None]:
-    """Interrupt a process when its parent is killed, so that no training continues unnoticed."""
-    from collab.sandbox.jail.layers import linux
-
-    def prepare() -> None:
-        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return prepare
 
 
 USABLE_MEMORY = 0.9

@@ -11,7 +11,7 @@ import collab
 PACKAGE = Path(collab.__file__).parent
 
 LAYERS = [
-    {"distribution", "errors", "lazy", "loopback", "naming", "passed_functions"}
+    {"distribution", "errors", "lazy", "loopback", "naming", "passed_functions", "processes"}
     | {"seeds", "signals", "stats", "syntax", "threads", "wording"},
     {"runs"},
     {"trust"},

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from collab.distribution import own_python
 from collab.errors import TrainingError
+from collab.processes import end_with_parent
 from collab.runs.about import how_to_resume, mark_interrupted
 from collab.runs.layout import LOGS, RANK_LOG
 from collab.runs.log import last_error
@@ -77,7 +76,8 @@ def as_leader() -> Iterator[Ranks]:
     if not is_rank():
         yield ALONE
         return
-    _prepare()
+    _take_own_gpu()
+    end_with_parent()
     from collab.trainers.ranks.group import ProcessRanks
 
     ranks = ProcessRanks()
@@ -89,19 +89,11 @@ def as_leader() -> Iterator[Ranks]:
 
 def as_follower() -> None:
     """Carry out the first rank's orders until it ends."""
-    _prepare()
+    _take_own_gpu()
+    end_with_parent()
     from collab.trainers.ranks.orders import run_following_rank
 
     run_following_rank()
-
-
-def _prepare() -> None:
-    """Take a GPU, and end this rank when torchrun is killed, so that no training goes on unseen."""
-    _take_own_gpu()
-    if sys.platform == "linux":
-        from collab.sandbox.jail.layers import linux
-
-        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def is_rank() -> bool:
