@@ -63,6 +63,8 @@ class Algorithm:
 
     compares: bool = False
     """True if the algorithm compares an episode with others of its group."""
+    scores_unplayed: bool = False
+    """True if the algorithm scores joint actions that were not played, with `group.score`."""
     is_centered: bool = True
     """False if the weights of a group do not add up to about 0, because the baseline comes from
     other steps. `normalize: group` would make them larger the more similar the rewards are."""
@@ -124,7 +126,6 @@ class PerGroup(Algorithm):
 
     def __init__(self, function: GroupFunction, **options: Any) -> None:
         self.function, self.options = function, options
-        self.compares = getattr(function, "compares", False)
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
         return [self.function(group, **self.options) for group in groups]
@@ -154,7 +155,7 @@ def algorithm_for(component: Component) -> Algorithm:
         check_plain(what, named)
         function = partial(_checked, what, named)
     algorithm = PerGroup(function, **check_options(what, named, component.options))
-    algorithm.compares = getattr(named, "compares", False)
+    algorithm.compares = getattr(named, "compares", Algorithm.compares)
     return algorithm
 
 

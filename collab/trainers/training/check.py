@@ -17,7 +17,7 @@ from collab.recipe.feedback import PluginFeedback
 from collab.recipe.model import VLLMModel, local_weights
 from collab.rewards import Scorer
 from collab.runtime.dry_run import DryRun, dry_run
-from collab.trainers.credit import Algorithm, algorithm_for
+from collab.trainers.credit import algorithm_for
 from collab.trainers.training.data import TaskOrder, most_turns, phases
 from collab.trainers.training.trackers import check_trackers
 from collab.wording import counted
@@ -179,8 +179,7 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
             " in a zero-sum game; set turn_structure to 'chains' or 'tree'"
         )
     turns = most_turns(recipe, spec)
-    scores_more = type(algorithm_for(spec.algorithm)).prepare is not Algorithm.prepare
-    if scores_more and turns > 1:
+    if algorithm_for(spec.algorithm).scores_unplayed and turns > 1:
         raise RecipeError(
             f"algorithm '{spec.algorithm.use}' scores joint actions that were not played, but in a"
             f" game of {turns} turns their value depends on earlier turns; set algorithm to"

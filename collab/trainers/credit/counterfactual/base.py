@@ -94,7 +94,7 @@ class Counterfactual(Algorithm):
     """
 
     name = ""
-    compares = True
+    compares = scores_unplayed = True
 
     def __init__(self, of_two: Shifts = "samples", of_more: Shifts = "samples") -> None:
         """Set the shifts to score: `of_two` for joint artifacts of two answers, else `of_more`."""
