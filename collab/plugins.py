@@ -73,7 +73,7 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
         Untrusted: the function comes from a third-party recipe and is not approved.
     """
     origin, _, attribute = reference.rpartition(":")
-    check_free(kind, reference)
+    check_may_load(kind, reference)
     if (function := passed_function(reference)) is not None:
         return function
     if origin.endswith(".py"):
@@ -89,24 +89,24 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
-def check_free(kind: str, reference: str) -> None:
+def check_may_load(kind: str, reference: str) -> None:
     """Check that a recipe may load the function at `reference`.
 
     Raises:
         RecipeError: loading the function is not allowed.
         Untrusted: the function is third-party code and is not approved.
     """
-    check_module(kind, reference)
+    check_origin(kind, reference)
     check_allowed(function_key(reference), f"{kind} '{reference}' is third-party code")
 
 
-def check_module_free(kind: str, reference: str) -> None:
+def check_may_import(kind: str, reference: str) -> None:
     """Check that a recipe named a module that another package imports, and import it from source.
 
     Raises:
         RecipeError, Untrusted: importing the module is not allowed.
     """
-    check_free(kind, reference)
+    check_may_load(kind, reference)
     origin = reference.rpartition(":")[0]
     if not is_unblocked(function_key(reference)):  # named by a row, about which nobody was asked
         raise Untrusted(
@@ -116,7 +116,7 @@ def check_module_free(kind: str, reference: str) -> None:
     keep_to_its_source(origin)
 
 
-def check_module(kind: str, reference: str) -> None:
+def check_origin(kind: str, reference: str) -> None:
     """Check the origin of a function before its module is imported.
 
     Raises:

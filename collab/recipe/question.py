@@ -76,7 +76,7 @@ def check_functions(spec: Spec) -> None:
     """Raise RecipeError for a built-in function of Python, which no approval allows."""
     for kind, key, text in named_in(spec):
         if kind == "module function":
-            plugins.check_module(key, text)
+            plugins.check_origin(key, text)
 
 
 def settled_in(spec: Spec) -> set[str]:

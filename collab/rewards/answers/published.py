@@ -11,7 +11,7 @@ from typing import Any
 
 from collab.distribution import optional
 from collab.errors import RewardError
-from collab.plugins import check_module_free
+from collab.plugins import check_may_import
 from collab.recipe.packing import environment_function
 from collab.rewards.context import RewardContext, artifact_of
 
@@ -160,7 +160,7 @@ def environment_score(
 
 def _task(environment: str, options: dict[str, Any], data: dict[str, Any]) -> Any:
     """Return the task from which a row was made."""
-    check_module_free("environment", environment_function(environment))
+    check_may_import("environment", environment_function(environment))
     vf = optional("verifiers.v1", f"the suite verifiers/{environment}", "verifiers", RewardError)
     config = vf.taskset_config_type(environment).model_validate({**options, "id": environment})
     kind = vf.task_type(environment)

@@ -8,7 +8,7 @@ from typing import Any
 
 from collab.distribution import optional
 from collab.errors import RecipeError, TaskError
-from collab.plugins import check_module_free
+from collab.plugins import check_may_import
 from collab.recipe.packing import environment_function
 
 
@@ -25,7 +25,7 @@ def verifiers(random: Random, *, environment: str = "", **options: Any) -> Itera
     """
     if not environment:
         raise RecipeError("name an environment of verifiers: verifiers/NAME")
-    check_module_free("environment", environment_function(environment))
+    check_may_import("environment", environment_function(environment))
     vf = optional("verifiers.v1", f"the suite verifiers/{environment}", "verifiers", TaskError)
     try:
         config = vf.taskset_config_type(environment).model_validate({**options, "id": environment})
