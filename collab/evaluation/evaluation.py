@@ -52,7 +52,7 @@ from collab.runtime.folder import RunFolder
 from collab.runtime.notes import run_started, versions
 from collab.runtime.summary import summarize
 from collab.telemetry import Operation, operation
-from collab.trust import Consent, settle
+from collab.trust import Consent, approve
 from collab.wording import counted, option
 
 
@@ -99,7 +99,7 @@ class EvaluationRun:
         """
         try:
             for run in self._runs:
-                run.settle()
+                run.approve()
             warnings: list[str] = []
             for team in (run.team for run in self._runs if run.missing):
                 with name_team_in_errors(team, self.teams):
@@ -318,14 +318,14 @@ class TeamRun:
             if (problem.address, sample) not in self.episodes
         ]
 
-    def settle(self) -> None:
+    def approve(self) -> None:
         """Ask for approval before anything runs, if episodes are missing.
 
         Raises:
             Untrusted: a team is third-party, would run code, and is not approved.
         """
         if self.missing:
-            settle(self.team.question, self._trust)
+            approve(self.team.question, self._trust)
             self._trust = True
 
     async def prepare(self, pool: ModelPool, stack: AsyncExitStack, within: Operation) -> None:
@@ -337,7 +337,7 @@ class TeamRun:
         """
         recipe = self.team.recipe
         if self.missing:
-            self.settle()
+            self.approve()
             session = Session(recipe, pool=pool, within=within)
             self.session = await stack.enter_async_context(session)
             self.models = dict(session.model_names())

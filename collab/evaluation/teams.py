@@ -26,7 +26,7 @@ from collab.runs.layout import NAMED, RECIPE, TRAINING
 from collab.runtime.notes import unused
 from collab.runtime.problems import open_problems
 from collab.tasks import split_address
-from collab.trust import NOTHING, Consent, Question, settle
+from collab.trust import NOTHING, Consent, Question, approve
 from collab.trust.sources import digest_of, sources_of
 from collab.wording import counted, option
 
@@ -180,9 +180,9 @@ def _rows_settled(recipe: Recipe, question: Question, trust: Consent) -> Questio
     """Return the question that remains after approval of the suite's rows."""
     rows = about_rows(recipe.task, question) if recipe.task else NOTHING
     if rows.open:
-        settle(question, trust)
+        approve(question, trust)
         return NOTHING
-    settle(rows, trust)
+    approve(rows, trust)
     return question
 
 
@@ -262,7 +262,7 @@ def with_reward_of(
     reward = recipe.reward
     if reward is None:
         raise RecipeError(f"--reward-from {chosen}: its recipe has no reward; choose another team")
-    settle(question.about_functions(*(text for _, _, text in named_in(reward))), trust)
+    approve(question.about_functions(*(text for _, _, text in named_in(reward))), trust)
     return [_rewarded(other, reward, question) for other, question in read]
 
 
@@ -335,7 +335,7 @@ def _trained_on(run: Path, trust: Consent) -> list[Any]:
 
     recipe, question = read_recipe(str(run / TRAINING))
     if recipe.task is not None:
-        settle(about_rows(recipe.task, question), trust)
+        approve(about_rows(recipe.task, question), trust)
     assert recipe.trainer is not None, "a training run's recipe has a trainer"
     return [_fields_of(problem) for problem in choose_tasks(recipe, recipe.trainer).training]
 

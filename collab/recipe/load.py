@@ -27,7 +27,7 @@ from collab.recipe.in_python import (
 from collab.recipe.library import ORIGINS, Kind, is_member, suite_data_of_member
 from collab.recipe.model import parse_model
 from collab.recipe.packing import Files
-from collab.recipe.question import allow, own_functions, question_of, settled_in
+from collab.recipe.question import allow, allowed_in, own_functions, question_of
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
 from collab.recipe.task import TABLES, TaskSpec, drop_former_source
 from collab.recipe.trainer import TrainerSpec
@@ -137,8 +137,8 @@ def read_recipe(
     )
     recipe = validate(Recipe, data, _with_files(place, files))
     words = {str(value) for value in (task, *keys.values()) if value} | objects.words
-    settled = settled_in(name) if isinstance(name, Spec) else set()
-    typed = overrides.texts(settings) | words | settled
+    allowed = allowed_in(name) if isinstance(name, Spec) else set()
+    typed = overrides.texts(settings) | words | allowed
     return recipe, question_of(place, recipe, files, set() if written_in else typed)
 
 

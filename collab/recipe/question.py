@@ -27,8 +27,8 @@ from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import TrainerSpec
 from collab.records.run import episodes_file
-from collab.trust import Consent, Item, Question, joined, settle
-from collab.trust.blocking import block, forget, function_key, is_own, is_unblocked, unblock
+from collab.trust import Consent, Item, Question, approve, joined
+from collab.trust.blocking import block, drop_digest, function_key, is_own, is_unblocked, unblock
 from collab.trust.commands import content_of, files_of
 from collab.trust.sources import digest_of, sources_of, sources_of_module, sources_of_script
 
@@ -40,8 +40,8 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
     part of it. The names in `typed`, which the user wrote, need no approval.
     """
     everything = bool(files.foreign)
-    listed = [*_locked(_functions(spec, typed, everything=everything))]
-    listed += _locked(_servers(spec, typed, everything=everything))
+    listed = [*_blocked(_functions(spec, typed, everything=everything))]
+    listed += _blocked(_servers(spec, typed, everything=everything))
     listed += _unisolated(spec, typed, everything=everything)
     if everything:
         listed += _reaches(spec, typed)
@@ -53,7 +53,7 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
 def about_adapters(recipe: Spec, question: Question, run: Path) -> Question:
     """Return the question about adapters outside a run's folder, whose weights an export copies.
 
-    It is settled for the user's own runs, and for adapters of the library.
+    It is allowed for the user's own runs, and for adapters of the library.
     """
     named = (Path(text) for kind, _, text in named_in(recipe) if kind == "adapter")
     outside = {
@@ -79,20 +79,20 @@ def check_functions(spec: Spec) -> None:
             plugins.check_origin(key, text)
 
 
-def settled_in(spec: Spec) -> set[str]:
+def allowed_in(spec: Spec) -> set[str]:
     """Return the functions and servers in `spec` that this process may already run, and its data
     files, which it may run without isolation."""
     kinds = ("file function", "module function")
     named = {text for kind, _, text in named_in(spec) if kind in kinds}
-    settled = {text for text in named if is_unblocked(function_key(text))}
+    allowed = {text for text in named if is_unblocked(function_key(text))}
     for part in specs_in(spec):
         if (
             isinstance(part, MCPServer | VLLMModel)
             and part.command_words
             and is_unblocked(part.approval_key)
         ):
-            settled.add(_typed_form(part))
-    return settled | {f"unsafe {path}" for path in _data_named_in(spec)}
+            allowed.add(_typed_form(part))
+    return allowed | {f"unsafe {path}" for path in _data_named_in(spec)}
 
 
 def own_functions(data: dict[str, Any], files: Files) -> set[str]:
@@ -114,18 +114,18 @@ def allow(recipe: Spec, question: Question, trust: Consent) -> None:
     """
     check_functions(recipe)
     named = {text for _, _, text in named_in(recipe)}
-    settle(question.limited_to(named), trust)
+    approve(question.limited_to(named), trust)
 
 
 Candidate = tuple[Item, bool, bool]
 """An item that runs code, whether it must be asked about, and whether the user typed its name."""
 
 
-def _locked(candidates: Iterable[Candidate]) -> Iterator[Item]:
+def _blocked(candidates: Iterable[Candidate]) -> Iterator[Item]:
     """Yield the items to ask about, and block them. Other items may run."""
     for item, is_foreign, is_typed in candidates:
         if not is_foreign:
-            forget(item.approval_key)
+            drop_digest(item.approval_key)
         if is_foreign and not is_typed:
             block(item.approval_key)
             yield item

@@ -1,9 +1,9 @@
 """Blocks third-party functions and servers until the user approves them.
 
-Every reader of a recipe must settle its question before loading functions or starting MCP servers.
-This lock enforces that rule: code that forgets to ask is refused. Each item has a key: a function's
-file or module, or a server's whole command. Approval is for contents, by their digest: a file that
-has changed since is blocked as well.
+Every reader of a recipe must have its question approved before it loads functions or starts MCP
+servers. Code that forgets to ask is refused. Each item has a key: a function's file or module, or a
+server's whole command. Approval is for contents, by their digest: a file that has changed since is
+blocked as well.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def unblock(name: str) -> None:
     _blocked.discard(name)
 
 
-def approve(name: str, digest: str) -> None:
-    """Record the approved digest of a file, module or server."""
+def keep_digest(name: str, digest: str) -> None:
+    """Keep the approved digest of a file, module or server."""
     _approved[name] = digest
 
 
-def forget(name: str) -> None:
-    """Forget the approved digest. The name is the user's own, so any content is allowed."""
+def drop_digest(name: str) -> None:
+    """Drop the approved digest. The name is the user's own, so any content is allowed."""
     _approved.pop(name, None)
 
 

@@ -107,13 +107,13 @@ def as_approved(
     Raises:
         Untrusted: the command's files have changed since they were approved.
     """
-    lock = blocking.server_key(command, [*environment])
+    key = blocking.server_key(command, [*environment])
     words = [sys.executable if command[0] in ("python", "python3") else command[0], *command[1:]]
-    if blocking.approved_digest(lock) is None:
+    if blocking.approved_digest(key) is None:
         yield words, {**environment}
         return
     with TemporaryDirectory(prefix="collab-") as folder:
         if words[0] == sys.executable:
             words[1:1] = ["-X", f"pycache_prefix={folder}"]
-        blocking.check_unchanged_since_approval(lock, content_of(command, [*environment]))
+        blocking.check_unchanged_since_approval(key, content_of(command, [*environment]))
         yield words, {**environment, "PYTHONPYCACHEPREFIX": folder}

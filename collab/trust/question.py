@@ -12,7 +12,7 @@ from pwd import getpwuid
 from typing import Literal
 
 from collab.errors import Untrusted
-from collab.trust.blocking import approve, unblock
+from collab.trust.blocking import keep_digest, unblock
 
 
 def _folder() -> Path:
@@ -128,7 +128,7 @@ Consent = bool | Ask
 """Approval: True, False, or a function that asks the user."""
 
 
-def settle(question: Question, consent: Consent) -> None:
+def approve(question: Question, consent: Consent) -> None:
     """Ask for approval of all items that are not approved yet, and save it.
 
     Raises:
@@ -151,7 +151,7 @@ def remember(question: Question) -> None:
         if item.approval_key:
             unblock(item.approval_key)
         if item.digest:
-            approve(item.approval_key, item.digest)
+            keep_digest(item.approval_key, item.digest)
     for item in question.open:
         text = f"{_plain(question.name)}: {_plain(item.text)}"
         _add(question.digest_of(item), text, saved=item.kind != "command")

@@ -193,11 +193,11 @@ def _plan(
 
     from collab.cli.plan import plan_of, show_counts
     from collab.evaluation.teams import name_team_in_errors
-    from collab.trust import settle
+    from collab.trust import approve
 
     plans = []
     for team in teams:
-        settle(team.question, trust)
+        approve(team.question, trust)
         with name_team_in_errors(team, teams):
             plans.append(asyncio.run(plan_of(team.recipe, team.problems)))
     if json:

@@ -51,7 +51,7 @@ def command(
     from collab.runs.about import is_training
     from collab.runs.layout import TRAINING
     from collab.runtime.problems import find_problems
-    from collab.trust import settle
+    from collab.trust import approve
 
     record = open_run(run)
     remark(record.complaints)
@@ -69,7 +69,7 @@ def command(
     functions = question.of_kinds("function", "command", "server")
     if functions.open and not (trust or out):
         raise typer.Exit(_add_up(record.episodes, functions.text(), _READ, is_game=is_game))
-    settle(functions, trust)
+    approve(functions, trust)
     samples = max((episode.sample + 1 for episode in record.episodes), default=1)
     recipe = _replayed(
         recipe.model_copy(update={"samples": samples}),

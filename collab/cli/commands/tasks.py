@@ -101,13 +101,13 @@ def _source(data: dict[str, Any]) -> tuple[str, str]:
 def _problems(name: str, trust: Consent, *, every: bool, json: bool) -> None:
     from collab.recipe import about_rows, read_task
     from collab.tasks import open_suite, split_address
-    from collab.trust import settle
+    from collab.trust import approve
 
     given, selection = split_address(name)
     spec, question = read_task(given)
     if selection:
         raise RecipeError(f"'{name}' selects problems; collab tasks takes a suite: {given}")
-    settle(about_rows(spec, question), trust)
+    approve(about_rows(spec, question), trust)
     suite = open_suite(spec)
     problems = suite.select("")
     if json:
