@@ -29,7 +29,7 @@ from collab.recipe.model import parse_model
 from collab.recipe.packing import Files
 from collab.recipe.question import allow, allowed_in, own_functions, question_of
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
-from collab.recipe.task import TABLES, TaskSpec, drop_former_source
+from collab.recipe.task import TABLES, TaskSpec, drop_former_source, with_seeds
 from collab.recipe.trainer import TrainerSpec
 from collab.runs.layout import RECIPE
 from collab.trust import Consent, Question, from_hub
@@ -330,8 +330,10 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
         value = _merge_task(base, keys) if kind == "task" else _merge(base, keys)
     if kind == "team":
         _expand_team(value)
-    if kind == "task" and isinstance(value.get("reward"), str | dict):
-        value["reward"] = _expand("reward", value["reward"], files)
+    if kind == "task":
+        value = with_seeds(value)
+        if isinstance(value.get("reward"), str | dict):
+            value["reward"] = _expand("reward", value["reward"], files)
     return value
 
 

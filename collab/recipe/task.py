@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from collab.naming import SuiteName
 from collab.recipe.base import Component, Named, Spec
@@ -59,6 +59,14 @@ def drop_former_source(task: dict[str, Any], origin: str, value: Any) -> dict[st
         return task
     kept = {key: source[key] for key in source if key == origin or key not in OF_THE_ORIGIN}
     return {**{key: task[key] for key in task if key != "splits"}, "source": kept}
+
+
+def with_seeds(task: dict[str, Any]) -> dict[str, Any]:
+    """Return a suite's data, with seeds as the source of a game's rows if it names no other."""
+    source = task.get("source", {})
+    if task.get("kind") != "environment" or not isinstance(source, dict) or {*ORIGINS} & {*source}:
+        return task
+    return {**task, "source": {"generate": SEEDS, **source}}
 
 
 class SourceSpec(Spec):
@@ -143,17 +151,6 @@ class TaskSpec(Spec):
     reward: RewardSpec | None = None
     """The joint reward, inline or by name. An environment pays its own. Without it, `text` problems
     are not scored: a team can run on them, but not be trained or evaluated."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _seeds_are_the_source(cls, data: Any) -> Any:
-        """Turn a source that only sets the number of problems into one of seeds."""
-        if not (isinstance(data, dict) and data.get("kind") == "environment"):
-            return data
-        source = data.get("source")
-        if not isinstance(source, dict) or set(ORIGINS) & set(source):
-            return data
-        return {**data, "source": {"generate": SEEDS, **source}}
 
     @field_validator("hidden")
     @classmethod

@@ -187,6 +187,14 @@ def test_levels_of_a_generator_do_not_hold_for_a_file() -> None:
     assert (task.source.levels, task.splits) == ((), {})
 
 
+@pytest.mark.parametrize("settings", [["source.path=x.jsonl"], ["source={path: x.jsonl}"], []])
+def test_own_rows_of_a_game_replace_its_seeds(settings: list[str]) -> None:
+    task = "kuhn" if settings else {"extends": "kuhn", "source": {"path": "x.jsonl"}}
+    loaded = load_recipe("kuhn", task=task, settings=[f"task.{text}" for text in settings]).task
+    assert loaded is not None
+    assert (loaded.source.rows, loaded.splits) == (100, {})
+
+
 def test_set_expands_a_short_model_spec(project: Path) -> None:
     recipe = load_recipe("coding", settings=["agents.aux.model=echo", "agents.aux.model.name=e"])
     assert recipe.model_of("aux").name == "e"
