@@ -280,7 +280,7 @@ def _with_model(data: dict[str, Any]) -> dict[str, Any]:
 
 def _is_suite(task: Any, name: str) -> bool:
     """Return True if `task` is the suite `name` with its data, which another machine may lack."""
-    if not isinstance(task, dict) or task.get("name") != name:
+    if not isinstance(task, dict) or task.get("name", "") != name:
         return False
     source = task.get("source")
     path = source.get("path") if isinstance(source, dict) else None

@@ -11,6 +11,8 @@ from collab.errors import RecipeError, UnknownName
 from collab.recipe import TaskSpec, library, load_recipe, load_task
 from collab.recipe.recipe import Recipe
 from collab.recipe.writing import dump_recipe
+from collab.runtime.problems import find_problems
+from collab.tasks import split_address
 
 TEAM = """\
 agents:
@@ -77,6 +79,15 @@ def test_moved_recipe_finds_its_suite_by_name(project: Path) -> None:
     )
     assert load_recipe("recipe.yaml").task == TaskSpec.model_validate(away)
     assert load_recipe("recipe.yaml", task="tldr").task == recipe.task
+
+
+def test_address_in_a_suite_without_a_name(project: Path) -> None:
+    (project / "rows.jsonl").write_text('{"prompt": "Hello"}\n')
+    recipe = {"team": "mine", "task": {"kind": "text", "source": {"path": "rows.jsonl"}}}
+    _, problems = find_problems(load_recipe(recipe), [])
+    address = problems[0].address
+    again = load_recipe(recipe, task=split_address(address)[0])
+    assert find_problems(again, [address])[1] == problems
 
 
 def test_a_resolved_recipe_loads_to_itself(project: Path) -> None:
