@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -25,7 +26,12 @@ TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
 """File extensions of tables that collab does not read."""
 
 
-OF_THE_ORIGIN = (*ORIGINS, "file", "config", "split", "revision", "rows", "seed", "levels")
+_OF_ONE_ORIGIN = {
+    "package": ("file",),
+    "hub": ("config", "split", "revision"),
+    "generate": ("rows", "seed", "levels"),
+}
+OF_THE_ORIGIN = (*ORIGINS, *chain(*_OF_ONE_ORIGIN.values()))
 """Keys to drop once the rows come from another source. `adapt` and `leave_out` stay."""
 
 
@@ -117,6 +123,10 @@ class SourceSpec(Spec):
                 "levels work with a generator only; name one with 'generate', or add a field"
                 " 'level' to the rows of your file"
             )
+        for origin, keys in _OF_ONE_ORIGIN.items():
+            for key in keys if not getattr(self, origin) else ():
+                if (value := getattr(self, key)) != type(self).model_fields[key].default:
+                    yield f"{key} {value!r:.40} works with '{origin}' only; leave it out"
         if self.levels and self.rows < len(self.levels):
             yield f"rows {self.rows} are too few for {len(self.levels)} levels; raise rows"
         if self.package and not self.file:
