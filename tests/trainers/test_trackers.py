@@ -16,6 +16,7 @@ from support.trainer_recipes import make_game
 
 from collab.recipe.trainer import TrackerName
 from collab.records import Action, Decision, Episode, Turn
+from collab.runs.atomic import Lock
 from collab.trainers import TrainingRun
 from collab.trainers.training import trackers
 from collab.trainers.training.trackers import COLUMNS, PROJECT, SAMPLES, Tracked, Trackers
@@ -132,6 +133,22 @@ def test_no_response_is_sent_if_disabled(tmp_path: Path, monkeypatch: pytest.Mon
     opened.open(["wandb"], Tracked("one", "now", tmp_path, {}, 0))
     opened.show([[episode_of("secret", 1.0)]], 1)
     assert [name for name, _, _ in module.calls] == ["init"]
+
+
+def test_wandb_leaves_no_link_out_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Linking(FakeTracker):
+        def init(self, dir: str, **_: Any) -> None:
+            logs = Path(dir) / "wandb" / "offline-run-1" / "logs"
+            logs.mkdir(parents=True)
+            (logs.parents[1] / "latest-run").symlink_to("offline-run-1")
+            (logs / "debug-core.log").symlink_to(tmp_path / "core.log")
+
+    monkeypatch.setattr(trackers, "import_module", lambda _: Linking())
+    folder = tmp_path / "run"
+    Trackers(0).open(["wandb"], Tracked("one", "now", folder, {}, 0))
+    Lock(folder).release()
 
 
 @pytest.mark.filterwarnings("default")

@@ -78,6 +78,9 @@ class WeightsAndBiases(Trackio):
             config=dict(run.config),
             dir=str(run.folder),
         )
+        # It links to a log elsewhere. A folder with such a link is not written again.
+        for link in filter(Path.is_symlink, run.folder.glob("wandb/*run-*/logs/*")):
+            link.unlink()
 
 
 class TensorBoard:
