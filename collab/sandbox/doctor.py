@@ -46,13 +46,15 @@ def probe(layer: str, *, on: bool) -> dict[str, Any]:
     """
     bare = layer == "environment" and on
     environment = bare_environment() if bare else {**_given_to_no_python(), CANARY: "secret"}
-    done = subprocess.run(
-        interpreter(_MAIN, layer, "on" if on else "off"),
-        env=environment,
-        capture_output=True,
-        timeout=PROBE_SECONDS,
-        check=False,
-    )
+    command = interpreter(_MAIN, layer, "on" if on else "off")
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, timeout=PROBE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SandboxError(
+            f"the probes of {layer} took more than {PROBE_SECONDS:g} s; try again"
+        ) from error
     if not done.stdout:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise SandboxError(f"the probes of {layer} ended with {done.returncode}: {' '.join(last)}")

@@ -8,6 +8,8 @@ import struct
 
 import pytest
 
+from collab.errors import SandboxError
+from collab.sandbox import doctor
 from collab.sandbox.doctor import examine, probe
 from collab.sandbox.jail.layers import seccomp, syscalls
 from collab.sandbox.jail.layers.stack import LAYERS
@@ -34,6 +36,12 @@ def test_the_doctor_reports_every_layer_and_the_whole() -> None:
     reports = asyncio.run(examine())
     assert [report.name for report in reports] == [*NAMES, "all together"]
     assert all(report.holds for report in reports), reports
+
+
+def test_probes_that_hang_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "PROBE_SECONDS", 0.001)
+    with pytest.raises(SandboxError, match=r"probes of uid took more than 0\.001 s; try again"):
+        probe("uid", on=True)
 
 
 @pytest.mark.parametrize("machine", syscalls.MACHINES)
