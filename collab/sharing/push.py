@@ -49,10 +49,11 @@ def model_card(run: Path, *, repository: str, license: str | None) -> str:
         f"---\n{_header(recipe, license)}---",
         f"# {repository.rpartition('/')[2]}",
         f"A team of {counted(len(recipe.team.agents), 'language model agent')} that work together"
-        f" ({recipe.team.protocol}, {counted(recipe.team.turns, 'turn')}), made with collab.",
+        f" ({_place(recipe.team.protocol, run)}, {counted(recipe.team.turns, 'turn')}), made with"
+        " collab.",
         recipe.team.description,
         _table(("agent", "model", "adapter", "role"), _agents(recipe)),
-        *_task(recipe),
+        *_task(recipe, run),
         *_training(run),
         *_results(run),
         "## Use",
@@ -88,12 +89,19 @@ def _agents(recipe: Recipe) -> Iterator[tuple[str, ...]]:
         yield name, Path(model).name if model.startswith("/") else model, place, agent.role or "-"
 
 
-def _task(recipe: Recipe) -> Iterator[str]:
+def _place(function: object, run: Path) -> str:
+    """Return a function's name; its file is named as in the folder for the hub."""
+    name = str(function)
+    path = Path(name).resolve()
+    return str(path.relative_to(root)) if path.is_relative_to(root := run.resolve()) else name
+
+
+def _task(recipe: Recipe, run: Path) -> Iterator[str]:
     if recipe.task is None:
         return
     yield f"## Task\n\n`{recipe.task.name}`: {recipe.task.description or 'a suite of its own'}"
     parts = recipe.task.reward.parts.items() if recipe.task.reward else ()
-    rows = [(name, f"{part.weight:g}", f"`{part.use}`") for name, part in parts]
+    rows = [(name, f"{part.weight:g}", f"`{_place(part.use, run)}`") for name, part in parts]
     if rows:
         yield _table(("part of the reward", "weight", "by"), rows)
 

@@ -25,7 +25,7 @@ from collab.recipe.packing import Packing
 from collab.recipe.writing import write_recipe
 from collab.runs.about import write_about
 from collab.sharing.export import export_adapters, export_merged
-from collab.sharing.push import places_outside, push, stage
+from collab.sharing.push import model_card, places_outside, push, stage
 
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")
 """PEFT calls a deprecated function of transformers."""
@@ -235,6 +235,19 @@ def test_model_card_describes_the_team_and_its_results(run: Path) -> None:
         "recipe.yaml",
     ]
     assert any("model.name names" in note for note in notes), "the model is a local folder"
+
+
+def test_model_card_names_functions_by_their_place_in_the_folder(run: Path) -> None:
+    text = (run / "recipe.yaml").read_text().replace("use: contains", "use: functions/r.py:paid")
+    text = text.replace("protocol: parallel", "protocol: functions/p.py:turns")
+    (run / "recipe.yaml").write_text(text)
+    (run / "functions").mkdir()
+    (run / "functions" / "r.py").write_text("def paid(context, **_): return 1.0\n")
+    (run / "functions" / "p.py").write_text("async def turns(turn): ...\n")
+    for folder in (Path("run"), run):
+        card = model_card(folder, repository="me/pair", license=None)
+        assert "| `functions/r.py:paid` |" in card
+        assert "(functions/p.py:turns, 1 turn)" in card
 
 
 def test_model_card_shows_no_results_from_before_the_end_of_training(run: Path) -> None:
