@@ -35,8 +35,8 @@ UNWANTED = [*_WEIGHTS, *_COMPILED]
 def folder_of(name: str) -> Path:
     """Return the folder of the team `hub:OWNER/NAME`, at a revision if `@REVISION` follows.
 
-    Its files are copies, not links into the hub's cache, so that they keep their names. Without a
-    network, the newest download is used.
+    Its files are copies, not links into the hub's cache, so that they keep their names. If the hub
+    cannot be reached, the newest download is used.
 
     Raises:
         RecipeError: the name is invalid, or the team cannot be downloaded.
@@ -54,7 +54,8 @@ def folder_of(name: str) -> Path:
             owner, revision=revision or None, timeout=LOOKUP_SECONDS, files_metadata=True
         )
         check_size(name, [file.size for file in about.siblings or ()])
-        folder = _fetched(owner, str(about.sha), place)
+        revision = str(about.sha)  # from now on, no other download is taken for it
+        folder = _fetched(owner, revision, place)
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
         raise RecipeError(
             f"'{name}' is not on the hub, or you have no access: check the name, and set HF_TOKEN"
@@ -62,7 +63,7 @@ def folder_of(name: str) -> Path:
         ) from error
     except RecipeError:
         raise
-    except Exception as error:  # any failure of the network
+    except Exception as error:  # any failure of the network, or of the disk
         newest = _newest(place, revision)
         if newest is None:
             raise RecipeError(

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.hub_server import COMMIT, HubServer, read_datasets_from
 
 from collab.errors import RecipeError
 from collab.trust import from_hub
@@ -19,6 +20,25 @@ def test_newest_commit_must_be_a_valid_commit(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "recipe.yaml").write_text("")
     assert from_hub._newest(tmp_path / "place", "../other") is None
+
+
+def test_older_download_is_used_only_if_the_hub_is_not_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "team").mkdir()
+    (tmp_path / "team" / "recipe.yaml").write_text("")
+    with HubServer("me/team", tmp_path / "team") as server:
+        read_datasets_from(server.url, tmp_path / "cache", monkeypatch)
+        assert from_hub.folder_of("hub:me/team").name == COMMIT
+        server.publish(tmp_path / "team", "b" * 40)
+
+        def full(*_: object, **__: object) -> None:
+            raise OSError("No space left on device")
+
+        monkeypatch.setattr("huggingface_hub.snapshot_download", full)
+        with pytest.raises(RecipeError, match="cannot be downloaded: No space left on device"):
+            from_hub.folder_of("hub:me/team")
+    assert from_hub.folder_of("hub:me/team").name == COMMIT
 
 
 @pytest.mark.parametrize("name", ["a.pyc", "__pycache__/a.cpython-311.pyc", "a.abi3.so", "b.pyd"])
