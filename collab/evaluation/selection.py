@@ -30,6 +30,7 @@ from collab.runtime.summary import usage_of
 from collab.sandbox import Sandbox, Trial, Verdict
 from collab.stats import mean
 from collab.syntax import first_line, functions, parse, parses, split_lines
+from collab.wording import option
 
 SHOWN_SECONDS = 3.0
 """Wall time for one program's shown tests and additional inputs together."""
@@ -108,17 +109,18 @@ def check_selectable(recipe: Recipe, how: Selection) -> None:
     """
     if recipe.task is None or recipe.task.kind != "code":
         raise RecipeError(
-            "--select examples needs a suite of kind 'code', with tests in its prompts"
+            f"{option('select', 'examples')} needs a suite of kind 'code', with tests in its"
+            " prompts"
         )
     if recipe.team.turns > 1:
         raise RecipeError(
-            "--select examples chooses among programs of one turn, but the team has"
+            f"{option('select', 'examples')} chooses among programs of one turn, but the team has"
             f" {recipe.team.turns}; set team.turns=1"
         )
     if how.recombine and rehearsed(recipe).is_chosen:
         raise RecipeError(
-            "--recombine joins parts of several agents, but"
-            f" '{recipe.team.protocol}' chooses one agent's answer; leave out --recombine"
+            f"{option('recombine')} joins parts of several agents, but '{recipe.team.protocol}'"
+            " chooses one agent's answer; leave it out"
         )
 
 

@@ -257,11 +257,13 @@ def with_reward_of(
         Untrusted: nobody approved the functions of the reward.
     """
     if chosen not in by_name:
-        raise UnknownName("team for --reward-from", chosen, by_name)
+        raise UnknownName(f"team for {option('reward-from')}", chosen, by_name)
     recipe, question = by_name[chosen]
     reward = recipe.reward
     if reward is None:
-        raise RecipeError(f"--reward-from {chosen}: its recipe has no reward; choose another team")
+        raise RecipeError(
+            f"{option('reward-from', chosen)}: its recipe has no reward; choose another team"
+        )
     approve(question.about_functions(*(text for _, _, text in named_in(reward))), trust)
     return [_rewarded(other, reward, question) for other, question in read]
 

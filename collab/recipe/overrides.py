@@ -33,11 +33,11 @@ def apply(data: dict[str, Any], setting: str) -> None:
     """
     path, equals, text = setting.partition("=")
     if not equals or not path.strip():
-        raise RecipeError(f"--set takes KEY=VALUE, e.g. team.turns=2, got '{setting}'")
+        raise RecipeError(f"a setting has the form KEY=VALUE, e.g. team.turns=2, got '{setting}'")
     keys = path.strip().split(".")
     if keys[0] == "agents":
         keys.insert(0, "team")
-    value = parse_yaml(text, f"--set {path}")
+    value = parse_yaml(text, f"setting {path}")
     former = task.get("source") if isinstance(task := data.get("task"), dict) else None
     if keys == ["task", "source"] and _has_other_kind(former, value):
         data["task"].pop("splits", None)  # ranges of the old rows
@@ -83,7 +83,7 @@ def texts(settings: Sequence[str]) -> set[str]:
     Each list also counts as one string, in the form of `as_command`.
     """
     words: set[str] = set()
-    waiting = [parse_yaml(setting.partition("=")[2], "--set") for setting in settings]
+    waiting = [parse_yaml(setting.partition("=")[2], setting) for setting in settings]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
@@ -119,12 +119,12 @@ def _descend(data: Any, key: str, setting: str) -> Any:
     if isinstance(data, dict) and data.get(key) is None:
         data[key] = {}
     if not isinstance(data[place], dict | list):
-        raise RecipeError(f"--set {setting}: '{key}' is {data[place]!r}, which has no keys")
+        raise RecipeError(f"setting {setting}: '{key}' is {data[place]!r}, which has no keys")
     data[place] = copy(data[place])  # in YAML, an alias may share it with another agent
     return data[place]
 
 
 def _position(data: list[Any], key: str, setting: str) -> int:
     if not key.isdecimal() or len(key) > LONGEST_POSITION or int(key) >= len(data):
-        raise RecipeError(f"--set {setting}: '{key}' is not a position in a list of {len(data)}")
+        raise RecipeError(f"setting {setting}: '{key}' is not a position in a list of {len(data)}")
     return int(key)

@@ -20,8 +20,8 @@ from collab.runtime.events import RunStarted
 
 
 def unused(recipe: Recipe, model: str | None, settings: Sequence[str] = ()) -> list[str]:
-    """Return a sentence for each setting without effect on some agents. `model` is the value of
-    `--model`, and `settings` are those of `--set`.
+    """Return a sentence for each setting without effect on some agents. `model` and `settings`
+    are those of the call or command, not of the recipe.
     """
     notes = []
     agents = recipe.team.agents
@@ -37,14 +37,14 @@ def unused(recipe: Recipe, model: str | None, settings: Sequence[str] = ()) -> l
         with_key = [n for n, a in agents.items() if getattr(a.sampling, key, None) is not None]
         if section == "sampling" and with_key:
             notes.append(
-                f"--set {setting} is not used for {', '.join(with_key)}, because"
+                f"the setting {setting} is not used for {', '.join(with_key)}, because"
                 f" agents.NAME.sampling has its own {key}; set it there"
             )
     with_model = [name for name, agent in agents.items() if agent.model is not None]
     if model is not None and with_model:
         notes.append(
-            f"--model {model} is not used for {', '.join(with_model)}: each has its own model; set"
-            " agents.NAME.model to change it"
+            f"the model {model} is not used for {', '.join(with_model)}: each has its own model;"
+            " set agents.NAME.model to change it"
         )
     return notes
 

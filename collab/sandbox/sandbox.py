@@ -17,7 +17,7 @@ from collab.sandbox.client import JailClient
 from collab.sandbox.verdict import Trial, Verdict
 from collab.wording import counted
 
-UNSAFE_HINT = "or, to run without isolation, use --sandbox unsafe"
+UNSAFE_HINT = "or, to run without isolation, use --sandbox unsafe (in Python: isolation='unsafe')"
 
 RIGHT = Trial(
     program="def f(n):\n    return n + 1",

@@ -57,8 +57,7 @@ class ServedTeam:
             text = transcript(question.before, text)
         elif question.before:
             raise invalid(
-                "this team takes one user message and no earlier ones; start the server with"
-                " --history join to put earlier messages before it",
+                "this team takes one user message and no earlier ones; put them into that message",
                 question.place,
                 "unsupported_conversation",
             )

@@ -89,6 +89,7 @@ class Batched:
             hear(request, new_tokens, text)
 
 
+_OPTION = "--name (in Python: served_as=)"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
@@ -100,17 +101,17 @@ def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
     """
     if chosen and len(chosen) != len(names):
         raise RecipeError(
-            f"--name is given {len(chosen)} times for {len(names)} teams; give it once for each"
+            f"{_OPTION} is given {len(chosen)} times for {len(names)} teams; give it once for each"
         )
     served: dict[str, str] = {}
     for name, given in zip(names, chosen or [_plain(name) for name in names], strict=True):
         if not _NAME.fullmatch(given):
             raise RecipeError(
                 f"{given!r:.60} cannot be a served name; use letters, digits, '.', '_', ':' and"
-                " '-', and give it with --name"
+                f" '-', and give it with {_OPTION}"
             )
         if given in served:
-            raise RecipeError(f"two teams are called '{given}'; rename one with --name")
+            raise RecipeError(f"two teams are called '{given}'; rename one with {_OPTION}")
         served[given] = name
     return served
 
@@ -150,7 +151,7 @@ def tool_names(names: Iterable[str]) -> dict[str, str]:
         if tool in tools:
             raise RecipeError(
                 f"the teams '{tools[tool]}' and '{name}' would have the same tool name '{tool}';"
-                " rename one with --name"
+                f" rename one with {_OPTION}"
             )
         tools[tool] = name
     return tools

@@ -243,6 +243,6 @@ def _unfit(unfit: dict[str, str], total: int) -> str:
     """List the unfit problems with their reasons, one per line."""
     listed = "".join(f"\n  {name}: {reason}" for name, reason in unfit.items())
     return (
-        f"{len(unfit)} of {total} problems cannot be run; leave them out with"
-        f" --set task.source.skip_unfit=true:{listed}"
+        f"{len(unfit)} of {total} problems cannot be run; to leave them out, set"
+        f" task.source.skip_unfit=true:{listed}"
     )

@@ -32,7 +32,7 @@ CASES = {
         "unknown part 'rihgt' of the reward; did you mean 'right'?",
     ),
     "value": ((*RUN, "--set", "team.turns=many"), "team.turns: must be an integer, got 'many'"),
-    "setting": ((*RUN, "--set", "team.turns"), "--set takes KEY=VALUE"),
+    "setting": ((*RUN, "--set", "team.turns"), "a setting has the form KEY=VALUE"),
     "model": ((*RUN, "--model", "smolm2-135m"), "did you mean 'smollm2-135m'?"),
     "engine": ((*RUN, "--model", "replai:runs/1"), "did you mean 'replay'?"),
     "engine like no other": (

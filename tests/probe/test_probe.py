@@ -173,7 +173,7 @@ def test_the_folder_is_a_run(project: Path) -> None:
 def test_settings_without_effect_are_noted(project: Path) -> None:
     own = ("-m", "echo", "--set", "agents.a.model=echo")
     result = collab("probe", "pair", "--task", "words", "--tasks", "1", "--out", "p", *own)
-    assert "note: --model echo is not used for a" in result.stderr
+    assert "note: the model echo is not used for a" in result.stderr
 
 
 def test_problems_without_a_reward_are_refused_before_any_episode(project: Path) -> None:

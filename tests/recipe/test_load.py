@@ -247,8 +247,8 @@ def test_key_of_a_section_is_an_argument() -> None:
         (["agnets.a=1"], "unknown key 'agnets'; did you mean 'team.agents'?"),
         (["team.turns=0"], "team.turns: must be at least 1, got 0"),
         (["budget.seconds=.inf"], "budget.seconds: must be a finite number, got inf"),
-        (["team.turns"], "--set takes KEY=VALUE"),
-        (["team.turns=[1"], "--set team.turns, line 1"),
+        (["team.turns"], "a setting has the form KEY=VALUE"),
+        (["team.turns=[1"], "setting team.turns, line 1"),
         (
             ["task.source={path: x.jsonl, rows: 9}"],
             "rows 9 works with 'generate' only; leave it out",

@@ -134,7 +134,7 @@ EARLIER: list[Message] = [
 def test_conversation_is_refused_if_no_template_reads_it(client: openai.OpenAI) -> None:
     import openai
 
-    with pytest.raises(openai.BadRequestError, match="--history join") as caught:
+    with pytest.raises(openai.BadRequestError, match="put them into that message") as caught:
         client.chat.completions.create(model="duo", messages=EARLIER)
     assert caught.value.code == "unsupported_conversation"
 

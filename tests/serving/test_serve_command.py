@@ -163,7 +163,7 @@ def test_port_in_use_is_refused() -> None:
         arguments = ["tldr", "--port", port, "-m", "echo", "--set", "agents.concise.model=echo"]
         shown = CliRunner().invoke(app, ["serve", *arguments])
     assert (shown.exit_code, "--port" in shown.stderr) == (2, True)
-    assert "note: tldr: --model echo is not used for concise" in shown.stderr
+    assert "note: tldr: the model echo is not used for concise" in shown.stderr
 
 
 def test_foreign_team_needs_approval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

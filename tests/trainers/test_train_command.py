@@ -94,7 +94,7 @@ def test_agents_with_their_own_sampling_are_noted(folder: Path) -> None:
     own = "agents.a.sampling.temperature=0.5"
     given = "sampling.temperature=0.9"
     found = collab(folder, "r.yaml", "--dry-run", "--set", own, "--set", given)
-    assert f"note: --set {given} is not used for a, because" in found.stderr
+    assert f"note: the setting {given} is not used for a, because" in found.stderr
 
 
 def test_the_process_that_starts_the_ranks_leaves_notes_to_them(
