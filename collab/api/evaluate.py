@@ -13,6 +13,7 @@ from collab.evaluation.evaluation import EvaluationRun
 from collab.evaluation.results import EvaluationEvent, Results
 from collab.evaluation.selection import Selection
 from collab.evaluation.teams import choose_k, find_teams, labels_of
+from collab.recipe import Recipe
 from collab.recipe.in_python import (
     PLAYED,
     GivenObjects,
@@ -80,14 +81,15 @@ def evaluate(
         trust: True approves the functions of third-party teams.
         out: folder for the record; calling again with it continues the evaluation. None writes no
             record.
-        more: further recipe keys, set for every team, e.g. `max_new_tokens=64`.
+        more: keys of the recipe or of its sections, set for every team, e.g. `max_new_tokens=64`.
 
     Raises:
         RecipeError, TaskError, ModelUnavailable, RecordError: the arguments are wrong, or something
             is missing; no episode has run.
         CollabError: no episode of any team finished. Other failures are counted in the results.
     """
-    _, settings = settings_of(more, PLAYED, top=set(), written=settings)
+    top = {*Recipe.model_fields} - {"team", "task"}
+    keys, settings = settings_of(more, PLAYED, top=top, written=settings)
     rows = rows_in(task)
     named = [team.recipe if isinstance(team, Team) else team for team in teams]
     python_teams = {
@@ -101,7 +103,7 @@ def evaluate(
         rewards=_shared(rewards, "rewards", scoring, _reward_data),
         hidden=_shared(hidden, "hidden", [*python_teams.values()], _names),
         settings=settings,
-        keys={"samples": samples, "seed": seed, "model": model},
+        keys={**keys, "samples": samples, "seed": seed, "model": model},
     )
     tasks = [] if task is None or rows is not None else flat_addresses([task])
     evaluated_teams = find_teams(

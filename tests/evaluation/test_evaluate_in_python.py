@@ -85,7 +85,7 @@ def test_a_notebook_shows_names_as_text() -> None:
 
 def test_keyword_argument_sets_a_recipe_setting() -> None:
     team_a = team("a", "one two three four")
-    results = collab.evaluate(team_a, task=ROWS, max_new_tokens=2)
+    results = collab.evaluate(team_a, task=ROWS, max_new_tokens=2, concurrency=1)
     assert results.teams[0].agents["a"]["new_tokens"] == 2 * len(ROWS)
     with pytest.raises(RecipeError, match="unknown setting 'num_turns'; did you mean"):
         collab.evaluate(team_a, task=ROWS, num_turns=2)
