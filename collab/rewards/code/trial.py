@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,18 +27,17 @@ class Subject:
 
 
 def trial_of(
-    context: RewardContext, program: str, treatment: Treatment | None, subject: Hashable
+    context: RewardContext, program: str, treatment: Treatment | None, subject: Any
 ) -> Trial:
-    """Return the trial of a program against the hidden test of a `Subject`.
-
-    The default subject is the problem's own function and test.
+    """Return the trial of a program against the hidden test of a `Subject`; None: the problem's own
+    function and test.
 
     Raises:
         RewardError: the problem lacks a field that `subject` names.
     """
     from collab.sandbox import Trial
 
-    subject = subject if isinstance(subject, Subject) else Subject()
+    subject = Subject() if subject is None else subject
     return Trial(
         program=program,
         entry_point=context.field(subject.function),
