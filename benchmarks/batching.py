@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from collab.models import Model, Progress, Request, capabilities_of
+from collab.models import Model, Progress, Request
 from collab.models.open import open_model
 from collab.recipe import load_recipe
 from collab.records import Action
@@ -26,13 +26,13 @@ from collab.runtime.summary import summarize
 TARGET = 3.0
 
 
-class Counted:
+class Counted(Model):
     """A model that counts its batches."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self.name, self.batching = model.name, model.batching
-        self.capabilities = capabilities_of(model)
+        self.capabilities = model.capabilities
         self.sizes: list[int] = []
 
     async def generate(

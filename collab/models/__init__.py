@@ -8,25 +8,15 @@ calls services, `fakes` need no model. `store/` holds the weights.
 from collab.models.base import (
     Call,
     Capabilities,
-    ChecksSettings,
-    ChecksUse,
-    HasCapabilities,
     Model,
     Progress,
     Request,
-    RolloutEngine,
-    capabilities_of,
 )
 
 __all__ = [
     "Call",
     "Capabilities",
-    "ChecksSettings",
-    "ChecksUse",
-    "HasCapabilities",
     "Model",
     "Progress",
     "Request",
-    "RolloutEngine",
-    "capabilities_of",
 ]

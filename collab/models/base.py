@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 from pydantic import Field
 
+from collab.errors import ModelError
 from collab.records import Action, Message, Record, Sampling, Style, ToolSpec
 
 
@@ -55,107 +57,12 @@ STOP_SECONDS = 2.0
 """Seconds in which an engine stops after it was canceled or closed."""
 
 
-@runtime_checkable
-class Model(Protocol):
-    """A model with the engine that runs it.
-
-    `batching` says when the runtime may dispatch requests. A `static` engine takes a whole batch,
-    so the runtime waits until no more requests can come. A `continuous` engine takes requests at
-    any time and is called at once.
-
-    `generate` returns one action per request, in order. If a request cannot be answered, its action
-    has a `failure`. An error that affects all requests raises `ModelError`. When the call is
-    canceled, the engine stops within `STOP_SECONDS`.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def batching(self) -> Batching: ...
-
-    async def generate(
-        self, requests: Sequence[Request], progress: Progress | None = None
-    ) -> list[Action]:
-        """Return one action per request, in order. See the class for failures."""
-
-    async def aclose(self) -> None:
-        """Stop the engine. A second call does nothing."""
-
-
 Answered = Callable[[int, Action], None]
 """Called with the position of a request and its action."""
 
 
-@runtime_checkable
-class AnswersEach(Protocol):
-    """A static engine that completes some actions before others.
-
-    The runtime scores and records complete actions while the rest of the batch is generated.
-    """
-
-    async def answer_each(
-        self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
-    ) -> None:
-        """Generate as `generate` does, but pass each action to `answered` as soon as it is
-        complete."""
-
-
-@runtime_checkable
-class ChecksSettings(Protocol):
-    """A model that supports only some settings, and can check them."""
-
-    def check(self, sampling: Sampling, adapter: str | None) -> None:
-        """Check that this engine supports the settings, before any work.
-
-        Raises:
-            RecipeError: the engine does not support a setting, or the adapter.
-        """
-
-
-@runtime_checkable
-class OpensEarly(Protocol):
-    """A model that can be loaded before the first request, so no episode waits for it."""
-
-    async def open_early(self, adapter: str | None = None) -> None:
-        """Load the weights, or start or reach the process that holds them, and load an adapter.
-
-        Raises:
-            ModelUnavailable, ModelTimeout: the model cannot be reached.
-            ModelError: an adapter does not fit.
-        """
-
-
-@runtime_checkable
-class ChecksUse(Protocol):
-    """A model that can check how it was used, such as a script, whose answers must all be used."""
-
-    def verify(self) -> None:
-        """Check how the model was used, at the end of a run without errors.
-
-        Raises:
-            ModelError: the model was used otherwise than intended, e.g. a script has answers left.
-        """
-
-
 Write = Callable[[Path], None]
 """Writes an adapter in PEFT's format into a folder."""
-
-
-@runtime_checkable
-class RolloutEngine(Protocol):
-    """A model that samples for a trainer, but has a separate copy of the weights."""
-
-    async def publish(self, adapters: Mapping[str, Write], version: int) -> None:
-        """Use new versions of the adapters from the next request on.
-
-        `adapters` maps each adapter's name to a function that writes it to a folder; it is empty if
-        only frozen agents use the model. Responses in progress finish with the adapters they
-        began with. Actions of the new adapters carry `version`.
-        """
-
-    async def sleep(self) -> None:
-        """Release memory until the next request, if the engine can."""
 
 
 class SamplerReport(Record):
@@ -165,14 +72,6 @@ class SamplerReport(Record):
     """Metrics by server number, from 1, and name, such as `2/waiting`."""
     warnings: tuple[str, ...] = ()
     """Problems that the engine has recovered from, in plain words."""
-
-
-@runtime_checkable
-class ReportsLoad(Protocol):
-    """A model that reports its load."""
-
-    async def report(self) -> SamplerReport:
-        """Return the load of the engine's servers since the last report."""
 
 
 class Capabilities(Record):
@@ -193,15 +92,117 @@ class Capabilities(Record):
     """False if answers are prepared and do not depend on settings, adapters or context."""
 
 
-@runtime_checkable
-class HasCapabilities(Protocol):
-    """A model that declares its capabilities. A model without this interface only promises to
-    answer."""
+class Model:
+    """A model with the engine that runs it. An engine defines `name`, `batching` and `generate`;
+    the other parts have defaults.
+
+    `batching` says when the runtime may dispatch requests. A `static` engine takes a whole batch,
+    so the runtime waits until no more requests can come. A `continuous` engine takes requests at
+    any time and is called at once.
+    """
+
+    name: str
+    batching: Batching
+    capabilities: Capabilities = Capabilities()
+    has_own_weights: bool = False
+    """True if the engine samples for a trainer with its own copy of the weights."""
+
+    async def generate(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Action]:
+        """Return one action per request, in order.
+
+        If a request cannot be answered, its action has a `failure`. An error that affects all
+        requests raises `ModelError`. When the call is canceled, the engine stops within
+        `STOP_SECONDS`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no method `generate`")
+
+    async def answer_each(
+        self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
+    ) -> None:
+        """Generate as `generate` does, but pass each action to `answered` as soon as it is
+        complete. The runtime then scores and records it while the rest is generated.
+        """
+        actions = await self.generate(requests, progress)
+        if len(actions) != len(requests):
+            counts = f"{len(requests)} requests returned {len(actions)} actions"
+            raise ModelError(f"model {self.name!r} returned an invalid answer: {counts}")
+        for index, action in enumerate(actions):
+            answered(index, action)
+
+    def check(self, sampling: Sampling, adapter: str | None) -> None:
+        """Check that this engine supports the settings, before any work.
+
+        Raises:
+            RecipeError: the engine does not support a setting, or the adapter.
+        """
+
+    async def open_early(self, adapter: str | None = None) -> None:
+        """Load the weights, or start or reach the process that holds them, and load an adapter.
+
+        Raises:
+            ModelUnavailable, ModelTimeout: the model cannot be reached.
+            ModelError: an adapter does not fit.
+        """
+
+    async def publish(self, adapters: Mapping[str, Write], version: int) -> None:
+        """Use new versions of the adapters from the next request on.
+
+        `adapters` maps each adapter's name to a function that writes it to a folder; it is empty if
+        only frozen agents use the model. Responses in progress finish with the adapters they
+        began with. Actions of the new adapters carry `version`.
+        """
+
+    async def sleep(self) -> None:
+        """Release memory until the next request, if the engine can."""
+
+    async def report(self) -> SamplerReport:
+        """Return the load of the engine's servers since the last report."""
+        return SamplerReport()
+
+    def verify(self) -> None:
+        """Check how the model was used, at the end of a run without errors.
+
+        Raises:
+            ModelError: the model was used otherwise than intended, e.g. a script has answers left.
+        """
+
+    async def aclose(self) -> None:
+        """Stop the engine. A second call does nothing."""
+
+
+_completed: WeakValueDictionary[int, Model] = WeakValueDictionary()
+"""Models in use that `complete` has returned, by the ids of the engines."""
+
+
+def complete(engine: Any) -> Model:
+    """Return the engine as a `Model`, with the default of each part that its class lacks.
+
+    An engine always gives the same model, so agents with the same engine share its batches.
+    """
+    if isinstance(engine, Model):
+        return engine
+    return _completed.setdefault(id(engine), _Completed(engine))
+
+
+_PARTS = frozenset(part for part in vars(Model) if not part.startswith("_")) - {"capabilities"}
+
+
+class _Completed(Model):
+    """A model whose class has another base, with the defaults of the parts that it lacks."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        parts = {"name", "batching", "generate", *_PARTS.intersection(dir(engine))}
+        self.has_own_weights = parts >= {"publish", "sleep"}
+        for part in parts:
+            setattr(self, part, getattr(engine, part))
 
     @property
-    def capabilities(self) -> Capabilities: ...
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
+        return getattr(self._engine, "capabilities", Model.capabilities)
 
-
-def capabilities_of(model: Model) -> Capabilities:
-    """Return what the model declares, or the defaults if it declares nothing."""
-    return model.capabilities if isinstance(model, HasCapabilities) else Capabilities()
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute that is no part of `Model`, such as the tokenizer."""
+        return getattr(self._engine, name)

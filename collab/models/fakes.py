@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError, model_validator
 
 from collab.errors import ModelError, RecipeError
-from collab.models.base import Batching, Capabilities, Progress, Request
+from collab.models.base import Batching, Capabilities, Model, Progress, Request
 from collab.recipe.documents import parse_yaml
 from collab.records import (
     Action,
@@ -28,7 +28,7 @@ from collab.runs.reading import read_data
 from collab.wording import faults
 
 
-class _Prepared:
+class _Prepared(Model):
     """An engine whose answers need no model: one action per request, all at once."""
 
     batching: Batching = "static"
@@ -50,9 +50,6 @@ class _Prepared:
 
     async def _pause(self, actions: Sequence[Action]) -> None:
         """Wait for the duration of the answers, which is zero by default."""
-
-    async def aclose(self) -> None:
-        """Do nothing: the model has no resources."""
 
 
 class EchoModel(_Prepared):

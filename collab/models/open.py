@@ -9,7 +9,7 @@ from typing import Self, assert_never, get_args
 
 from collab.errors import CollabError, ModelUnavailable, one_line
 from collab.models import fakes
-from collab.models.base import Batching, ChecksUse, Model, OpensEarly
+from collab.models.base import Batching, Model, complete
 from collab.models.store import StoreProgress, quiet
 from collab.plugins import check_call, find
 from collab.recipe.hosted import AnthropicModel, OpenAIModel
@@ -117,8 +117,7 @@ class ModelPool:
             ModelUnavailable, ModelError: a model cannot be loaded.
         """
         for model in self._models.values():
-            if isinstance(model, OpensEarly):
-                await model.open_early()
+            await model.open_early()
 
     async def __aenter__(self) -> Self:
         return self
@@ -140,8 +139,7 @@ class ModelPool:
             ModelError: a model was used otherwise, e.g. a script has answers left.
         """
         for model in self._models.values():
-            if isinstance(model, ChecksUse):
-                model.verify()
+            model.verify()
 
     async def aclose(self) -> None:
         """Close every model, even if closing one of them fails."""
@@ -166,14 +164,14 @@ def _open_plugin(spec: PluginModel) -> Model:
             f"model engine {spec.engine!r} failed to open: {one_line(error)}; collab calls it with"
             " the model's spec (engine, name, options)"
         ) from error
-    if not isinstance(model, Model):
+    if not all(hasattr(model, part) for part in ("name", "batching", "generate")):
         raise ModelUnavailable(
             f"model engine {spec.engine!r} returned a {type(model).__name__}, which lacks a part "
-            "of collab.models.Model: name, batching, generate, aclose"
+            "of collab.models.Model: name, batching, generate"
         )
     if model.batching not in get_args(Batching):
         raise ModelUnavailable(
             f"model engine {spec.engine!r} has batching {model.batching!r}; it is one of "
             f"{', '.join(get_args(Batching))}"
         )
-    return model
+    return complete(model)

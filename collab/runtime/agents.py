@@ -9,7 +9,7 @@ from typing import Any
 from collab.agents import Template, parser_for
 from collab.agents.parsers import Parser
 from collab.errors import RecipeError
-from collab.models import Call, ChecksSettings, Model, Request, capabilities_of
+from collab.models import Call, Model, Request
 from collab.recipe import AgentSpec, Recipe
 from collab.recipe.team import OBSERVATION, PROMPT, REVISE, TEMPLATES
 from collab.records import Feedback, Message, Problem, Sampling, Style
@@ -108,8 +108,7 @@ def _make_agent(
     def template(field: str) -> Template:
         return Template(getattr(spec, field), f"team.agents.{name}.{field}")
 
-    if isinstance(model, ChecksSettings):
-        model.check(sampling, spec.adapter)
+    model.check(sampling, spec.adapter)
     if spec.prefix or spec.style == "completion":
         _check_continues(name, model)
     return RunningAgent(
@@ -164,7 +163,7 @@ def prefix_of(name: str, spec: AgentSpec) -> Template:
 
 def _check_continues(agent: str, model: Model) -> None:
     """Raise RecipeError for a model that does not accept the beginning of its answer."""
-    offered = capabilities_of(model)
+    offered = model.capabilities
     if not (offered.continues or not offered.generates):
         raise RecipeError(
             f"agent '{agent}' has a prefix or style 'completion', but model {model.name!r}"

@@ -17,7 +17,6 @@ from typing import Any
 
 from collab.errors import ModelError, attribute
 from collab.models import Model, Progress, Request
-from collab.models.base import Answered, AnswersEach
 from collab.records import Action, failure_of
 
 
@@ -142,7 +141,8 @@ class Scheduler:
             self._deliver(wait, position, action)
 
         try:
-            await self._answer(model, [request for request, _, _ in batch], answered)
+            requests = [request for request, _, _ in batch]
+            await model.answer_each(requests, answered, self._progress)
             if left := sum(wait.wants(position) for _, wait, position in batch):
                 raise ModelError(
                     f"model {model.name!r} returned no action for {left} of {len(batch)} requests"
@@ -156,17 +156,6 @@ class Scheduler:
             if model.batching == "static":
                 self._static_in_flight -= 1
             self._dispatch_static()
-
-    async def _answer(self, model: Model, requests: list[Request], answered: Answered) -> None:
-        if isinstance(model, AnswersEach):
-            await model.answer_each(requests, answered, self._progress)
-            return
-        actions = await model.generate(requests, self._progress)
-        if len(actions) != len(requests):
-            counts = f"{len(requests)} requests returned {len(actions)} actions"
-            raise ModelError(f"model {model.name!r} returned an invalid answer: {counts}")
-        for index, action in enumerate(actions):
-            answered(index, action)
 
     def _deliver(self, wait: _Wait, position: int, action: Action) -> None:
         if not wait.wants(position):

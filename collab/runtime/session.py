@@ -13,8 +13,8 @@ from collab.agents import join_for, make_joint
 from collab.agents.joins import Join
 from collab.errors import ModelUnavailable
 from collab.feedback import Source, open_sources
-from collab.models import Model, Progress, Request, capabilities_of
-from collab.models.base import OpensEarly
+from collab.models import Model, Progress, Request
+from collab.models.base import complete
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
@@ -91,7 +91,7 @@ class Session:
         """
         self.recipe = recipe
         self.sandbox = Sandbox(recipe.sandbox)
-        self.models: dict[str, Model] = dict(models or {})
+        self.models = {name: complete(model) for name, model in (models or {}).items()}
         self._pool = pool or ModelPool(progress=loading)
         self._owns_pool = pool is None
         self._servers = ToolServers() if serve else None
@@ -137,8 +137,7 @@ class Session:
             ModelUnavailable, ModelError: a model cannot be loaded, or an adapter does not fit.
         """
         for name, model in self.models.items():
-            if isinstance(model, OpensEarly):
-                await model.open_early(self.recipe.team.agents[name].adapter)
+            await model.open_early(self.recipe.team.agents[name].adapter)
         await self._pool.load()
 
     async def __aenter__(self) -> Session:
@@ -270,7 +269,7 @@ class Session:
 
     def _model_name(self, agent: str, model: Model) -> str:
         adapter = self.recipe.team.agents[agent].adapter
-        if not (adapter and capabilities_of(model).adapters):
+        if not (adapter and model.capabilities.adapters):
             return model.name
         return f"{model.name} + {'/'.join(Path(adapter).parts[-3:])}"
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from collab.errors import RecipeError
 from collab.feedback import check_sources
-from collab.models import ChecksSettings
 from collab.recipe import Recipe
 from collab.records import Problem
 from collab.runtime import Session
@@ -86,11 +85,10 @@ class ServedTeam:
             raise invalid(f"feedback cannot be given: {error}", "collab.fields") from None
         for name, agent in self.recipe.team.agents.items():
             model = self.session.models[name]
-            if isinstance(model, ChecksSettings):
-                try:
-                    model.check(question.sampling(self.recipe.sampling_of(name)), agent.adapter)
-                except RecipeError:
-                    raise invalid(
-                        "a model of this team cannot follow temperature or top_p; leave them out",
-                        "temperature",
-                    ) from None
+            try:
+                model.check(question.sampling(self.recipe.sampling_of(name)), agent.adapter)
+            except RecipeError:
+                raise invalid(
+                    "a model of this team cannot follow temperature or top_p; leave them out",
+                    "temperature",
+                ) from None

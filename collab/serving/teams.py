@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from collab.errors import RecipeError
-from collab.models import Capabilities, ChecksSettings, Model, Progress, Request, capabilities_of
-from collab.models.base import Batching, OpensEarly
+from collab.models import Model, Progress, Request
+from collab.models.base import Batching, complete
 from collab.models.open import ModelPool
 from collab.recipe import Recipe, allow, library, read_recipe
 from collab.recipe.feedback import ExecutionFeedback, SolvedFeedback
@@ -27,7 +27,7 @@ MOMENT = 0.02
 """Seconds that a batch waits for the next request of a burst, or of an answered episode."""
 
 
-class Batched:
+class Batched(Model):
     """A static model that takes requests at any time: waiting requests share its next batch.
 
     A batch never waits for an episode that runs a tool or has ended. A batch whose requests were
@@ -38,17 +38,9 @@ class Batched:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self.name, self.capabilities = model.name, model.capabilities
         self._scheduler = Scheduler(0, self._report)
         self._hearers: dict[int, Progress] = {}
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Capabilities of the model, if it declares them."""
-        return capabilities_of(self._model)
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
         """Check that the model supports the settings.
@@ -56,13 +48,11 @@ class Batched:
         Raises:
             RecipeError: the model does not support a setting.
         """
-        if isinstance(self._model, ChecksSettings):
-            self._model.check(sampling, adapter)
+        self._model.check(sampling, adapter)
 
     async def open_early(self, adapter: str | None = None) -> None:
         """Load the model, and an adapter's folder, if the model supports it."""
-        if isinstance(self._model, OpensEarly):
-            await self._model.open_early(adapter)
+        await self._model.open_early(adapter)
 
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
@@ -217,7 +207,7 @@ async def open_teams(
         for name, recipe in recipes.items():
             given = models.get(name, {})
             opened = {
-                agent: shared(given.get(agent) or pool.open(recipe.model_of(agent)))
+                agent: shared(complete(given.get(agent) or pool.open(recipe.model_of(agent))))
                 for agent in recipe.team.agents
             }
             session = await Session(recipe, models=opened, pool=pool).open()

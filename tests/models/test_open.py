@@ -3,20 +3,23 @@
 import asyncio
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 from support.loops import in_loop
 
 from collab.errors import CollabError, ModelError, ModelUnavailable, RecipeError, UnknownName
-from collab.models import Call, Model, Request
+from collab.models import Call, Capabilities, Model, Request
+from collab.models.base import complete
 from collab.models.fakes import EchoModel
 from collab.models.local.engine import TransformersEngine
 from collab.models.open import ModelPool, open_model
 from collab.recipe import Recipe
 from collab.recipe.model import ModelSpec
-from collab.records import Message
+from collab.records import Action, Message, Sampling
 
 SPEC: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
 
@@ -113,6 +116,47 @@ def test_plugin_is_loaded_from_a_file(tmp_path: Path) -> None:
         open_model(spec_of(f"{file}:loud"))
     with pytest.raises(RecipeError, match="quiet"):
         open_model(spec_of(f"{file}:quiet"))
+
+
+class Plain:
+    """An engine without a base and with some optional parts."""
+
+    name, batching = "plain", "static"
+
+    def __init__(self) -> None:
+        self.checked: list[Any] = []
+        self.tokenizer = "words"
+
+    async def generate(self, requests: Sequence[Request], progress: Any = None) -> list[Action]:
+        return [Action(text="yes") for _ in requests]
+
+    def check(self, sampling: Sampling, adapter: str | None) -> None:
+        self.checked.append((sampling, adapter))
+
+    async def publish(self, adapters: Any, version: int) -> None:
+        raise AssertionError("an engine that cannot sleep does not sample for a trainer")
+
+
+class Beside(Plain):
+    async def sleep(self) -> None: ...
+
+
+@in_loop
+async def test_the_parts_that_an_own_engine_lacks_have_defaults() -> None:
+    plain, answers = Plain(), dict[int, Action]()
+    request = Request(call=Call(task="t/0", sample=0, turn=0, round=0, agent="a"))
+    model: Any = complete(plain)
+    assert (model.capabilities, model.tokenizer) == (Capabilities(), "words")
+    assert complete(plain) is model, "agents with the same engine share its batches"
+    model.check(Sampling(), "a")
+    await model.open_early("a")
+    await model.answer_each([request, request], answers.__setitem__)
+    model.verify()
+    await model.aclose()
+    assert plain.checked == [(Sampling(), "a")]
+    assert [answers[index].text for index in range(2)] == ["yes", "yes"]
+    assert not model.has_own_weights
+    assert complete(Beside()).has_own_weights
 
 
 @in_loop

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from collab.errors import ModelTimeout
-from collab.models import Call, Progress, Request
+from collab.models import Call, Model, Progress, Request
 from collab.models.base import Answered, Batching
 from collab.records import Action
 from collab.runtime.scheduler import Scheduler
 
 
-class Recorder:
+class Recorder(Model):
     """An engine that answers with the agent's name and records its batches."""
 
     def __init__(self, batching: Batching = "static", seconds: float = 0.0) -> None:
@@ -29,8 +29,6 @@ class Recorder:
         if any(request.call.agent == "broken" for request in requests):
             raise ModelTimeout("no answer within 1 s")
         return [Action(text=request.call.agent) for request in requests]
-
-    async def aclose(self) -> None: ...
 
 
 class OneByOne(Recorder):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import httpx
 
 from collab.errors import ModelError
-from collab.models import Progress, Request
+from collab.models import Model, Progress, Request
 from collab.models.base import Batching, Capabilities
 from collab.recipe import Recipe
 from collab.records import Action, Usage, failure_of
@@ -54,7 +54,7 @@ def recipe(team: dict[str, Any], **top: Any) -> Recipe:
     return Recipe.model_validate({"team": team, "model": "echo", **top})
 
 
-class Talker:
+class Talker(Model):
     """Answers with its prefix, `NAME says: ` and its prompt, word by word; waits on request.
 
     `holding` answers wait until `go` is called. `cancelled` counts canceled calls, and `requests`
@@ -117,9 +117,6 @@ class Talker:
     async def _held(self) -> None:
         while not self._open.is_set():
             await asyncio.sleep(0.005)
-
-    async def aclose(self) -> None:
-        """Do nothing."""
 
 
 class Server:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from collab.models.base import Call, Capabilities, Model, Progress, Request, capabilities_of
+from collab.models.base import Call, Capabilities, Model, Progress, Request
 from collab.records import Action, Message, Sampling
 
 LONG_ANSWER = "Count from 1 to 100, separated by commas. Write nothing else."
@@ -28,7 +28,7 @@ class Bench:
 
     @property
     def capabilities(self) -> Capabilities:
-        return capabilities_of(self.model)
+        return self.model.capabilities
 
     def require_generation(self) -> None:
         """Raise NotApplicable if the engine's answers are fixed, as in a replay."""

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 
 from collab.errors import CollabError
-from collab.models.base import STOP_SECONDS, ChecksSettings, Request
+from collab.models.base import STOP_SECONDS, Request
 from collab.models.conformance.bench import Bench, Broken, NotApplicable, demand, request_of
 from collab.records import Action
 
@@ -206,8 +206,7 @@ async def missing(bench: Bench) -> str:
     bench.require_generation()
     request = request_of(adapter=MISSING)
     try:
-        if isinstance(bench.model, ChecksSettings):
-            bench.model.check(request.sampling, request.adapter)
+        bench.model.check(request.sampling, request.adapter)
         _, action = await bench.try_to_ask([request_of(), request])
     except CollabError as error:
         return f"{type(error).__name__} for adapter {MISSING!r}"

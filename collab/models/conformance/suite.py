@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Literal
 
-from collab.models.base import Model
+from collab.models.base import Model, complete
 from collab.models.conformance import checks
 from collab.models.conformance.bench import Bench, Broken, Check, NotApplicable
 from collab.records import Record
@@ -47,7 +47,7 @@ async def conform(model: Model, adapters: Sequence[str] = ()) -> AsyncIterator[V
     `adapters` are two or more LoRA adapters that fit the model and give different answers. Without
     them, the engine's support for adapters is not checked.
     """
-    bench = Bench(model, tuple(adapters))
+    bench = Bench(complete(model), tuple(adapters))
     silent = False
     for name, check in CHECKS.items():
         if silent and check is not checks.closing:

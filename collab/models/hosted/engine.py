@@ -22,7 +22,7 @@ from collab.errors import (
     ModelUnavailable,
     RecipeError,
 )
-from collab.models.base import Batching, Progress, Request
+from collab.models.base import Batching, Model, Progress, Request
 from collab.models.hosted.errors import Transient
 from collab.models.keys import LONGEST, Redactor, read_key, redact
 from collab.models.tool_text import fenced
@@ -172,7 +172,7 @@ the response.
 """
 
 
-class HostedEngine(ABC):
+class HostedEngine(Model, ABC):
     """Sends several requests at the same time, up to a limit. A failure concerns one request only.
 
     A subclass defines how to connect and how one answer is read.

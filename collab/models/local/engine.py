@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError, ModelUnavailable
 from collab.models import store
-from collab.models.base import Answered, Batching, Capabilities, Progress, Request
+from collab.models.base import Answered, Batching, Capabilities, Model, Progress, Request
 from collab.recipe.model import TransformersModel
 from collab.records import Action
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collab.models.weights import LoadedModel
 
 
-class TransformersEngine:
+class TransformersEngine(Model):
     """A model in this process, loaded at first use or by `load`.
 
     A trainer shares the weights: `module` is the causal language model, or the PeftModel around it,
@@ -58,7 +58,7 @@ class TransformersEngine:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"model {spec.name}")
 
     @property
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
         """Capabilities of the engine. `context` is None until the model is loaded."""
         context = self._generation.loaded.context if self._generation else None
         return Capabilities(tokens=True, seeds=True, adapters=True, continues=True, context=context)

@@ -18,7 +18,15 @@ from typing import Any, TypeVar
 
 from collab.errors import CollabError, ModelUnavailable, RecipeError
 from collab.models import chat, store
-from collab.models.base import Batching, Capabilities, Progress, Request, SamplerReport, Write
+from collab.models.base import (
+    Batching,
+    Capabilities,
+    Model,
+    Progress,
+    Request,
+    SamplerReport,
+    Write,
+)
 from collab.models.vllm.adapters import ServedAdapters, VersionInUse
 from collab.models.vllm.backend import Backend, GenerationRequest, Report, prefix_key
 from collab.recipe.model import VLLMModel
@@ -145,7 +153,7 @@ those above the upper bound.
 """
 
 
-class VLLMEngine:
+class VLLMEngine(Model):
     """A model run by vLLM. At first use, the engine is started or the servers are contacted.
 
     An action's `logprobs` are those of the distribution that its tokens were drawn from: after
@@ -153,6 +161,7 @@ class VLLMEngine:
     """
 
     batching: Batching = "continuous"
+    has_own_weights = True
 
     def __init__(self, spec: VLLMModel, *, progress: store.StoreProgress = store.quiet) -> None:
         """Check the model without starting anything.

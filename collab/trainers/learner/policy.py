@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from collab.errors import RecipeError
-from collab.models import Model, RolloutEngine
-from collab.models.base import ReportsLoad, SamplerReport
+from collab.models import Model
+from collab.models.base import SamplerReport
 from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import can_mix, one_adapter, unwrapped, without_adapters
 from collab.models.open import ModelPool
@@ -195,7 +195,7 @@ class Policies:
         acting = recipe.with_agents(
             {a: {"adapter": p.name if p.is_adapter else None} for p in self for a in p.agents}
         )
-        beside = any(isinstance(model, RolloutEngine) for model in self.models.values())
+        beside = any(model.has_own_weights for model in self.models.values())
         # A GPU and vLLM sample large batches faster.
         lanes = ALL_EPISODES if beside or any(p.device.type != "cpu" for p in self) else None
         return acting.model_copy(update={"concurrency": recipe.concurrency or lanes})
@@ -220,21 +220,20 @@ class Policies:
         metrics: dict[str, float] = {}
         warnings: list[str] = []
         for number, sampler in enumerate(self._samplers()):
-            if isinstance(sampler, ReportsLoad):
-                load = await sampler.report()
-                which = f"{number + 1}/" if number else ""
-                metrics |= {f"{which}{key}": value for key, value in load.metrics.items()}
-                warnings += load.warnings
+            load = await sampler.report()
+            which = f"{number + 1}/" if number else ""
+            metrics |= {f"{which}{key}": value for key, value in load.metrics.items()}
+            warnings += load.warnings
         return SamplerReport(metrics=metrics, warnings=tuple(warnings))
 
-    def _samplers(self) -> dict[RolloutEngine, tuple[Policy, ...]]:
+    def _samplers(self) -> dict[Model, tuple[Policy, ...]]:
         """Return the samplers with their own copy of the weights, such as vLLM, and the policies
         that each samples from: none for a frozen agent's. A model that is trained in this process
         samples with its own parameters.
         """
         models = self.models
         acting = [models[agent] for agent in (*self.agents, *models)]
-        engines = dict.fromkeys(m for m in acting if isinstance(m, RolloutEngine))
+        engines = dict.fromkeys(m for m in acting if m.has_own_weights)
         return {
             engine: tuple(p for p in self if any(models[a] is engine for a in p.agents))
             for engine in engines
@@ -277,7 +276,7 @@ def open_policies(
 
 def _engine_of(name: str, recipe: Recipe, model: Model, pool: ModelPool) -> TransformersEngine:
     """Return the model of a trained agent, or its weights next to the engine that samples."""
-    if isinstance(model, RolloutEngine) and (weights := local_weights(recipe.model_of(name))):
+    if model.has_own_weights and (weights := local_weights(recipe.model_of(name))):
         model = pool.open(weights)
     assert isinstance(model, TransformersEngine), "check_recipe has passed"
     return model

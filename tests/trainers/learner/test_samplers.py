@@ -3,12 +3,13 @@
 import asyncio
 from typing import Any
 
+from collab.models import Model
 from collab.models.base import SamplerReport
 from collab.trainers.learner.policy import Policies, Policy
 
 
-class Sampler:
-    name, batching = "sampler", "continuous"
+class Sampler(Model):
+    name, batching, has_own_weights = "sampler", "continuous", True
 
     def __init__(self, waiting: float, place: int) -> None:
         self._waiting, self._place = waiting, place
@@ -17,11 +18,6 @@ class Sampler:
     def __hash__(self) -> int:
         """Decide the place of the sampler in a set."""
         return self._place
-
-    async def generate(self, *_: Any) -> list[Any]:
-        return []
-
-    async def aclose(self) -> None: ...
 
     async def publish(self, adapters: Any, version: int) -> None:
         self.calls.append((sorted(adapters), version))
