@@ -78,7 +78,7 @@ class Training:
         if unlearned := self.summary.get("unlearned"):
             lines.append(f"nothing was learned in {unlearned} of {steps}")
         if metrics:
-            first, last = (row.get(metric_names.RETURN) for row in (metrics[0], metrics[-1]))
+            first, last = (row.get(metric_names.RETURN_MEAN) for row in (metrics[0], metrics[-1]))
             largest = metrics[-1].get(metric_names.RETURN_MAXIMUM)
             of = "" if largest is None else f" of {largest:.2f}"
             lines.append(f"return {_number(first)} at first, {_number(last)} at last{of}")

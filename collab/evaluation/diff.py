@@ -134,7 +134,7 @@ def _diff(first: Path, second: Path) -> RunDiff:
         DifferingSetting(key=key, first=value, second=other_value)
         for key, (value, other_value) in differing(_settings(first), _settings(second))
     )
-    returns = metrics.get(names.JOINT_RETURN)
+    returns = metrics.get(names.RETURN)
     return RunDiff(
         first=one,
         second=other,
@@ -185,7 +185,7 @@ def read_side(folder: Path) -> Side:
     if is_training(folder) and (evaluations := read_evaluations(folder)):
         first, last = evaluations[0], evaluations[-1]
         about, values = read_about(folder), _of_evaluation(last)
-        tasks = frozenset(values.get(names.JOINT_RETURN, {}))
+        tasks = frozenset(values.get(names.RETURN, {}))
         before = _of_evaluation(first) if first.step < last.step else {}
         largest, step = largest_return(last.sampled), last.step
     else:
@@ -220,7 +220,7 @@ def read_side(folder: Path) -> Side:
 
 
 def _of_evaluation(evaluation: Evaluation) -> Values:
-    metrics = (names.JOINT_RETURN, names.SOLVED)
+    metrics = (names.RETURN, names.SOLVED)
     values = {metric: values_by_task(evaluation.sampled, metric) for metric in metrics}
     return {metric: by_task for metric, by_task in values.items() if by_task}
 

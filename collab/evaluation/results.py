@@ -1,23 +1,16 @@
 """The numbers of an evaluation, as in `eval.json`, at the end of `--json`, and in the tables.
 
-Shares are from 0 to 1. The names of `metrics`:
-
-solved, pass@K                 share solved; for K samples, estimated without bias
-solved.turn_K                  share solved after turn K, for teams with several turns
-NAME@K                         best of K samples, of a value that the reward declares
-return, return.share           sum of the joint rewards, in points and as a share of the maximum
-final.share                    last turn's joint reward as a share of its maximum
-level.NAME, part.NAME          the last turn's reward by level, of its maximum, and by part;
-                               a level without points counts by the values of its parts
+Shares are from 0 to 1. docs/metrics.md explains the names of `metrics`. In a level without points,
+the values of its parts count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import model_validator
+from pydantic import AfterValidator, model_validator
 
 from collab.evaluation.table import NONE, ResultTable, TableCell, TableRow, text_cell, with_whisker
 from collab.naming import FolderName
@@ -43,6 +36,14 @@ class Estimate(Record):
     @property
     def limits(self) -> tuple[float, float]:
         return self.low, self.high
+
+
+def _with_current_names(metrics: dict[str, Estimate]) -> dict[str, Estimate]:
+    return {names.current_name(name): estimate for name, estimate in metrics.items()}
+
+
+Estimates = Annotated[dict[str, Estimate], AfterValidator(_with_current_names)]
+"""Estimates by metric. Former names become current ones."""
 
 
 class Speed(Record):
@@ -82,7 +83,7 @@ class TeamResult(Record):
     """The largest joint reward of a turn."""
     most: float | None = None
     """Largest return of a game, in which not every turn pays the maximum."""
-    metrics: dict[str, Estimate]
+    metrics: Estimates
     speed: Speed | None
     concurrency: int
     """Number of episodes run at the same time, which affects the speed."""
@@ -118,7 +119,7 @@ class Difference(Record):
 
     team: str
     baseline: str
-    metrics: dict[str, Estimate]
+    metrics: Estimates
 
 
 class Results(Record):
@@ -244,8 +245,7 @@ def sections(results: Results) -> list[ResultTable]:
             *(estimate_cell(name, each.get(name), change=True) for each in metrics),
         ]
         for name in shown
-        if names.matched(names.VALUE_OF_PART, name) is None
-        and any(name in each for each in metrics)
+        if names.matched(names.VALUE, name) is None and any(name in each for each in metrics)
     ]
     if changes:
         others = [difference.team for difference in results.differences]
@@ -265,7 +265,7 @@ def metric_rows(
         cells = [estimate_cell(name, metrics.get(name), most) for metrics, most in columns]
         if any(name in metrics for metrics, _ in columns):
             yield [text_cell(metric_title(name)), *cells]
-            if name == names.JOINT_RETURN:
+            if name == names.RETURN:
                 largest = [None if most is None else f"{most:.2f}" for _, most in columns]
                 yield _row("return at most", largest)
 
@@ -283,17 +283,17 @@ def metric_names(
     for level, parts in levels.items():
         shown.append(names.fill(names.LEVEL, level))
         if len(parts) > 1:
-            shown += [names.fill(names.VALUE_OF_PART, part) for part in parts]
-    shown += [names.JOINT_RETURN, names.RETURN_SHARE, names.LAST_REWARD_SHARE]
+            shown += [names.fill(names.VALUE, part) for part in parts]
+    shown += [names.RETURN, names.RETURN_SHARE, names.LAST_REWARD_SHARE]
     shown += [n for n in known if names.matched(names.TOKENS_OF_TRIES, n)]
     return [*shown, names.TOKENS_IN_SEQUENCE]
 
 
 def metric_title(name: str) -> str:
     """Return the title of a metric's row in a table, e.g. `tokens of 4 samples`."""
-    if name == names.JOINT_RETURN:
+    if name == names.RETURN:
         return "return"
-    part, level = (names.matched(p, name) for p in (names.VALUE_OF_PART, names.LEVEL))
+    part, level = (names.matched(p, name) for p in (names.VALUE, names.LEVEL))
     if part is not None:
         return f"  {part} %"
     if (tries := names.matched(names.TOKENS_OF_TRIES, name)) is not None:
@@ -318,8 +318,8 @@ def estimate_cell(
         return TableCell(NONE)
     numbers = (value.mean, value.low, value.high)
     mean, low, high = (_number(name, n, "+" if change else "") for n in numbers)
-    is_share = name != names.JOINT_RETURN and not names.counts_tokens(name)
-    most = 1.0 if is_share else largest if name == names.JOINT_RETURN else None
+    is_share = name != names.RETURN and not names.counts_tokens(name)
+    most = 1.0 if is_share else largest if name == names.RETURN else None
     cell = TableCell(f"{mean} [{low}, {high}]")
     return with_whisker(cell, value.mean, value.limits, most, change=change)
 
@@ -327,7 +327,7 @@ def estimate_cell(
 def _number(name: str, value: float, sign: str = "") -> str:
     if names.counts_tokens(name):
         return f"{value:{sign}.0f}"
-    text = f"{value:{sign}.2f}" if name == names.JOINT_RETURN else f"{100 * value:{sign}.1f}"
+    text = f"{value:{sign}.2f}" if name == names.RETURN else f"{100 * value:{sign}.1f}"
     return text.removeprefix("-") if not float(text) and not sign else text
 
 

@@ -73,7 +73,7 @@ async def selection_metrics(
     ks: Sequence[int],
     how: Selection,
 ) -> Values:
-    """Return the metrics `selected@k`, `recombined@k` and `tokens.of_k` of each problem of a team
+    """Return the metrics `selected@k`, `recombined@k` and `tokens/of_k` of each problem of a team
     that `check_selectable` accepts.
 
     Args:

@@ -63,7 +63,7 @@ def _of_task(
         for k in ks:
             if k <= len(known):
                 yield names.best_of(name, k), best_of_k(known, k)
-    yield names.JOINT_RETURN, mean([e.joint_return or 0.0 for e in episodes])
+    yield names.RETURN, mean([e.joint_return or 0.0 for e in episodes])
     yield (
         names.RETURN_SHARE,
         mean([(e.joint_return or 0.0) / (e.largest_return or 1.0) for e in episodes]),
@@ -74,7 +74,7 @@ def _of_task(
         yield names.fill(names.LEVEL, level), mean(shares)
     parts = _collect(((p.name, p.value) for p in s.parts if p.applies) for s in scores)
     for part, values in parts.items():
-        yield names.fill(names.VALUE_OF_PART, part), mean(values)
+        yield names.fill(names.VALUE, part), mean(values)
 
 
 def _collect(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[float]]:
@@ -218,4 +218,4 @@ def explain_results(results: Results) -> str:
 
 
 def _most(name: str, largest: float) -> float:
-    return largest if name == names.JOINT_RETURN else 1.0
+    return largest if name == names.RETURN else 1.0

@@ -31,7 +31,7 @@ from collab.trainers.training.events import values_by_task
 from collab.wording import counted
 
 MODES = ("sampled", "greedy")
-TITLES = {names.JOINT_RETURN: "Joint return", names.SOLVED: "Solved"}
+TITLES = {names.RETURN: "Joint return", names.SOLVED: "Solved"}
 
 Values = dict[str, float]
 """Values by task."""
@@ -116,7 +116,7 @@ def training_tables(cohorts: Sequence[Cohort]) -> list[ResultTable]:
     evaluations.
     """
     shares = _ends_table(cohorts, names.SOLVED, "Solved, held out", "share")
-    returns = _ends_table(cohorts, names.JOINT_RETURN, "Return, held out", "points")
+    returns = _ends_table(cohorts, names.RETURN, "Return, held out", "points")
     return [table for table in (shares, returns) if table is not None]
 
 
@@ -167,7 +167,7 @@ def change_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTa
     Gains link to two of the `shown` episodes.
     """
     ends = {
-        (number, mode): ends_of(Cohort(run.name, [run]), mode, names.JOINT_RETURN)
+        (number, mode): ends_of(Cohort(run.name, [run]), mode, names.RETURN)
         for number, run in enumerate(runs)
         for mode in MODES
     }

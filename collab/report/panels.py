@@ -84,14 +84,14 @@ RETURN, PARTS, TEAM, LEARNING, COST = (
 
 FAMILIES = (
     MetricFamily(
-        "Joint return in training", RETURN, names.RETURN, band=names.RETURN_STD, reach="return"
+        "Joint return in training", RETURN, names.RETURN_MEAN, band=names.RETURN_STD, reach="return"
     ),
     MetricFamily("Solved in training", RETURN, names.SOLVED, "share"),
-    MetricFamily("Solved by turn", RETURN, names.SOLVED_IN_TURN, "share", several=True),
+    MetricFamily("Solved by turn", RETURN, names.SOLVED_AFTER_TURN, "share", several=True),
     *(MetricFamily(m.title, RETURN, m.metric, "share") for m in MEASURES if m.metric),
     MetricFamily("Reward by turn", RETURN, names.REWARD, several=True, reach="reward"),
     MetricFamily("Return of each agent, if they differ", RETURN, names.AGENT_RETURN, several=True),
-    MetricFamily("Points", PARTS, names.PART, split=True, reach="part"),
+    MetricFamily("Points", PARTS, names.POINTS, split=True, reach="part"),
     MetricFamily("Values", PARTS, names.VALUE, "share", split=True),
     MetricFamily("Length of a response, tokens", TEAM, names.LENGTH),
     MetricFamily("Entropy, nats per token", TEAM, names.ENTROPY),
@@ -122,7 +122,7 @@ FAMILIES = (
     MetricFamily("Spread of returns in a group", LEARNING, names.RETURN_SPREAD),
     MetricFamily("Dead groups", LEARNING, names.DEAD_GROUPS, "share"),
     MetricFamily("Episodes dropped", LEARNING, names.DROPPED, "share"),
-    MetricFamily("Hack suspects", LEARNING, names.HACK_SUSPECTS, "share"),
+    MetricFamily("Flagged episodes", LEARNING, names.FLAGGED, "share"),
     MetricFamily(
         "Sampler against trainer, nats per token",
         LEARNING,

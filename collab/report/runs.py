@@ -246,7 +246,7 @@ def names_of_parts(runs: Iterable[Run]) -> dict[str, str]:
         names.fill(pattern, name): part.shown_as
         for reward in rewards
         for name, part in reward.parts.items()
-        for pattern in (names.PART, names.VALUE)
+        for pattern in (names.POINTS, names.VALUE)
         if part.shown_as
     }
 

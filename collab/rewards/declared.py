@@ -13,7 +13,7 @@ from collab.recipe.team import Roles
 from collab.records import Score
 from collab.rewards.library import ALARMS, MEASURES, open_part
 from collab.rewards.measures import share_of
-from collab.runs.metric_names import PART, VALUE, fill
+from collab.runs.metric_names import POINTS, VALUE, fill
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def watched(reward: RewardSpec | None) -> Iterator[Watched]:
             yield Watched(measure.metric, 1.0, measure.alarm)
     for name, part in reward.parts.items() if reward else ():
         if alarm := part.alarm or ALARMS.get(part.use):
-            pattern = PART if part.weight else VALUE
+            pattern = POINTS if part.weight else VALUE
             yield Watched(fill(pattern, name), part.weight or 1.0, alarm)
 
 

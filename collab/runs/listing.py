@@ -38,14 +38,14 @@ def _of_training(folder: Path) -> Outcome:
         rows = read_rows(folder).items
     except CollabError:
         return {}
-    rows.sort(key=lambda row: names.RETURN not in row)  # steps first
+    rows.sort(key=lambda row: names.RETURN_MEAN not in row)  # steps first
     outcomes = (_of_row(row) for row in reversed(rows))
     return next((outcome for outcome in outcomes if outcome["mean_return"] is not None), {})
 
 
 def _of_row(row: Mapping[str, Any]) -> Outcome:
-    if names.RETURN in row:
-        keys = (names.RETURN, names.RETURN_MAXIMUM, names.SOLVED)
+    if names.RETURN_MEAN in row:
+        keys = (names.RETURN_MEAN, names.RETURN_MAXIMUM, names.SOLVED)
         mean_return, largest, solved = (number(row.get(key)) for key in keys)
     else:
         sampled = row.get("sampled")

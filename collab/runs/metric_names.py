@@ -1,4 +1,4 @@
-"""The names of all metrics of training and evaluations, in a module without imports.
+"""The names of all metrics of training and evaluations.
 
 A `*` in a name represents an agent, a policy, a part, a turn or similar. Metrics of a family of
 rewards are named where they are declared (`collab.rewards.measures.Measure`).
@@ -6,16 +6,18 @@ rewards are named where they are declared (`collab.rewards.measures.Measure`).
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 # A step of training: the keys of a line of `metrics.jsonl`.
 
-RETURN = "return/mean"
+RETURN_MEAN = "return/mean"
 RETURN_MAXIMUM = "return/maximum"
 RETURN_STD = "return/std"
 RETURN_SPREAD = "return/spread_in_group"
 REWARD = "reward/*"
 SOLVED = "solved"
-SOLVED_IN_TURN = "solved/turn_*"
-PART = "part/*"
+SOLVED_AFTER_TURN = "solved/turn_*"
+POINTS = "points/*"
 VALUE = "value/*"
 
 DEAD_GROUPS = "groups/dead"
@@ -23,8 +25,8 @@ SKIPPED_GROUPS = "groups/skipped"
 SKIPPED = "skipped/*"
 EPISODES = "episodes"
 DROPPED = "episodes/dropped"
+FLAGGED = "episodes/flagged"
 FAILURES = "failures/*"
-HACK_SUSPECTS = "hack_suspects"
 
 AGENT = "agent/*"
 AGENT_RETURN = "agent/*/return"
@@ -68,24 +70,37 @@ TIME = "time/*"
 COST = "cost"
 MEMORY = "memory_gb"
 
-# An evaluation: the keys of `metrics` in `eval.json`.
+# An evaluation: the keys of `metrics` in `eval.json`. Some are named above.
 
 PASS_AT = "pass@*"
-SOLVED_AFTER_TURN = "solved.turn_*"
 BEST_OF = "*@*"
 SELECTED = "selected"
 """Name, with `BEST_OF`, of the probability that the program chosen from k is solved."""
 RECOMBINED = "recombined"
 """Name, with `BEST_OF`, of `selected` over all combinations of the parts of k programs."""
-TOKENS_OF_TRIES = "tokens.of_*"
+TOKENS_OF_TRIES = "tokens/of_*"
 """Name of the new tokens of all agents for k samples of a problem."""
-TOKENS_IN_SEQUENCE = "tokens.in_sequence"
+TOKENS_IN_SEQUENCE = "tokens/in_sequence"
 """Name of the new tokens that must be generated one after another for one sample."""
-LEVEL = "level.*"
-VALUE_OF_PART = "part.*"
-JOINT_RETURN = "return"
-RETURN_SHARE = "return.share"
-LAST_REWARD_SHARE = "final.share"
+LEVEL = "level/*"
+RETURN = "return"
+RETURN_SHARE = "return/share"
+LAST_REWARD_SHARE = "last_reward/share"
+
+_FORMER = {
+    "part/*": POINTS,
+    "hack_suspects": FLAGGED,
+    "time/judging": "time/scoring",
+    "agent/*/strays": OUTSIDE_SUPPORT,
+    "solved.turn_*": SOLVED_AFTER_TURN,
+    "level.*": LEVEL,
+    "part.*": VALUE,
+    "tokens.of_*": TOKENS_OF_TRIES,
+    "tokens.in_sequence": TOKENS_IN_SEQUENCE,
+    "return.share": RETURN_SHARE,
+    "final.share": LAST_REWARD_SHARE,
+}
+"""Maps names in folders of 0.2.0 and before to the current ones."""
 
 
 def fill(pattern: str, name: object) -> str:
@@ -106,6 +121,15 @@ def matched(pattern: str, key: str) -> str | None:
         return "" if key == pattern else None
     fits = len(key) > len(before) + len(after) and key.startswith(before) and key.endswith(after)
     return key[len(before) : len(key) - len(after)] if fits else None
+
+
+@lru_cache(1024)
+def current_name(name: str) -> str:
+    """Return the current name of a metric that a run folder names."""
+    for pattern, now in _FORMER.items():
+        if (text := matched(pattern, name)) is not None:
+            return fill(now, text)
+    return name
 
 
 def counts_tokens(name: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from collab.runs import metric_names as names
 from collab.runs.layout import METRICS
 from collab.runs.log import Lines, read_lines
 
@@ -17,7 +18,7 @@ Row = dict[str, Any]
 
 
 def row_of(line: bytes) -> Row:
-    """Return the row of a line.
+    """Return the row of a line, with the current names of its metrics.
 
     Raises:
         ValueError, KeyError: the line is no row.
@@ -30,7 +31,8 @@ def row_of(line: bytes) -> Row:
         raise ValueError("not a mapping")
     if b"\\ud" in line.lower():
         json.dumps(row, ensure_ascii=False).encode()  # refuses half of a surrogate pair
-    return {**row, "type": row["type"], "step": row["step"]}
+    current = {names.current_name(key): value for key, value in row.items()}
+    return {**current, "type": row["type"], "step": row["step"]}
 
 
 def read_rows(run: Path) -> Lines[Row]:

@@ -122,7 +122,7 @@ def _results(run: Path) -> Iterator[str]:
         side = read_side(run)
     except CollabError:
         return
-    main = (names.JOINT_RETURN, names.SOLVED)
+    main = (names.RETURN, names.SOLVED)
     shown = {name: estimate for name, estimate in side.metrics.items() if name in main}
     if not shown or (is_training(run) and not side.step):
         return  # episodes of training say little about the trained team

@@ -39,7 +39,7 @@ def test_rows_and_functions_train_a_team(pair: collab.Team, tmp_path: Path) -> N
         **QUICK,
     )
     assert [step["step"] for step in steps] == [1, 2]
-    assert {"steps", "return/mean", "part/wanted", "part/short"} <= steps[0].keys()
+    assert {"steps", "return/mean", "points/wanted", "points/short"} <= steps[0].keys()
     assert [row["return/mean"] for row in run.metrics] == [s["return/mean"] for s in steps]
     assert [found.step for found in run.evaluations] == [0, 2]
     assert run.summary["steps"] == 2

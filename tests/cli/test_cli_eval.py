@@ -144,7 +144,7 @@ def test_the_schema_of_the_results_is_stable(collab: Collab) -> None:
         "concurrency", "agents",
     ]  # fmt: skip
     assert set(team["metrics"]) == {
-        "return", "return.share", "tokens.in_sequence", "level.right", "part.right",
+        "return", "return/share", "tokens/in_sequence", "level/right", "value/right",
     }  # fmt: skip
     assert list(team["metrics"]["return"]) == ["mean", "low", "high", "tasks"]
     assert list(team["speed"]) == ["seconds", "tokens_per_second", "seconds_per_response"]

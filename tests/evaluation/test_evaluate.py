@@ -105,7 +105,7 @@ def test_one_agent_and_two_on_humaneval(here: Path, model: str) -> None:
     single, pair = result.teams
     assert single.models == {"main": model}
     assert set(pair.agents) == {"aux", "main"}
-    assert {"pass@1", "pass@2", "accuracy@2", "level.tests", "return"} <= set(single.metrics)
+    assert {"pass@1", "pass@2", "accuracy@2", "level/tests", "return"} <= set(single.metrics)
     assert "coop@1" in pair.metrics
     assert "coop@1" not in single.metrics
     assert (single.maximum, pair.maximum) == (2.1, 4.0)

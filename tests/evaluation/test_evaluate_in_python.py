@@ -65,7 +65,7 @@ def test_the_table_shows_a_level_once() -> None:
         team("one", "{{ task.prompt }}"), task=ROWS, rewards=rewards, samples=2, k=[1, 2]
     )
     metrics = results.teams[0].metrics
-    assert metrics["hit@1"] == metrics["level.match"]
+    assert metrics["hit@1"] == metrics["level/match"]
     titles = [line.partition("  ")[0] for line in repr(results).splitlines()]
     assert {"hit@2 %", "match %"} <= set(titles)
     assert "hit@1 %" not in titles

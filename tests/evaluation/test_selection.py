@@ -139,7 +139,7 @@ def test_a_problem_without_a_sample_in_the_budget_is_not_solved(tmp_path: Path) 
     how = collab.Selection(recombine=True, budget=5)
     results = collab.evaluate(team, task=str(path), select=how)
     metrics = results.teams[0].metrics
-    names = ("selected@5 tokens", "recombined@5 tokens", "tokens.of_5 tokens")
+    names = ("selected@5 tokens", "recombined@5 tokens", "tokens/of_5 tokens")
     assert [(metrics[name].mean, metrics[name].tasks) for name in names] == [(0.5, 2)] * 3
 
 

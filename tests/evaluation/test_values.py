@@ -35,18 +35,18 @@ def test_levels_count_penalties_and_leave_out_what_does_not_apply() -> None:
         make_part("advice", 1.0, 1.0, applies=False),
     )
     values = task_values({"t": group("t", make_score(0.6, parts=parts))}, [1])
-    assert values["level.structure"]["t"] == 1.0
-    assert values["level.cooperation"]["t"] == 0.0
-    assert values["part.calls"]["t"] == 1.0
-    assert "part.helper_defined" not in values
-    assert "level.advice" not in values
+    assert values["level/structure"]["t"] == 1.0
+    assert values["level/cooperation"]["t"] == 0.0
+    assert values["value/calls"]["t"] == 1.0
+    assert "value/helper_defined" not in values
+    assert "level/advice" not in values
 
 
 def test_level_without_points_uses_the_value_of_its_part() -> None:
     parts = (make_part("faithfulness", 0.25, 0.0), make_part("penalty", 1.0, -0.5))
     values = task_values({"t": group("t", make_score(parts=parts))}, [1])
-    assert values["level.faithfulness"]["t"] == 0.25
-    assert "level.penalty" not in values
+    assert values["level/faithfulness"]["t"] == 0.25
+    assert "level/penalty" not in values
 
 
 def test_coop_at_k_is_the_best_share_of_the_cooperation_level() -> None:
@@ -61,20 +61,20 @@ def test_the_return_sums_the_turns_that_were_played() -> None:
     one = make_episode("t", 1, make_score(4.0))
     values = task_values({"t": [two, one]}, [1])
     assert values["return"]["t"] == 4.0
-    assert values["return.share"]["t"] == pytest.approx((4 / 8 + 4 / 4) / 2)
-    assert values["final.share"]["t"] == pytest.approx((3 / 4 + 4 / 4) / 2)
+    assert values["return/share"]["t"] == pytest.approx((4 / 8 + 4 / 4) / 2)
+    assert values["last_reward/share"]["t"] == pytest.approx((3 / 4 + 4 / 4) / 2)
 
 
 def test_turns_are_listed_in_the_order_of_their_numbers() -> None:
     episode = make_episode("t", 0, *[make_score(solved=False)] * 11)
     rows = metric_names([estimates_of(task_values({"t": [episode]}, ()), 1.0)])
-    turns = [name for name in rows if name.startswith("solved.")]
-    assert turns == [f"solved.turn_{number}" for number in range(1, 12)]
+    turns = [name for name in rows if name.startswith("solved/")]
+    assert turns == [f"solved/turn_{number}" for number in range(1, 12)]
 
 
 def test_without_tests_there_is_no_pass() -> None:
     values = task_values({"t": group("t", make_score(2.0))}, [1])
-    assert set(values) == {"return", "return.share", "final.share", "tokens.in_sequence"}
+    assert set(values) == {"return", "return/share", "last_reward/share", "tokens/in_sequence"}
 
 
 def test_agents_of_a_round_generate_at_the_same_time() -> None:
@@ -87,7 +87,7 @@ def test_agents_of_a_round_generate_at_the_same_time() -> None:
     )
     turn = make_turn(make_score()).model_copy(update={"decisions": decisions})
     episode = make_episode("t", 0).model_copy(update={"turns": (turn, turn)})
-    assert task_values({"t": [episode]}, [1])["tokens.in_sequence"]["t"] == 2 * (7 + 2 + 0)
+    assert task_values({"t": [episode]}, [1])["tokens/in_sequence"]["t"] == 2 * (7 + 2 + 0)
 
 
 def test_failed_episodes_have_no_value_and_lower_the_largest_k() -> None:

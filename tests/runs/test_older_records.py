@@ -1,9 +1,11 @@
 """Records, recipes and functions of older versions still work."""
 
+from collab.evaluation.results import Difference
 from collab.feedback.plain import Outcome
 from collab.recipe import TrainerSpec
 from collab.records import Score, Turn
 from collab.rewards import RewardContext
+from collab.runs.metrics import row_of
 from collab.runtime.turn import Turn as PlayedTurn
 
 
@@ -29,3 +31,17 @@ def test_functions_may_use_the_former_name() -> None:
 
 def test_trainers_are_read_under_the_former_name() -> None:
     assert TrainerSpec.model_validate({"normalise": "group"}).normalize == "group"
+
+
+def test_steps_are_read_under_former_names() -> None:
+    row = row_of(b'{"type": "step.finished", "step": 1, "part/a.b": 2, "hack_suspects": 0}')
+    assert row == {"type": "step.finished", "step": 1, "points/a.b": 2, "episodes/flagged": 0}
+
+
+def test_evaluations_are_read_under_former_names() -> None:
+    former = ("part.a", "level.a", "solved.turn_2", "tokens.of_5 tokens", "final.share", "coop@2")
+    estimate = {"mean": 0.5, "low": 0.0, "high": 1.0, "tasks": 3}
+    data = {"team": "a", "baseline": "b", "metrics": dict.fromkeys(former, estimate)}
+    assert [*Difference.model_validate(data).metrics] == [
+        "value/a", "level/a", "solved/turn_2", "tokens/of_5 tokens", "last_reward/share", "coop@2",
+    ]  # fmt: skip

@@ -86,8 +86,8 @@ def test_task_solved_early_counts_as_solved_in_later_turns(folder: Path, when_so
     shares = dict(solved_by_turn([solved_second, solved_first, unsolved]))
     assert shares == {1: pytest.approx(1 / 3), 2: pytest.approx(2 / 3), 3: pytest.approx(2 / 3)}
     found = task_values({"programs/0": [solved_second, solved_first, unsolved]}, [1])
-    assert found["solved.turn_1"]["programs/0"] == pytest.approx(1 / 3)
-    assert found["solved.turn_3"] == found["solved"] == found["pass@1"]
+    assert found["solved/turn_1"]["programs/0"] == pytest.approx(1 / 3)
+    assert found["solved/turn_3"] == found["solved"] == found["pass@1"]
 
 
 def test_a_game_that_ended_early_counts_by_its_end() -> None:
@@ -95,7 +95,7 @@ def test_a_game_that_ended_early_counts_by_its_end() -> None:
     lost = make_episode("b", 0, *[make_score(solved=False)] * 3, horizon=3)
     assert dict(solved_by_turn([won, lost])) == {1: 0.5, 2: 0.5, 3: 0.5}
     found = task_values({"a": [won], "b": [lost]}, [1])
-    assert found["solved.turn_1"] == found["solved.turn_3"] == {"a": 1.0, "b": 0.0}
+    assert found["solved/turn_1"] == found["solved/turn_3"] == {"a": 1.0, "b": 0.0}
 
 
 def test_single_turn_teams_have_no_solved_by_turn(folder: Path) -> None:

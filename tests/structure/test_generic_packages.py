@@ -95,7 +95,7 @@ def test_generic_packages_use_no_coding_words() -> None:
     [
         ('context.field("entry_point")', "entry_point"),
         ("score.tests.fraction", "tests"),
-        ('row["part/syntax"]', "syntax"),
+        ('row["points/syntax"]', "syntax"),
         ("from collab.rewards import cooperation", "cooperation"),
         ("def check(test): ...", "test"),
         ("f'{n} programs'", "programs"),

@@ -82,7 +82,7 @@ def test_files_of_a_run_are_named_in_one_module(string_literals: Written) -> Non
     assert offences(string_literals, "runs/layout.py", is_file_of_a_run) == []
 
 
-@pytest.mark.parametrize("text", ["return/mean", "agent/", "part/syntax", "episodes/dropped"])
+@pytest.mark.parametrize("text", ["return/mean", "agent/", "points/syntax", "episodes/dropped"])
 def test_metric_names_are_recognized(text: str) -> None:
     assert is_metric(text)
 

@@ -200,9 +200,9 @@ def add_held_out(folder: Path, *, tasks: int = 6, samples: int = 2, steps: int =
 def _step(step: int, steps: int, chance: random.Random) -> dict[str, Any]:
     gain = step / steps
     row = {"type": "step.finished", "step": step, "return/mean": 2 + 2 * gain, "return/std": 0.5}
-    row |= {"reward/turn_1": 1 + gain, "reward/turn_2": 1 + gain, "part/tests": gain}
+    row |= {"reward/turn_1": 1 + gain, "reward/turn_2": 1 + gain, "points/tests": gain}
     row |= {"groups/dead": 0.0}
-    row |= {"time/sampling": 0.7, "time/update": 0.3, "hack_suspects": 0.0}
+    row |= {"time/sampling": 0.7, "time/update": 0.3, "episodes/flagged": 0.0}
     for agent in ("aux", "main"):
         row |= {f"agent/{agent}/length": 40 + 10 * chance.random()}
         row |= {f"gradient_norm/{agent}": chance.random()}

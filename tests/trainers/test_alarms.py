@@ -12,7 +12,7 @@ from collab.trainers.training.skipping import History
 
 GOOD = {
     "return/mean": 1.0, "return/std": 0.5, "groups/dead": 0.2, "tests": 0.3, "solved": 0.2,
-    "reward/turn_1": 1.0, "hack_suspects": 0.0, "part/syntax": 0.5, "part/calls": 0.5,
+    "reward/turn_1": 1.0, "episodes/flagged": 0.0, "points/syntax": 0.5, "points/calls": 0.5,
     "agent/a/entropy": 1.0, "agent/a/empty": 0.0, "agent/a/truncated": 0.1, "agent/a/length": 40.0,
     "agent/b/entropy": 1.0, "agent/b/empty": 0.0, "agent/b/truncated": 0.1, "agent/b/length": 40.0,
 }  # fmt: skip
@@ -26,9 +26,9 @@ TROUBLE = [
     ({"agent/a/truncated": 0.8}, "of the responses of a are truncated"),
     ({"return/mean": 2.0}, "while the share of hidden tests passed did not"),
     ({"reward/turn_2": 0.5}, "the second turn earns less than the first"),
-    ({"part/syntax": 0.1}, "one agent's syntax error"),
-    ({"part/calls": 0.0, "solved": 0.9}, "without calling the helper"),
-    ({"hack_suspects": 0.2}, "reach a limit of the sandbox or attack it"),
+    ({"points/syntax": 0.1}, "one agent's syntax error"),
+    ({"points/calls": 0.0, "solved": 0.9}, "without calling the helper"),
+    ({"episodes/flagged": 0.2}, "reach a limit of the sandbox or attack it"),
 ]
 
 
@@ -49,9 +49,9 @@ def test_each_problem_raises_one_alarm(trouble: dict[str, float], message: str) 
 
 def test_helper_that_stops_working_raises_an_alarm() -> None:
     alarms = Alarms(read_task("humaneval-pro")[0].reward)
-    row = {"part/helper_tests": 0.8, "solved": 0.2}
+    row = {"points/helper_tests": 0.8, "solved": 0.2}
     warnings = [alarms.read(row) for _ in range(2 * WINDOW)]
-    warnings += [alarms.read({**row, "part/helper_tests": 0.2}) for _ in range(2 * WINDOW)]
+    warnings += [alarms.read({**row, "points/helper_tests": 0.2}) for _ in range(2 * WINDOW)]
     assert [text[:52] for texts in warnings for text in texts] == [
         "on average 38% of the agent's own tests pass, less t"
     ]
@@ -107,7 +107,7 @@ SAYS = {"says": "clarity went from {first:.0%} to {now:.0%}"}
 def test_part_of_a_text_task_may_have_an_alarm(
     alarm: Mapping[str, object], values: tuple[float, ...], message: str
 ) -> None:
-    for weight, metric in ((0.0, "value/clear"), (1.0, "part/clear")):
+    for weight, metric in ((0.0, "value/clear"), (1.0, "points/clear")):
         part = {"weight": weight, "alarm": {**alarm, **SAYS}}
         warnings = alarms_of(part, metric, values)
         assert len(warnings) == 1
@@ -117,20 +117,20 @@ def test_part_of_a_text_task_may_have_an_alarm(
 
 def test_alarm_compares_the_value_before_weighting() -> None:
     part = {"weight": 4.0, "alarm": {"below": 0.3, **SAYS}}
-    assert alarms_of(part, "part/clear", (2.0,)) == []
-    assert len(alarms_of(part, "part/clear", (2.0, 0.8))) == 1
+    assert alarms_of(part, "points/clear", (2.0,)) == []
+    assert len(alarms_of(part, "points/clear", (2.0, 0.8))) == 1
 
 
 def test_an_alarm_may_wait_until_tasks_are_solved() -> None:
     part = {"alarm": {"below": 0.9, "while_solved": 0.5, "says": "solved, and unclear"}}
-    assert alarms_of(part, "part/clear", (0.5,)) == []
+    assert alarms_of(part, "points/clear", (0.5,)) == []
 
 
 def test_value_that_lags_behind_the_return_raises_an_alarm() -> None:
     alarm = {"behind_return": True, "says": "more points, and no clearer"}
     parts = {"clear": {"use": "length", "alarm": alarm}}
     alarms = Alarms(RewardSpec.model_validate({"parts": parts}))
-    rows = [{"return/mean": r, "return/std": 0.5, "part/clear": 0.5} for r in (1.0, 3.0)]
+    rows = [{"return/mean": r, "return/std": 0.5, "points/clear": 0.5} for r in (1.0, 3.0)]
     warnings = [text for row in rows for _ in range(2 * WINDOW) for text in alarms.read(row)]
     assert warnings == ["more points, and no clearer"]
 

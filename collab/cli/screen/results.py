@@ -89,7 +89,7 @@ def opening_line(event: RunStarted) -> list[Piece]:
 def step_line(event: StepFinished) -> list[Piece]:
     """Return a line about a training step: its number and its metrics."""
     row = event.metrics
-    reward = row.get(names.RETURN)
+    reward = row.get(names.RETURN_MEAN)
     cells = {
         "return": "" if reward is None else out_of(reward, row.get(names.RETURN_MAXIMUM)),
         "spread": _number(row.get(names.RETURN_SPREAD), ".3f"),

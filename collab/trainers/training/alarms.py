@@ -213,7 +213,7 @@ def _out_of_bounds(item: Watched, rows: Sequence[Row], first: float, now: float)
 
 def _gained(rows: Sequence[Row]) -> float | None:
     """Return the gain in return if it exceeds half of the return's spread, otherwise None."""
-    first, now = _first(rows, names.RETURN), _recent(rows, names.RETURN)
+    first, now = _first(rows, names.RETURN_MEAN), _recent(rows, names.RETURN_MEAN)
     spread = _recent(rows, names.RETURN_STD)
     if first is None or now is None or not spread:
         return None
@@ -252,7 +252,7 @@ ALARMS: tuple[Alarm, ...] = (
     servers_overloaded,
     credit,
     _above(
-        names.HACK_SUSPECTS,
+        names.FLAGGED,
         0.05,
         "{share:.0%} of the answers reach a limit of the sandbox or attack it; read `score.flags`"
         " in episodes.jsonl",

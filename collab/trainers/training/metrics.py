@@ -103,7 +103,7 @@ def _returns(
     returns = [e.joint_return for e in ended if e.joint_return is not None]
     if not returns:
         return
-    yield names.RETURN, mean(returns)
+    yield names.RETURN_MEAN, mean(returns)
     yield names.RETURN_MAXIMUM, max(e.largest_return or 0.0 for e in ended)
     yield names.RETURN_STD, deviation(returns)
     played = filter(None, map(finished_episodes, groups))
@@ -115,7 +115,7 @@ def _returns(
     if known := known_solved(ended):
         yield names.SOLVED, mean(known)
     for turn, share in solved_by_turn(ended):
-        yield names.fill(names.SOLVED_IN_TURN, turn), share
+        yield names.fill(names.SOLVED_AFTER_TURN, turn), share
 
 
 def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
@@ -125,7 +125,7 @@ def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
     for part in chain.from_iterable(score.parts for score in scores):
         if part.applies:
             pattern, amount = (
-                (names.PART, part.points) if part.weight else (names.VALUE, part.value)
+                (names.POINTS, part.points) if part.weight else (names.VALUE, part.value)
             )
             values_of.setdefault(names.fill(pattern, part.name), []).append(amount)
     for measure in MEASURES:
@@ -150,7 +150,7 @@ def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, 
     yield names.DROPPED, mean([e.failure is not None for e in episodes])
     for name, count in failures.items():
         yield names.fill(names.FAILURES, name), count
-    yield names.HACK_SUSPECTS, mean([bool(e.score and e.score.flags) for e in episodes])
+    yield names.FLAGGED, mean([bool(e.score and e.score.flags) for e in episodes])
 
 
 def _agent(agent: str, episodes: Sequence[Episode], sums: TokenSums) -> Iterator[tuple[str, float]]:

@@ -303,7 +303,7 @@ class TrainingRun:
                     of_tokens=self.spec.tokens,
                 )
             )
-            step.evaluated("return", metrics.get(names.RETURN))
+            step.evaluated("return", metrics.get(names.RETURN_MEAN))
             self._history.check_skipped(data.skipped)
         await self._evaluate_when_due(policies)
 
