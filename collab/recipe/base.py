@@ -83,7 +83,7 @@ def paths_of(key: str, sections: Mapping[str, type[Spec]]) -> list[str]:
 
 _SAME_LEVEL = 0.8
 """Similarity from which a key of the same level is suggested rather than one of a section: `task`
-for `tasks`, but `trainer.report_samples` for `report_samples`."""
+for `tasks`, but `trainer.report_episodes` for `report_episodes`."""
 _SHOWN = 20
 """Number of unknown keys that one error lists."""
 

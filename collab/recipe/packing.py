@@ -142,8 +142,9 @@ def _kind_of(text: str, key: str) -> Kind | None:
         return "module function"
     if key in _COMPONENT_KEYS and ("/" in text or text.endswith(_COMPONENT_FILE)):
         return "component"
-    kinds: dict[str, Kind] = {"path": "data", "episodes": "data", "adapter": "adapter"}
-    return kinds.get(key)
+    if key in ("path", "learn_from", "episodes"):  # `episodes`: the former name
+        return "data"
+    return "adapter" if key == "adapter" else None
 
 
 def _changed_model_text(text: str, change: Change) -> str:

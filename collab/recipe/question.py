@@ -271,7 +271,7 @@ def _data_named_in(spec: Spec) -> Iterator[Path]:
     """Yield the files and runs whose text goes into prompts, programs and records."""
     for part in specs_in(spec):
         text = part.path if isinstance(part, SourceSpec) else None
-        text = part.episodes if isinstance(part, TrainerSpec) else text
+        text = part.learn_from if isinstance(part, TrainerSpec) else text
         text = part.name if isinstance(part, ScriptedModel | ReplayModel) else text
         if text is not None:
             yield Path(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from collab.recipe.base import Component, Named, Spec
 from collab.recipe.feedback import FeedbackSpec
@@ -24,19 +24,6 @@ class LoraSpec(Spec):
     """An adapter's output is multiplied by alpha / rank."""
     targets: tuple[str, ...] = ()
     """Names of the linear layers to adapt, e.g. `q_proj`. An empty list means all but the head."""
-
-
-class RanksSpec(Spec):
-    """Training in several processes or on several GPUs."""
-
-    removed = {
-        "shard": (False, ", and set model.load_in to 4bit for a base that does not fit"),
-        "play_limit": (86400.0, ""),
-    }
-
-    limit: float = Field(default=1800.0, gt=0.0)
-    """Seconds that ranks wait for a rank that computes. After that, training ends with an error
-    that names the rank."""
 
 
 class EvaluationSpec(Spec):
@@ -79,7 +66,12 @@ STALE_CAP = 2.0
 
 
 class TrainerSpec(Spec):
-    renamed = {"normalise": "normalize"}
+    renamed = {
+        "normalise": "normalize",
+        "episodes": "learn_from",
+        "ranks.limit": "rank_timeout",
+        "report_samples": "report_episodes",
+    }
     removed = {
         "joint_mode": ("aligned", ", and set algorithm to 'cross', which has less noise"),
         "compile_layers": (False, ""),
@@ -89,6 +81,8 @@ class TrainerSpec(Spec):
         "head_chunk_tokens": (None, ", and lower micro_batch_tokens to save memory"),
         "max_dropped": (0.5, ""),
         "max_skipped_steps": (3, ""),
+        "ranks.shard": (False, ", and set model.load_in to 4bit for a base that does not fit"),
+        "ranks.play_limit": (86400.0, ""),
     }
 
     name: str = ""
@@ -198,7 +192,7 @@ class TrainerSpec(Spec):
 
     curriculum: tuple[PhaseSpec, ...] = ()
     """Phases at the start of training. After them, the team's own turns and feedback apply."""
-    episodes: str | None = None
+    learn_from: str | None = None
     """Learn from these episodes instead of new ones, with `algorithm: sft`: the folder of a run, or
     an `episodes.jsonl`. Only episodes of training tasks count, up to `group_size` per task and
     step."""
@@ -212,11 +206,12 @@ class TrainerSpec(Spec):
     mismatch_tolerance: float | None = Field(default=None, gt=0.0)
     """Largest mean difference between the sampler's and the trainer's log-probs, in nats per token.
     Default: 0.1, and 1 with max_staleness 1, which includes one step of learning."""
-    ranks: RanksSpec = RanksSpec()
-    """Settings of the ranks, the processes of a training run on several GPUs."""
+    rank_timeout: float = Field(default=1800.0, gt=0.0)
+    """Seconds that ranks, the processes of a training run on several GPUs, wait for a rank that
+    computes. After that, training ends with an error that names the rank."""
     report_to: tuple[TrackerName, ...] = ()
     """Trackers that receive the metrics, in addition to `metrics.jsonl`."""
-    report_samples: int = Field(default=4, ge=0)
+    report_episodes: int = Field(default=4, ge=0)
     """Number of episodes to send to the trackers as a table of responses and returns, at the first
     step and every tenth. With 0, no response leaves the run's folder."""
 
@@ -259,6 +254,17 @@ class TrainerSpec(Spec):
             return self.mismatch_tolerance
         return STALE_TOLERANCE if self.max_staleness else TOLERANCE
 
+    @model_validator(mode="before")
+    @classmethod
+    def _flatten_former_ranks(cls, data: Any) -> Any:
+        """Replace the former section `ranks` by keys such as `ranks.limit`."""
+        if not isinstance(data, dict) or not isinstance(data.get("ranks"), dict):
+            return data
+        flat: dict[str, Any] = {}
+        for key, value in data.items():  # in order, because the last of two names counts
+            flat |= {f"ranks.{k}": v for k, v in value.items()} if key == "ranks" else {key: value}
+        return flat
+
     @field_validator("token_weighting", mode="before")
     @classmethod
     def _read_older_recipes(cls, value: Any) -> Any:
@@ -283,7 +289,7 @@ class TrainerSpec(Spec):
                 f" {self.tokens} the last step is unknown; set steps too, or schedule to"
                 " 'constant'"
             )
-        if self.episodes is not None:
+        if self.learn_from is not None:
             yield from self._faults_of_recorded_episodes()
         if self.team_weight == 0 and not self.local_parts:
             yield "team_weight 0 leaves no reward; name each agent's own parts in local_parts"
@@ -295,12 +301,12 @@ class TrainerSpec(Spec):
             yield (
                 "training on recorded episodes maximizes their likelihood, but algorithm"
                 f" '{self.algorithm.use}' needs new episodes of the team; set algorithm to"
-                " 'sft', or leave out episodes"
+                " 'sft', or leave out learn_from"
             )
         asks = {key: getattr(self, key) for key in ("tokens", "max_staleness")}
         for key, value in {**asks, "a correction for the sampler": self.corrects}.items():
             if value:
-                yield f"with `episodes`, nothing is sampled, so {key} has no effect; leave it out"
+                yield f"with `learn_from`, nothing is sampled, so {key} has no effect; leave it out"
 
     def _faults_of_objective(self) -> Iterator[str]:
         objective, low, high = self.objective_used, self.clip_ratio, self.clip_ratio_high

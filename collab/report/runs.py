@@ -262,7 +262,8 @@ HOUSEKEEPING = (
     "sandbox",
     "trainer.checkpoint_every",
     "trainer.keep_checkpoints",
-    "trainer.report_samples",
+    "trainer.report_episodes",
+    "trainer.report_samples",  # the former name
     "trainer.report_to",
 )
 """Keys that do not change the results of a run."""

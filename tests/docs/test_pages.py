@@ -114,7 +114,7 @@ def test_each_agent_has_its_own_sampling_limits() -> None:
 
 def test_trainers_of_the_page_can_train() -> None:
     trainers = snippets("trainer")
-    assert {key for trainer in trainers for key in trainer} >= {"episodes"}
+    assert {key for trainer in trainers for key in trainer} >= {"learn_from"}
     for trainer in trainers:
         assert check_recipe(pocket(trainer=trainer)) is not None
 

@@ -9,13 +9,13 @@ from support.blocks import DOCS, blocks, shell
 from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_game
 
-from collab.recipe.trainer import RanksSpec
+from collab.recipe.trainer import TrainerSpec
 from collab.recipe.writing import dump_recipe
 
 
 def test_settings_of_the_page_match_the_recipe() -> None:
-    settings = re.findall(r"`trainer\.ranks\.(\w+)`, by default (\d+) s", page())
-    assert {name: float(value) for name, value in settings} == RanksSpec().model_dump()
+    [seconds] = re.findall(r"`trainer\.rank_timeout`, by default (\d+) s", page())
+    assert float(seconds) == TrainerSpec().rank_timeout
 
 
 @pytest.mark.ranks

@@ -243,7 +243,7 @@ def test_key_of_a_section_is_an_argument() -> None:
         (["steps=3"], "unknown key 'steps'; did you mean 'trainer.steps'?"),
         (["seconds=3"], "did you mean 'sandbox.seconds' or 'budget.seconds'?"),
         (["tasks=x"], "unknown key 'tasks'; did you mean 'task'?"),
-        (["report_samples=1"], "did you mean 'trainer.report_samples'?"),
+        (["report_episodes=1"], "did you mean 'trainer.report_episodes'?"),
         (["agnets.a=1"], "unknown key 'agnets'; did you mean 'team.agents'?"),
         (["team.turns=0"], "team.turns: must be at least 1, got 0"),
         (["budget.seconds=.inf"], "budget.seconds: must be a finite number, got inf"),

@@ -29,8 +29,12 @@ def test_functions_may_use_the_former_name() -> None:
         assert hasattr(holder, "artefacts")
 
 
-def test_trainers_are_read_under_the_former_name() -> None:
-    assert TrainerSpec.model_validate({"normalise": "group"}).normalize == "group"
+def test_trainers_are_read_under_former_names() -> None:
+    former = {"normalise": "step", "ranks": {"limit": 3.0, "shard": False}, "report_samples": 1}
+    now = {"normalize": "step", "rank_timeout": 3.0, "report_episodes": 1}
+    assert TrainerSpec.model_validate(former) == TrainerSpec.model_validate(now)
+    recorded = TrainerSpec.model_validate({"algorithm": "sft", "episodes": "runs/a"})
+    assert recorded.learn_from == "runs/a"
 
 
 def test_steps_are_read_under_former_names() -> None:

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from collab.errors import CollabError, TrainingError, one_line
 from collab.models.out_of_memory import is_out_of_memory
-from collab.recipe.trainer import RanksSpec
 from collab.trainers.learner.ranks import GradientSum, Ranks
 from collab.trainers.learner.update import NotFinite, OutOfMemory, StepCancelled
 
@@ -181,7 +180,7 @@ class ExactSum(FlatSum):
 JOIN_SECONDS = 3600.0
 """Seconds that ranks wait for rank 0, which may first download tasks."""
 
-LIMIT = "trainer.ranks.limit"
+TIMEOUT = "trainer.rank_timeout"
 PLAY_SECONDS = 86400.0
 """Seconds that the other ranks wait while rank 0 runs, scores or evaluates episodes."""
 
@@ -209,10 +208,10 @@ class ProcessRanks(Ranks):
         self.servers = ExitStack()
         """Servers that end when this rank leaves the others."""
 
-    def set_limits(self, spec: RanksSpec) -> None:
-        """Apply a recipe's time limits from now on. Call this on every rank."""
-        self._limit, self._order_limit = spec.limit, PLAY_SECONDS
-        self._messages = dist.new_group(backend="gloo", timeout=timedelta(seconds=spec.limit))
+    def set_timeout(self, seconds: float) -> None:
+        """Wait this long from now on for a rank that computes. Call this on every rank."""
+        self._limit, self._order_limit = seconds, PLAY_SECONDS
+        self._messages = dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds))
         self._handed = dist.new_group(backend="gloo", timeout=timedelta(seconds=PLAY_SECONDS))
 
     def announce_device(self, device: str) -> None:
@@ -311,7 +310,7 @@ class ProcessRanks(Ranks):
             dist.all_reduce(flat, group=self._summed or self._messages)
 
     @contextmanager
-    def _bounded(self, whom: str, seconds: float, setting: str = LIMIT) -> Iterator[None]:
+    def _bounded(self, whom: str, seconds: float, setting: str = TIMEOUT) -> Iterator[None]:
         """Raise an error of gloo or NCCL as RankLost, with the rank, and the setting of the limit
         if that applied. From then on, the ranks are not whole.
         """

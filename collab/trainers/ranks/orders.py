@@ -80,7 +80,7 @@ def open_on_rank(
     Every rank calls this, because it makes collective calls.
     """
     spec = begin.spec
-    ranks.set_limits(spec.ranks)
+    ranks.set_timeout(spec.rank_timeout)
     recipe = with_servers(begin.recipe, spec, begin.folder, ranks)
     policies = ranks.each(lambda: open_policies(recipe, spec, loading=loading))
     ranks.announce_device(next(iter(policies)).device.type)

@@ -202,7 +202,7 @@ def dry_run_phases(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRu
 def _cold_agents(recipe: Recipe, spec: TrainerSpec) -> Iterator[str]:
     """Yield a warning if samples are too similar to learn from."""
     by_agent = {name: recipe.sampling_of(name).temperature for name in recipe.team.trained}
-    cold = {name: t for name, t in by_agent.items() if t < COLD and spec.episodes is None}
+    cold = {name: t for name, t in by_agent.items() if t < COLD and spec.learn_from is None}
     if cold:
         agents = recipe.team.agents
         keys = dict.fromkeys(

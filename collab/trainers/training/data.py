@@ -46,7 +46,7 @@ class TaskOrder:
     suite: TaskSpec
     """The suite as it was read: a dataset on the hub is named with its commit id."""
     recorded: Recorded = field(default_factory=dict)
-    """Episodes to learn from, by task, if `trainer.episodes` is set."""
+    """Episodes to learn from, by task, if `trainer.learn_from` is set."""
 
     def batch(self, step: int) -> list[Problem]:
         """Return the problems of a step, counted from 0. They depend on seed and step alone."""
@@ -72,7 +72,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
     Raises:
         RecipeError: a problem is both trained on and held out, or there are too many episodes.
         TaskError: a selection is empty.
-        RecordError, TrainingError: `trainer.episodes` contains nothing to learn from.
+        RecordError, TrainingError: `trainer.learn_from` contains nothing to learn from.
     """
     assert recipe.task is not None, "check_recipe has passed"
     suite = open_suite(recipe.task)
@@ -90,7 +90,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
             )
     _check_size(recipe, spec, len(training), len(held_out))
     recorded: Recorded = {}
-    if spec.episodes is not None:
+    if spec.learn_from is not None:
         recorded = kept_episodes(recipe, spec, {problem.address for problem in training})
         training = [problem for problem in training if problem.address in recorded]
     return TaskOrder(
@@ -120,27 +120,27 @@ def recorded_episodes(path: Path) -> list[Episode]:
     file = episodes_file(path)
     if not file.is_file():
         raise RecordError(
-            f"trainer.episodes: {path} is neither a run's folder nor a file of episodes; use one"
+            f"trainer.learn_from: {path} is neither a run's folder nor a file of episodes; use one"
             f" that has {EPISODES}"
         )
     episodes, complaints = read_episode_lines(file, Episode)
     if complaints:
-        raise RecordError(f"trainer.episodes: {complaints[0]}; correct or remove that line")
+        raise RecordError(f"trainer.learn_from: {complaints[0]}; correct or remove that line")
     return list(each_once(episodes, key_of))
 
 
 def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> Recorded:
-    """Return the episodes of `trainer.episodes` to learn from, by task, limited to `tasks`.
+    """Return the episodes of `trainer.learn_from` to learn from, by task, limited to `tasks`.
 
     Raises:
         RecordError: the episodes cannot be read, or none remains.
         RecipeError: a trained agent has no response in them.
         TrainingError: the reward of the episodes does not define `solved`.
     """
-    assert spec.episodes is not None, "the trainer has episodes"
+    assert spec.learn_from is not None, "the trainer has episodes"
     algorithm = algorithm_for(spec.algorithm)
     assert isinstance(algorithm, Sft), "the recipe was checked"
-    recorded = recorded_episodes(Path(spec.episodes))
+    recorded = recorded_episodes(Path(spec.learn_from))
     usable = [episode for episode in complete_episodes(recorded) if episode.task in tasks]
     kept: dict[str, list[Episode]] = {}
     for episode in usable:
@@ -148,8 +148,8 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
             kept.setdefault(episode.task, []).append(episode)
     if not kept:
         raise RecordError(
-            "trainer.episodes: nothing is left to learn from: of"
-            f" {counted(len(recorded), 'episode')} in {spec.episodes}, {len(usable)} are complete"
+            "trainer.learn_from: nothing is left to learn from: of"
+            f" {counted(len(recorded), 'episode')} in {spec.learn_from}, {len(usable)} are complete"
             " and of the training tasks, and none of these is solved or above the bound of"
             " trainer.algorithm; use other episodes, set trainer.tasks to theirs, or set the"
             " algorithm's option above"
@@ -163,7 +163,7 @@ def _check_agents(recipe: Recipe, kept: Mapping[str, Sequence[Episode]]) -> None
     for name in recipe.team.trained:
         if name not in heard:
             raise RecipeError(
-                f"trainer.episodes has no response of agent '{name}' (it has: "
+                f"trainer.learn_from has no response of agent '{name}' (it has: "
                 f"{', '.join(sorted(heard))}); give the agent that name, or set"
                 f" agents.{name}.trainable=false"
             )

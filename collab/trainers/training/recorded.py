@@ -144,7 +144,7 @@ class RecordedStepper(Stepper):
         if spec.tools:
             if not action.token_ids or action.model != engine.name:
                 raise RecipeError(
-                    f"trainer.episodes: {place}: agent '{agent}' has tools, but tool calls of"
+                    f"trainer.learn_from: {place}: agent '{agent}' has tools, but tool calls of"
                     f" another model ({action.model or 'unknown'}) cannot be written in the format"
                     f" of {engine.name}; use episodes of the same model, or leave out its tools"
                 )
@@ -157,7 +157,7 @@ class RecordedStepper(Stepper):
             return prompt, action.token_ids
         if not action.text.startswith(prefix):
             raise RecipeError(
-                f"trainer.episodes: {place}: agent '{agent}' has the prefix {prefix!r}, but"
+                f"trainer.learn_from: {place}: agent '{agent}' has the prefix {prefix!r}, but"
                 f" the response begins with {action.text[: len(prefix)]!r}; leave out"
                 f" team.agents.{agent}.prefix, or use episodes with that prefix"
             )

@@ -128,7 +128,7 @@ class TrainingRun:
         held_out = self.tasks.held_out
         self.evaluations = Evaluations(recipe, self.spec.evaluation, held_out, self._pool)
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
-        self._saved_step, self._trackers = -1, Trackers(self.spec.report_samples)
+        self._saved_step, self._trackers = -1, Trackers(self.spec.report_episodes)
         models = {name: recipe.model_of(name).name for name in recipe.team.agents}
         samples = self.spec.group_size
         started = run_started(recipe, models, self.tasks.training, samples, out)
@@ -163,7 +163,7 @@ class TrainingRun:
         policies = learner.policies
         for name, model in policies.models.items():
             self._pool.share(self.recipe.model_of(name), model)
-        kind = RecordedStepper if self.spec.episodes is not None else Stepper
+        kind = RecordedStepper if self.spec.learn_from is not None else Stepper
         stepper = kind(self.recipe, self.spec, self.tasks, policies, learner, pool=self._pool)
         try:
             self._stateful = learner, stepper.algorithm

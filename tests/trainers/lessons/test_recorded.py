@@ -45,7 +45,7 @@ def solved_in(run: Path) -> list[Episode]:
 
 def sft_recipe(model: Path, folder: Path, episodes: Path, **trainer: Any) -> Recipe:
     settings = {"steps": 3, "algorithm": "sft", "checkpoint_every": 1, **trainer}
-    return make_solvable(model, folder, episodes=str(episodes), **settings)
+    return make_solvable(model, folder, learn_from=str(episodes), **settings)
 
 
 def changed(recipe: Recipe, agent: str, **settings: Any) -> Recipe:
@@ -278,7 +278,7 @@ def test_episodes_beyond_the_group_size_are_used_in_turn() -> None:
 )
 def test_settings_for_played_episodes_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
-        TrainerSpec.model_validate({"algorithm": "sft", "episodes": "runs/first", **settings})
+        TrainerSpec.model_validate({"algorithm": "sft", "learn_from": "runs/first", **settings})
 
 
 def test_episodes_without_anything_to_learn_are_refused(

@@ -20,14 +20,14 @@ OPTIONS: dict[str, Any] = {
     "checkpoint_every": 1,
     "micro_batch_tokens": 1,
     "tasks_per_step": 2,
-    "ranks": {"limit": 3.0},
+    "rank_timeout": 3.0,
 }
 TOLD = {
     "memory": r"out of memory on rank 1 while learning with policy 'a'; lower",
     "bug": r"error: rank 1: \S+warm_ranks.py:\d+: KeyError: 'oops'",
     "outside": r"error: rank 1: \S+warm_ranks.py:\d+: ValueError: between two agreements",
     "mismatch": r"most on rank 1: 3",
-    "sleep": r"error: rank 1 did not respond within 3 s \(trainer.ranks.limit\)",
+    "sleep": r"error: rank 1 did not respond within 3 s \(trainer.rank_timeout\)",
 }
 SIGNALS = {"kill": -9, "interrupt": -2}
 
