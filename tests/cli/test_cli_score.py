@@ -1,8 +1,11 @@
 """`collab score`, with the real sandbox."""
 
+import json
 from pathlib import Path
 
 import pytest
+import yaml
+from support.classes.shelf import ADD, HEAD, MOVE, SHELF, SOLUTION, SORT, TOTAL
 from support.command_line import Collab
 
 pytestmark = pytest.mark.usefixtures("project")
@@ -78,7 +81,8 @@ BAD = {
     "no name": (("--agent", "aux.py"), "--agent takes NAME=FILE"),
     "twice": (("--agent", "aux=aux.py", "--agent", "aux=main.py"), "is given twice"),
     "both": (("right.py", "--agent", "aux=aux.py"), "pass either whole programs"),
-    "no effect": (("right.py", "--set", "team.turns=2"), "reads the keys of 'task' and 'sandbox'"),
+    "no effect": (("right.py", "--set", "team.turns=2"), "only the keys of task, sandbox; --team"),
+    "other agent": (("--team", "coding", "--agent", "axu=aux.py"), "did you mean 'aux'?"),
 }
 
 
@@ -118,3 +122,63 @@ def test_address_of_several_problems_is_refused(collab: Collab) -> None:
     result = collab("score", "humaneval/0-3", "right.py")
     assert result.status == 2
     assert "needs one problem" in result.err
+
+
+METHODS = {"first": HEAD + ADD + MOVE, "second": HEAD + TOTAL + SORT}
+FILES = {
+    "step": "# file: step.py\ndef step(x):\n    return len(x)\n",
+    "main": "# file: main.py\nfrom step import step\n\n\ndef main(x):\n    return step(x) + 8\n",
+}
+PRO = {
+    "helper": "```python\ndef twice(x):\n    return 2 * x\n```",
+    "main": "def twice(x):\n    return 0\n\n\ndef twice_each(x):\n    return list(map(twice, x))\n",
+}
+PRO_ROW = {
+    "id": 7,
+    "raw_problem": "def twice(x: int) -> int:\n    '''Double x.'''\n",
+    "raw_solution": "    return 2 * x\n",
+    "new_problem": "# Double each number.\ndef twice_each(xs: list) -> list:\n",
+    "new_solution": "    return [twice(x) for x in xs]\n",
+    "test_code": "assert twice_each([1]) == [2]\nassert twice_each([2]) == [4]",
+}
+KNOWN = {"entry_point": "twice", "test": "def check(candidate):\n    assert candidate(3) == 6"}
+TEAMS = {
+    "classeval": ("classeval/ClassEval_900", METHODS, SHELF, SOLUTION),
+    "two-files": ("two-files/0", FILES, None, "".join(FILES.values())),
+    "pro-parallel": (
+        "mbpp-pro/7",
+        PRO,
+        PRO_ROW,
+        "def twice(x):\n    return 2 * x\n" + PRO["main"][27:],
+    ),
+}
+
+
+@pytest.mark.parametrize("team", TEAMS)
+def test_score_with_a_team_equals_that_of_its_run(team: str, collab: Collab, project: Path) -> None:
+    address, answers, row, whole = TEAMS[team]
+    words = ["--set", "team.turns=1", "--json"]
+    if row:
+        (project / "rows.json").write_text(json.dumps([row]))
+        words += ["--set", "task.source.path=rows.json"]
+    if row is PRO_ROW:
+        (project / "known.jsonl").write_text(json.dumps(KNOWN))
+        words += ["--set", "task.source.adapt.options.known={path: known.jsonl}"]
+    script = yaml.safe_dump({agent: [answer] for agent, answer in answers.items()})
+    (project / "script.yaml").write_text(script)
+    run = collab("run", team, "-t", address, "-m", "scripted:script.yaml", *words)
+    [played] = [
+        e["episode"]["turns"][0]["score"] for e in run.events if e["type"] == "episode.finished"
+    ]
+    given = []
+    for agent, answer in answers.items():
+        (project / f"{agent}.txt").write_text(answer)
+        given += ["--agent", f"{agent}={agent}.txt"]
+    (scored,) = collab("score", address, "--team", team, *given, *words).events
+    assert (scored["reward"], scored["solved"]) == (played["reward"], played["solved"])
+    assert [p["points"] for p in scored["parts"]] == [
+        p["value"] * p["weight"] for p in played["parts"]
+    ]
+    assert scored["solved"]
+    (project / "whole.py").write_text(whole)
+    assert collab("score", address, "whole.py", "--team", team, *words).events[0]["solved"]

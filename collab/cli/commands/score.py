@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,22 +19,26 @@ from collab.cli.options import (
     TRUST,
     Isolation,
     argument,
+    complete_teams,
     consent,
     flag,
     option,
     with_sandbox,
 )
 from collab.cli.screen.page import Page, open_page
-from collab.errors import CollabError, RecipeError, TaskError
+from collab.errors import CollabError, RecipeError, TaskError, UnknownName
 from collab.wording import cannot_read
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
+    from collab.recipe.team import TeamSpec
     from collab.records import Failure, Problem, Score
-    from collab.rewards import Scorer
-    from collab.trust import Consent
+    from collab.runtime.session import Session
 
 _MAX_CHARACTERS = 1 << 26
+
+_WHOLE = ""
+"""Key of a whole program or text, in place of an agent's name."""
 
 Work = tuple[str, dict[str, str]]
 """The name of a file, or of several, and the artifacts in it, which are scored together."""
@@ -52,6 +57,12 @@ def command(
     agent: list[str] | None = option(
         "--agent", "NAME=FILE", "File with an agent's answer. Repeatable."
     ),
+    team: str | None = option(
+        "--team",
+        "TEAM",
+        "Score as in a run of this team: with its join, its parsers and its agents' roles.",
+        autocompletion=complete_teams,
+    ),
     settings: list[str] | None = SETTINGS,
     sandbox: Isolation | None = SANDBOX,
     trust: bool = TRUST,
@@ -64,35 +75,56 @@ def command(
     work of agent aux, the rest as the work of agent main. A whole text counts
     as the work of one agent. Several programs are scored at the same time.
 
+    With --team, files are scored as answers of that team. A whole program is
+    split if the team has one helper and joins Python code. Otherwise, it counts
+    as the work of the team's entry agent.
+
     Examples:
       collab score humaneval/12 solution.py
       collab score humaneval/12 first.py second.py --json
       collab score humaneval/12 --agent aux=helper.py --agent main=solution.py
       collab score tldr/3 --agent concise=short.txt --agent detailed=long.txt
+      collab score classeval/3 --team classeval --agent first=a.py --agent second=b.py
       collab score mine.jsonl/3 solution.py --set task.reward=code-correct-first
 
-    Exit status: 0 all were scored, regardless of the verdict; 1 one could not be
-    scored, e.g. because the sandbox failed; 2 bad usage.
+    Exit status:
+      0  all were scored, regardless of the verdict
+      1  one could not be scored, e.g. because the sandbox failed
+      2  bad usage
     """
-    from collab.recipe.team import HELPER_NAME
+    from collab.recipe import load_recipe
     from collab.runtime.problems import find_problems
+    from collab.tasks import split_address
 
-    recipe = _recipe(address, with_sandbox(settings, sandbox), consent(trust))
-    is_code = recipe.task is not None and recipe.task.kind == "code"
+    read = ("task", "sandbox", "team") if team else ("task", "sandbox")
+    changes = with_sandbox(settings, sandbox)
+    for setting in changes:
+        if setting.partition("=")[0].partition(".")[0].strip() not in read:
+            raise RecipeError(
+                f"--set {setting}: scoring reads only the keys of {', '.join(read)}"
+                f"{'' if team else '; --team adds those of team'}"
+            )
+    suite = split_address(address)[0]
+    recipe = load_recipe(team or "coding", task=suite, settings=changes, trust=consent(trust))
     recipe, problems = find_problems(recipe, [address])
     if len(problems) != 1:
         raise TaskError(
             f"collab score needs one problem, but '{address}' has {len(problems)}; choose one, e.g."
             f" {problems[0].address}"
         )
-    helper = problems[0].public.get(HELPER_NAME) or HELPER
-    works = _read_works(programs or [], agent or [], helper if is_code else None)
-    results = asyncio.run(_score_all(recipe, problems[0], works))
+    [problem] = problems
+    files = _files(programs or [], agent or [])
+    if team is None:
+        recipe = recipe.model_copy(update={"team": _free_team(recipe, files)})
+    works = [(name, _artifacts(recipe, problem, texts)) for name, texts in files]
+    if team is not None:
+        works = [(name, _parsed(recipe, artifacts)) for name, artifacts in works]
+    results = asyncio.run(_score_all(recipe, problem, works))
     if json:
         for result in results:
-            print(result.as_json(problems[0].address))
+            print(result.as_json(problem.address))
     else:
-        _show(open_page(), problems[0].address, results)
+        _show(open_page(), problem.address, results)
     raise typer.Exit(1 if any(result.failure for result in results) else 0)
 
 
@@ -116,41 +148,64 @@ class Result:
         return dumps({**data, "seconds": round(self.seconds, 6)})
 
 
-def _recipe(address: str, settings: list[str], trust: Consent) -> Recipe:
-    from collab.recipe import load_recipe
-    from collab.tasks import split_address
-
-    for setting in settings:
-        if setting.partition("=")[0].partition(".")[0].strip() not in ("task", "sandbox"):
-            raise RecipeError(
-                f"--set {setting}: scoring reads the keys of 'task' and 'sandbox' only"
-            )
-    return load_recipe("coding", task=split_address(address)[0], settings=settings, trust=trust)
-
-
-def _read_works(programs: list[str], agents: list[str], helper: str | None) -> list[Work]:
-    """Read programs and split each at the function `helper`. If `helper` is None, read whole
-    texts."""
+def _files(programs: list[str], agents: list[str]) -> list[Work]:
+    """Read whole programs or texts, each under the name `_WHOLE`, or the answers of agents."""
     if bool(programs) == bool(agents):
         raise RecipeError(
             "pass either whole programs (collab score ADDRESS PROGRAM.py) or the agents' answers"
             " (collab score ADDRESS --agent aux=A.py --agent main=B.py)"
         )
     if programs:
-        wholes = [(program, _read(program)) for program in programs]
-        return [
-            (file, split_program(whole, helper) if helper else {"writer": whole})
-            for file, whole in wholes
-        ]
-    artifacts: dict[str, str] = {}
+        return [(program, {_WHOLE: _read(program)}) for program in programs]
+    answers: dict[str, str] = {}
     for given in agents:
         name, equals, file = given.partition("=")
         if not equals or not name.isidentifier() or not file:
             raise RecipeError(f"--agent takes NAME=FILE, got '{given}'")
-        if name in artifacts:
+        if name in answers:
             raise RecipeError(f"--agent {name} is given twice")
-        artifacts[name] = _read(file)
-    return [(" ".join(agents), artifacts)]
+        answers[name] = _read(file)
+    return [(" ".join(agents), answers)]
+
+
+def _free_team(recipe: Recipe, works: Sequence[Work]) -> TeamSpec:
+    """Return a team of the works' agents, whose join suits the suite's kind and the texts."""
+    from collab.recipe.team import AgentSpec, TeamSpec
+    from collab.sandbox.jail.files import is_files
+
+    agents = list(works[0][1])
+    is_code = recipe.task is not None and recipe.task.kind == "code"
+    if agents == [_WHOLE]:
+        agents = [HELPER, "main"] if is_code else ["writer"]
+    has_files = {is_files(text) for _, texts in works for text in texts.values() if text}
+    if is_code and len(has_files) > 1:
+        raise RecipeError("some programs have several files, others one; score them apart")
+    join = "files" if True in has_files else "python"
+    agent = AgentSpec(parser="python" if is_code else "text")
+    return TeamSpec(agents=dict.fromkeys(agents, agent), join=join if is_code else "text")
+
+
+def _artifacts(recipe: Recipe, problem: Problem, texts: dict[str, str]) -> dict[str, str]:
+    """Return the artifacts of the team's agents, from their answers or from a whole program."""
+    team = recipe.team
+    if _WHOLE not in texts:
+        for name in texts:
+            if name not in team.agents:
+                raise UnknownName("agent", name, list(team.agents))
+        return {name: texts.get(name, "") for name in team.agents}
+    roles = team.roles
+    if len(roles.helpers) != 1 or not team.join.startswith("python"):
+        return {**dict.fromkeys(roles.contributors, ""), roles.entry: texts[_WHOLE]}
+    [helper] = roles.helpers
+    parts = split_program(texts[_WHOLE], roles.function_of(helper, problem.public))
+    return dict(zip((helper, roles.entry), parts.values(), strict=True))
+
+
+def _parsed(recipe: Recipe, artifacts: dict[str, str]) -> dict[str, str]:
+    from collab.agents import parser_for
+
+    agents = recipe.team.agents
+    return {name: parser_for(agents[name].parser)(text) for name, text in artifacts.items()}
 
 
 def _read(file: str) -> str:
@@ -167,34 +222,29 @@ def _read(file: str) -> str:
 
 
 async def _score_all(recipe: Recipe, problem: Problem, works: list[Work]) -> list[Result]:
-    from collab.rewards import Scorer
-    from collab.sandbox import Sandbox
+    from collab.models.fakes import EchoModel
+    from collab.runtime.session import Session
 
-    assert recipe.task is not None
     recipe.check_scored()
-    if recipe.task.reward is None:
+    if recipe.reward is None:
+        assert recipe.task is not None
         raise RecipeError(
             f"'{recipe.task.name}' is a game, which is played and not scored; play it with: collab"
             f" run TEAM --task {recipe.task.name}"
         )
-    async with Sandbox(recipe.sandbox) as sandbox:
-        scorer, kind = Scorer(recipe.task.reward, sandbox), recipe.task.kind
-        return await asyncio.gather(*(_score(scorer, kind, problem, work) for work in works))
+    models = dict.fromkeys(recipe.team.agents, EchoModel())  # no agent is asked
+    async with Session(recipe, models=models, serve=False) as session:
+        return await asyncio.gather(*(_score(session, problem, work) for work in works))
 
 
-async def _score(scorer: Scorer, kind: str, problem: Problem, work: Work) -> Result:
-    from collab.agents import join_for, make_joint
+async def _score(session: Session, problem: Problem, work: Work) -> Result:
     from collab.records import failure_of
-    from collab.sandbox.jail.files import is_files
 
     started, (file, artifacts) = time.perf_counter(), work
     score: Score | None = None
     failure: Failure | None = None
-    written = [text for text in artifacts.values() if text]
-    code = "files" if written and all(map(is_files, written)) else "python"
     try:
-        joint = make_joint(join_for(code if kind == "code" else "text"), artifacts, problem)
-        score = await scorer.score(problem, joint, artifacts, list(artifacts))
+        score = await session.score(problem, artifacts)
     except CollabError as error:
         if error.exit_status == 2:
             raise
