@@ -147,7 +147,8 @@ class Team:
             ModelUnavailable, FeedbackUnavailable, ToolUnavailable, SandboxUnavailable: also before
                 any work. A failure within an episode is in its `failure`.
         """
-        return self._kept.wait_for(self._rollout(problems, samples, seed, out))
+        events = self.stream(*problems, samples=samples, seed=seed, out=out)
+        return self._kept.wait_for(_rollout_of(events, out))
 
     async def arun(
         self,
@@ -157,24 +158,8 @@ class Team:
         out: str | Path | None = None,
     ) -> Rollout:
         """Run as `run` does, but within a running event loop, and return the rollout."""
-        return await self._kept.follow(self._rollout(problems, samples, seed, out))
-
-    async def _rollout(
-        self,
-        problems: Sequence[Problems],
-        samples: int | None,
-        seed: int | None,
-        out: str | Path | None,
-    ) -> Rollout:
-        episodes, summary = [], {}
-        run = self.stream(*problems, samples=samples, seed=seed, out=out)
-        async with aclosing(run) as events:
-            async for event in events:
-                if isinstance(event, EpisodeFinished):
-                    episodes.append(event.episode)
-                elif isinstance(event, RunFinished):
-                    summary = event.summary
-        return Rollout(tuple(in_order(episodes)), summary, Path(out) if out else None)
+        events = self.stream(*problems, samples=samples, seed=seed, out=out)
+        return await self._kept.follow(_rollout_of(events, out))
 
     async def stream(
         self,
@@ -221,6 +206,17 @@ class Team:
     def _has_own_reward(self) -> bool:
         """True if `rewards` or `hidden` replace the settings of the problems' suite."""
         return self.rewards is not None or self.hidden is not None
+
+
+async def _rollout_of(run: AsyncGenerator[Event, None], out: str | Path | None) -> Rollout:
+    episodes, summary = [], {}
+    async with aclosing(run) as events:
+        async for event in events:
+            if isinstance(event, EpisodeFinished):
+                episodes.append(event.episode)
+            elif isinstance(event, RunFinished):
+                summary = event.summary
+    return Rollout(tuple(in_order(episodes)), summary, Path(out) if out else None)
 
 
 def _recipe_of(
