@@ -32,19 +32,26 @@ def unused(recipe: Recipe, model: str | None, settings: Sequence[str] = ()) -> l
             f"the trained adapters of {', '.join(bare)} are not used: {engines} answers without"
             " weights"
         )
+    models = [] if model is None else [f"the model {model}"]
     for setting in settings:
-        section, _, key = setting.partition("=")[0].strip().partition(".")
+        section, _, key = setting.partition("=")[0].strip().rpartition(".")
+        models += [f"the setting {setting}"] * ((section or key) == "model")
         with_key = [n for n, a in agents.items() if getattr(a.sampling, key, None) is not None]
-        if section == "sampling" and with_key:
+        if section == "team.sampling" and getattr(recipe.sampling, key, None) is not None:
+            notes.append(
+                f"the setting {setting} is not used, because the recipe's sampling has its own"
+                f" {key}; set sampling.{key}"
+            )
+        elif section in ("sampling", "team.sampling") and with_key:
             notes.append(
                 f"the setting {setting} is not used for {', '.join(with_key)}, because"
                 f" agents.NAME.sampling has its own {key}; set it there"
             )
     with_model = [name for name, agent in agents.items() if agent.model is not None]
-    if model is not None and with_model:
+    for given in models if with_model else ():
         notes.append(
-            f"the model {model} is not used for {', '.join(with_model)}: each has its own model;"
-            " set agents.NAME.model to change it"
+            f"{given} is not used for {', '.join(with_model)}: each has its own model; set"
+            " agents.NAME.model to change it"
         )
     return notes
 

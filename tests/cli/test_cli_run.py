@@ -140,6 +140,18 @@ def printed_recipe(out: str) -> Any:
     return yaml.safe_load(rest.partition("\npair, parallel")[0])
 
 
+def test_settings_without_effect_are_noted(collab: Collab, project: Path) -> None:
+    agents = {"a": {"model": "echo", "sampling": {"top_p": 0.5}}, "b": {}}
+    recipe = {"team": {"agents": agents}, "sampling": {"temperature": 0.9}}
+    (project / "own.yaml").write_text(yaml.safe_dump({**recipe, "task": "humaneval"}))
+    given = ["model=echo", "team.sampling.temperature=0", "team.sampling.top_p=0.7"]
+    settings = [word for setting in given for word in ("--set", setting)]
+    notes = collab("run", "own.yaml", "-t", "humaneval/0", *settings, "--dry-run").err
+    assert "note: the setting model=echo is not used for a: each has its own model" in notes
+    assert f"note: the setting {given[1]} is not used, because the recipe's sampling has" in notes
+    assert f"note: the setting {given[2]} is not used for a, because agents.NAME.sampling" in notes
+
+
 def test_workers_option_sets_the_sandbox_and_is_shown(collab: Collab) -> None:
     code = ("run", "pocket", "-t", "pocket-code/0", "-m", "echo")
     result = collab(*code, "--workers", "3", "--dry-run")
