@@ -159,12 +159,13 @@ def _literal_prefix(text: str) -> str | None:
 
 
 def _literal(text: str) -> str | None:
-    """Return `text` as a Python literal, or None if it is none or is in plain brackets."""
+    """Return `text` as a Python literal, or None if it is none, is in plain brackets, or is a tuple
+    without brackets, as in `assert f(1) == 2, "why"`."""
     text = _WORDS.get(text.strip(), text.strip())
     try:
-        value = ast.literal_eval(text)
+        value, in_brackets = ast.literal_eval(text), False
+        if text.startswith("("):
+            in_brackets = isinstance(ast.parse(f"f{text}", mode="eval").body, ast.Call)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
-    if text.startswith("(") and not isinstance(value, tuple):
-        return None
-    return repr(value)
+    return repr(value) if in_brackets == isinstance(value, tuple) else None
