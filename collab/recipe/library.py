@@ -113,8 +113,8 @@ def components(kind: Kind, project: Path | None = None) -> Iterator[tuple[str, P
     shipped one."""
     seen: set[str] = set()
     for root in roots(project):
-        for path in sorted((root / FOLDERS[kind]).glob("*.yaml"), key=attrgetter("stem")):
-            if path.stem not in seen:
+        for path in sorted((root / FOLDERS[kind]).glob("*"), key=attrgetter("stem")):
+            if is_yaml(path) and path.stem not in seen:
                 seen.add(path.stem)
                 yield path.stem, path
 

@@ -46,6 +46,11 @@ def test_project_team_takes_precedence_over_the_library(project: Path) -> None:
     assert list(load_recipe("coding").team.agents) == ["solo"]
 
 
+def test_component_may_end_in_yml(project: Path) -> None:
+    (project / "agents" / "mine.yaml").rename(project / "agents" / "short.yml")
+    assert load_recipe("short").team.name == "short"
+
+
 def test_a_recipe_file_joins_components_and_overrides_them(project: Path) -> None:
     path = project / "recipe.yaml"
     path.write_text("team: {extends: coding, turns: 3}\ntask: humaneval\nmodel: echo\n")
