@@ -152,18 +152,21 @@ def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
         load_config,
         load_tokenizer,
         quiet_transformers,
+        reading,
     )
 
     weights, device = resolve(base.name, base.revision), torch.device("cpu")
     read_config(weights, base.name)
     rounded = four_bits(base.name, torch.float32, device) if base.load_in else {}
-    with quiet_transformers():
+    with reading(base.name, weights):
         check_parameters(weights, base.name)
         kept = load_config(weights).dtype or torch.float32
         model: Any = AutoModelForCausalLM.from_pretrained(
             weights, dtype=torch.float32, **rounded, trust_remote_code=False
         )
         model = model.dequantize() if base.load_in else model
+        tokenizer = load_tokenizer(weights)
+    with quiet_transformers():
         module = merge(PeftModel.from_pretrained(model, str(adapter), "export"), "export")
         module.to(kept).save_pretrained(out)
-        load_tokenizer(weights).save_pretrained(out)
+        tokenizer.save_pretrained(out)

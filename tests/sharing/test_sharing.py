@@ -19,7 +19,7 @@ from support.trainer_recipes import make_game
 from typer.testing import CliRunner
 
 from collab.cli.app import app
-from collab.errors import RecipeError, RecordError, Untrusted
+from collab.errors import ModelUnavailable, RecipeError, RecordError, Untrusted
 from collab.recipe import load_recipe
 from collab.recipe.packing import Packing
 from collab.recipe.writing import write_recipe
@@ -216,6 +216,16 @@ def test_invalid_weights_are_not_exported(run: Path) -> None:
         with pytest.raises(RecordError, match=r"adapter .*/b cannot be exported"):
             export(run, Path(f"out{number}"))
         assert not Path(f"out{number}").exists()
+
+
+def test_damaged_base_is_named_instead_of_the_adapter(run: Path, tiny_words: Path) -> None:
+    base = Path("base").absolute()
+    shutil.copytree(tiny_words, base)
+    (base / "model.safetensors").write_bytes(b"short")
+    recipe = run / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace(str(tiny_words), str(base)))
+    with pytest.raises(ModelUnavailable, match=rf"^model '{base}' cannot be loaded from {base}: "):
+        export_merged(run, Path("out"))
 
 
 def test_model_card_describes_the_team_and_its_results(run: Path) -> None:
