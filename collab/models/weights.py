@@ -169,8 +169,8 @@ def check_parameters(folder: Path, name: str) -> None:
     if parameters > MOST_PER_BYTE * size:
         raise ModelUnavailable(
             f"model {name!r}: config.json describes {parameters:,} parameters, and weights of"
-            f" {size:,} bytes hold at most {MOST_PER_BYTE * size:,}; download the model again, or"
-            " use another"
+            f" {size:,} bytes hold at most {MOST_PER_BYTE * size:,};"
+            f" {store.how_to_replace(name, folder)}"
         )
 
 
@@ -287,6 +287,8 @@ def reading(name: str, folder: Path | None) -> Iterator[None]:
         reason = " ".join(str(error).split("\n\n")[0].split())
         if isinstance(error, _DAMAGE):
             reason = f"{type(error).__name__}: {reason}; the files may be incomplete"
+        if isinstance(error, (*_DAMAGE, OSError)):
+            reason += f"; {store.how_to_replace(name, folder)}"
         raise ModelUnavailable(
             f"model {name!r} cannot be loaded from {folder}: {reason}"
         ) from error

@@ -2,7 +2,7 @@
 
 from collab.models.store.aliases import ALIASES, AliasedModel
 from collab.models.store.cache import StoreProgress, cache_root, quiet
-from collab.models.store.configuration import read_config
+from collab.models.store.configuration import how_to_replace, read_config
 from collab.models.store.install import source_of
 from collab.models.store.models import check_name, local_folder, resolve
 
@@ -12,6 +12,7 @@ __all__ = [
     "StoreProgress",
     "cache_root",
     "check_name",
+    "how_to_replace",
     "local_folder",
     "quiet",
     "read_config",

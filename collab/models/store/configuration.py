@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import ModelUnavailable
+from collab.models.store.aliases import ALIASES
 from collab.recipe.documents import parse_json
 from collab.runs.layout import MODEL_CONFIG
 from collab.runs.reading import open_file
@@ -40,9 +41,16 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ModelUnavailable(
             f"model {name!r}: {path} is not a configuration ({error});"
-            " download the model again, or use another"
+            f" {how_to_replace(name, folder)}"
         ) from error
     return config
+
+
+def how_to_replace(name: str, folder: Path | None) -> str:
+    """Return what to do about a model with damaged files. An alias is installed only once."""
+    if name in ALIASES:
+        return f"delete {folder} to download the model again, or use another"
+    return "download the model again, or use another"
 
 
 def _checked(part: dict[str, Any]) -> dict[str, Any]:

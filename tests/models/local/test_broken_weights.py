@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from collab.errors import ModelUnavailable
+from collab.models import store
 from collab.models.base import Call, Request
 from collab.models.lengths import check_fits, context_of
 from collab.models.weights import load_model
@@ -48,6 +49,18 @@ def test_a_damaged_file_is_named(copy: Path, file: str, content: bytes, reason: 
     with pytest.raises(ModelUnavailable, match=reason) as found:
         load_model(copy, TransformersModel(name=str(copy)))
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
+def test_damaged_model_of_an_alias_is_deleted_to_replace_it(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    monkeypatch.setenv("COLLAB_CACHE", str(tmp_path / "cache"))
+    folder = store.ALIASES["smollm2-135m"].folder
+    shutil.copytree(copy, folder)
+    (folder / file).unlink()
+    with pytest.raises(ModelUnavailable, match=f"delete {folder} to download the model again"):
+        load_model(folder, TransformersModel(name="smollm2-135m"))
 
 
 @pytest.mark.parametrize(
