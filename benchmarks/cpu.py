@@ -52,12 +52,12 @@ def sampled(model: str, rows: int, rounds: int) -> dict[str, Any]:
     from collab.models import Call, Request
     from collab.models.local.engine import TransformersEngine
     from collab.recipe import LoraSpec
-    from collab.recipe.model import TransformersModel
+    from collab.recipe.model import TransformersSpec
     from collab.records import Message, Sampling
     from collab.trainers.learner.lora import add_adapter
 
     texts = prompts(rows)
-    engine = TransformersEngine(TransformersModel(name=model))
+    engine = TransformersEngine(TransformersSpec(name=model))
     plain, tokenizer = engine.module, engine.tokenizer
     tokenizer.padding_side = "left"
     encoded = tokenizer.apply_chat_template(

@@ -28,7 +28,7 @@ from scale_parts.servers import serve
 
 from collab.models.vllm.engine import VLLMEngine
 from collab.recipe import Recipe
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.records import Episode, Problem
 from collab.runtime import Session
 from collab.runtime.episode import starts_of
@@ -78,7 +78,7 @@ async def play_steps(
         Problem(address=f"t/{n}", public={"text": f"number {n}"}) for n in range(episodes // GROUP)
     ]
     starts = starts_of(problems, GROUP)
-    model = VLLMModel(name="smollm2-135m", servers=urls, seconds=3600.0)
+    model = VLLMSpec(name="smollm2-135m", servers=urls, seconds=3600.0)
     engine, watch = VLLMEngine(model), Watch()
     watching = asyncio.create_task(watch.run())
     print(f"before: {watch.memory():.0f} MB", flush=True)

@@ -27,7 +27,7 @@ from collab.models import store
 from collab.models.open import open_model
 from collab.models.weights import pick_device, pick_dtype
 from collab.recipe import Recipe, load_recipe
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.records import Action, Sampling
 from collab.runtime import Session
 from collab.runtime.problems import find_problems
@@ -41,7 +41,7 @@ SHARE, CONTEXT = 0.2, 2048
 def make_recipe(model: str, new_tokens: int, episodes: int) -> Recipe:
     settings = [f"concurrency={episodes}", f"sampling.max_new_tokens={new_tokens}"]
     recipe = load_recipe("coding", task="humaneval", settings=settings)
-    spec = VLLMModel(name=model, memory_share=SHARE, context=CONTEXT)
+    spec = VLLMSpec(name=model, memory_share=SHARE, context=CONTEXT)
     return recipe.model_copy(update={"model": spec})
 
 
@@ -129,7 +129,7 @@ async def compare(recipe: Recipe, episodes: int) -> dict[str, Any]:
 async def train(recipe: Recipe, episodes: int) -> dict[str, Any]:
     """Measure the second training step with each engine: tokens per second, shares of time."""
     found: dict[str, Any] = {}
-    assert isinstance(recipe.model, VLLMModel)
+    assert isinstance(recipe.model, VLLMSpec)
     trainer = load_recipe("coding", task="humaneval", settings=["trainer=magrpo"]).trainer
     assert trainer is not None
     spec = trainer.model_copy(update={"steps": 2, "group_size": episodes})

@@ -104,11 +104,11 @@ def opened(shape: str, device: torch.device) -> Iterator[Any]:
     from collab.models.local.engine import TransformersEngine
     from collab.models.local.generation import Generation
     from collab.models.weights import LoadedModel, pick_dtype, quiet_transformers
-    from collab.recipe.model import TransformersModel
+    from collab.recipe.model import TransformersSpec
 
     with tempfile.TemporaryDirectory() as name, quiet_transformers():
         save_description(shape, Path(name))
-        spec = TransformersModel(name=name, device=str(device))
+        spec = TransformersSpec(name=name, device=str(device))
         engine = TransformersEngine(spec)
         module = random_model(shape, device, pick_dtype("auto", device))
         tokenizer = AutoTokenizer.from_pretrained(name)

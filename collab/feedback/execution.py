@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from collab.agents.examples import Example, as_test, examples_of
 from collab.agents.joins import preamble
 from collab.feedback.plain import Outcome, Source, entry_point
-from collab.recipe.feedback import ExecutionFeedback
+from collab.recipe.feedback import ExecutionFeedbackSpec
 from collab.records import Feedback, Finding
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Execution(Source):
 
     name = "execution"
 
-    def __init__(self, spec: ExecutionFeedback, sandbox: Sandbox) -> None:
+    def __init__(self, spec: ExecutionFeedbackSpec, sandbox: Sandbox) -> None:
         self._spec, self._sandbox = spec, sandbox
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:

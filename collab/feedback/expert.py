@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, FeedbackError, UnknownName, error_class
 from collab.feedback.plain import Outcome, Source
-from collab.recipe.feedback import ExpertFeedback
+from collab.recipe.feedback import ExpertFeedbackSpec
 from collab.records import Action, Failure, Feedback, Finding, Message, Sampling, Usage
 from collab.syntax import parse
 from collab.wording import faults
@@ -89,7 +89,7 @@ class Expert(Source):
 
     name = "expert"
 
-    def __init__(self, spec: ExpertFeedback, model: Model) -> None:
+    def __init__(self, spec: ExpertFeedbackSpec, model: Model) -> None:
         self._spec, self._model = spec, model
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:

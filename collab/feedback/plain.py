@@ -9,7 +9,7 @@ from typing import Any
 from collab.agents.joins import Joint
 from collab.errors import FeedbackError
 from collab.plugins import check_call, check_options, find
-from collab.recipe.feedback import PluginFeedback
+from collab.recipe.feedback import PluginFeedbackSpec
 from collab.recipe.team import NOBODY, Roles, roles_of
 from collab.records import Feedback, Problem
 from collab.records.episode import FormerArtifacts
@@ -115,7 +115,7 @@ class Plugin(Source):
         RecipeError: on construction: there is no such function, or it does not take an option.
     """
 
-    def __init__(self, spec: PluginFeedback) -> None:
+    def __init__(self, spec: PluginFeedbackSpec) -> None:
         self.name = spec.source
         self._function = find("feedback", spec.source, {})
         what = f"feedback '{spec.source}'"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, assert_never
 from collab.errors import CollabError, FeedbackError, RecipeError, attribute
 from collab.feedback.plain import Outcome, OwnHistory, Plugin, Solved, Source, entry_point
 from collab.recipe.feedback import (
-    ExecutionFeedback,
-    ExpertFeedback,
+    ExecutionFeedbackSpec,
+    ExpertFeedbackSpec,
     FeedbackSpec,
-    PluginFeedback,
-    SelfFeedback,
-    SolvedFeedback,
-    StaticFeedback,
+    PluginFeedbackSpec,
+    SelfFeedbackSpec,
+    SolvedFeedbackSpec,
+    StaticFeedbackSpec,
 )
 from collab.recipe.model import ModelSpec
 from collab.records import Failure, Feedback, Problem, failure_of
@@ -46,19 +46,19 @@ def _open(spec: FeedbackSpec, sandbox: Sandbox | None, open_model: OpenModel) ->
     from collab.feedback.static import Static
 
     match spec:
-        case SelfFeedback():
+        case SelfFeedbackSpec():
             return OwnHistory()
-        case StaticFeedback():
+        case StaticFeedbackSpec():
             return Static(spec)
-        case ExecutionFeedback():
+        case ExecutionFeedbackSpec():
             if sandbox is None:
                 raise RecipeError("feedback 'execution' needs an open sandbox")
             return Execution(spec, sandbox)
-        case SolvedFeedback():
+        case SolvedFeedbackSpec():
             return Solved()
-        case ExpertFeedback():
+        case ExpertFeedbackSpec():
             return Expert(spec, open_model(spec.model))
-        case PluginFeedback():
+        case PluginFeedbackSpec():
             return Plugin(spec)
     assert_never(spec)
 
@@ -73,7 +73,7 @@ def check_sources(specs: Sequence[FeedbackSpec], problem: Problem) -> None:
     """
     for spec in specs:
         try:
-            if spec.required and isinstance(spec, StaticFeedback | ExecutionFeedback):
+            if spec.required and isinstance(spec, StaticFeedbackSpec | ExecutionFeedbackSpec):
                 entry_point(problem, spec.source)
         except FeedbackError as error:
             raise RecipeError(str(error)) from error

@@ -13,7 +13,7 @@ from typing import Any
 from collab.analysis import helper_use, returns_value
 from collab.feedback.plain import Outcome, Source, entry_point
 from collab.feedback.tools import NOISE, Batcher, Severity, files_of, find_tool
-from collab.recipe.feedback import StaticFeedback
+from collab.recipe.feedback import StaticFeedbackSpec
 from collab.records import Feedback, Finding
 from collab.sandbox.jail.files import BadFiles, entry_file, is_files, split_files
 from collab.sandbox.programs import program_parses
@@ -225,7 +225,7 @@ class Static(Source):
 
     name = "static"
 
-    def __init__(self, spec: StaticFeedback) -> None:
+    def __init__(self, spec: StaticFeedbackSpec) -> None:
         self._spec = spec
         self._tools = [Batcher(find_tool(name)) for name in spec.tools if name != "ast"]
 

@@ -12,7 +12,7 @@ from collab.models.base import Request
 from collab.models.chat import check_context, prompt_ids
 from collab.models.local.adapters import check_base, check_harmless
 from collab.models.tool_template import tool_template
-from collab.recipe.model import ModelSpec, VLLMModel, local_weights
+from collab.recipe.model import ModelSpec, VLLMSpec, local_weights
 
 TEMPLATE_BYTES, MESSAGE_BYTES = 1024, 128
 """Upper estimates of the bytes that a chat template adds to a prompt, and to each message."""
@@ -27,7 +27,7 @@ def context_of(spec: ModelSpec) -> int | None:
         return None
     key, text = "max_position_embeddings", config.get("text_config")
     context = config.get(key) or (text.get(key) if isinstance(text, dict) else None)
-    limits = [context, spec.context if isinstance(spec, VLLMModel) else None]
+    limits = [context, spec.context if isinstance(spec, VLLMSpec) else None]
     return min((limit for limit in limits if isinstance(limit, int)), default=None)
 
 

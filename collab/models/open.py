@@ -12,15 +12,15 @@ from collab.models import fakes
 from collab.models.base import Batching, Model, complete
 from collab.models.store import StoreProgress, quiet
 from collab.plugins import check_call, find
-from collab.recipe.hosted import AnthropicModel, OpenAIModel
+from collab.recipe.hosted import AnthropicSpec, OpenAISpec
 from collab.recipe.model import (
-    EchoModel,
+    EchoSpec,
     ModelSpec,
-    PluginModel,
-    ReplayModel,
-    ScriptedModel,
-    TransformersModel,
-    VLLMModel,
+    PluginSpec,
+    ReplaySpec,
+    ScriptedSpec,
+    TransformersSpec,
+    VLLMSpec,
 )
 
 
@@ -33,7 +33,7 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
         RecipeError, ModelUnavailable, RecordError: the engine cannot work. Nothing is loaded yet.
     """
     match spec:
-        case TransformersModel():
+        case TransformersSpec():
             _let_waiting_threads_sleep()
             from collab.models.local.engine import TransformersEngine
             from collab.models.local.fast.memory import keep_few_products
@@ -41,34 +41,34 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
             if spec.fast:
                 keep_few_products()
             return TransformersEngine(spec, progress=progress or quiet)
-        case VLLMModel():
+        case VLLMSpec():
             _let_waiting_threads_sleep()
             from collab.models.vllm.engine import VLLMEngine
 
             return VLLMEngine(spec, progress=progress or quiet)
-        case AnthropicModel():
+        case AnthropicSpec():
             from collab.models.hosted.anthropic_engine import AnthropicEngine
 
             return AnthropicEngine(spec)
-        case OpenAIModel():
+        case OpenAISpec():
             from collab.models.hosted.openai_engine import OpenAIEngine
 
             return OpenAIEngine(spec)
-        case ScriptedModel() | EchoModel() | ReplayModel():
+        case ScriptedSpec() | EchoSpec() | ReplaySpec():
             return _open_prepared(spec)
-        case PluginModel():
+        case PluginSpec():
             return _open_plugin(spec)
         case _:
             assert_never(spec)
 
 
-def _open_prepared(spec: ScriptedModel | EchoModel | ReplayModel) -> Model:
+def _open_prepared(spec: ScriptedSpec | EchoSpec | ReplaySpec) -> Model:
     match spec:
-        case ScriptedModel():
+        case ScriptedSpec():
             return fakes.ScriptedModel.from_file(spec.name)
-        case EchoModel():
+        case EchoSpec():
             return fakes.EchoModel(spec.name)
-        case ReplayModel():
+        case ReplaySpec():
             return fakes.ReplayModel(spec.name)
 
 
@@ -107,7 +107,7 @@ class ModelPool:
 
     def share(self, spec: ModelSpec, model: Model) -> None:
         """Use the open `model` if `spec` is a service, so its limits hold for all who ask it."""
-        if isinstance(spec, AnthropicModel | OpenAIModel):
+        if isinstance(spec, AnthropicSpec | OpenAISpec):
             self._models[_key(spec)] = model
 
     async def load(self) -> None:
@@ -152,7 +152,7 @@ def _key(spec: ModelSpec) -> str:
     return f"{type(spec).__name__} {spec.model_dump_json()}"
 
 
-def _open_plugin(spec: PluginModel) -> Model:
+def _open_plugin(spec: PluginSpec) -> Model:
     function = find("model", spec.engine, {})
     check_call(f"model engine {spec.engine!r}", function, ("spec",))
     try:

@@ -25,7 +25,7 @@ from collab.distribution import install
 from collab.errors import ModelError, ModelUnavailable
 from collab.models import store
 from collab.models.out_of_memory import is_out_of_memory
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 
 
 def four_bits(model: str, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class LoadedModel:
     pad_id: int
 
 
-def load_model(folder: Path, spec: TransformersModel) -> LoadedModel:
+def load_model(folder: Path, spec: TransformersSpec) -> LoadedModel:
     """Return the model in `folder`, loaded on the device and in the dtype of `spec`. Messages use
     the name in `spec`.
 

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from collab.errors import UnknownName
 from collab.recipe.base import Spec
-from collab.recipe.hosted import AnthropicModel
+from collab.recipe.hosted import AnthropicSpec
 from collab.recipe.model import ModelSpec
 
 
@@ -24,13 +24,13 @@ class FeedbackBase(Spec):
     """Time limit for one turn's feedback."""
 
 
-class SelfFeedback(FeedbackBase):
+class SelfFeedbackSpec(FeedbackBase):
     """The agent's own history and the request to revise, nothing else."""
 
     source: Literal["self"] = "self"
 
 
-class StaticFeedback(FeedbackBase):
+class StaticFeedbackSpec(FeedbackBase):
     """Findings of static analysis, mapped to each agent's own lines."""
 
     source: Literal["static"] = "static"
@@ -45,7 +45,7 @@ class StaticFeedback(FeedbackBase):
     """Largest number of findings shown to one agent."""
 
 
-class ExecutionFeedback(FeedbackBase):
+class ExecutionFeedbackSpec(FeedbackBase):
     """Results of the examples in the prompt, run in the sandbox. Hidden tests are never used."""
 
     source: Literal["execution"] = "execution"
@@ -53,17 +53,17 @@ class ExecutionFeedback(FeedbackBase):
     """Largest number of failing examples shown."""
 
 
-class SolvedFeedback(FeedbackBase):
+class SolvedFeedbackSpec(FeedbackBase):
     """One bit: whether the task is solved, e.g. because all hidden tests pass."""
 
     source: Literal["solved"] = "solved"
 
 
-class ExpertFeedback(FeedbackBase):
+class ExpertFeedbackSpec(FeedbackBase):
     """A stronger model reads the task and the joint artifact and proposes edits for each agent."""
 
     source: Literal["expert"] = "expert"
-    model: ModelSpec = AnthropicModel()
+    model: ModelSpec = AnthropicSpec()
     """The model that judges. Any model that a recipe can name is possible."""
     seconds: float = Field(default=300.0, gt=0)
     """Time limit for one turn's feedback, with all attempts."""
@@ -73,7 +73,7 @@ class ExpertFeedback(FeedbackBase):
     """Further attempts if the answer is malformed."""
 
 
-class PluginFeedback(FeedbackBase):
+class PluginFeedbackSpec(FeedbackBase):
     """Your own feedback source."""
 
     source: str = Field(pattern=r"^[^:]+:[A-Za-z_]\w*$")
@@ -82,7 +82,13 @@ class PluginFeedback(FeedbackBase):
     """Options passed on to the source's function."""
 
 
-_BuiltIn = SelfFeedback | StaticFeedback | ExecutionFeedback | SolvedFeedback | ExpertFeedback
+_BuiltIn = (
+    SelfFeedbackSpec
+    | StaticFeedbackSpec
+    | ExecutionFeedbackSpec
+    | SolvedFeedbackSpec
+    | ExpertFeedbackSpec
+)
 SOURCES: dict[str, type[FeedbackBase]] = {
     spec.model_fields["source"].default: spec for spec in get_args(_BuiltIn)
 }
@@ -98,8 +104,8 @@ def _to_spec(value: Any) -> Any:
         raise ValueError(
             str(UnknownName("feedback", source, SOURCES, remedy="(or file.py:function)"))
         )
-    return SOURCES.get(str(source), PluginFeedback).model_validate(value)
+    return SOURCES.get(str(source), PluginFeedbackSpec).model_validate(value)
 
 
-_Spec = _BuiltIn | PluginFeedback
+_Spec = _BuiltIn | PluginFeedbackSpec
 FeedbackSpec = Annotated[_Spec, BeforeValidator(_to_spec, json_schema_input_type=str | _Spec)]

@@ -50,7 +50,7 @@ KeyVariable = Annotated[str, AfterValidator(_variable)]
 """The name of an environment variable that holds a key."""
 
 
-class HostedModel(Spec):
+class HostedSpec(Spec):
     """A model that a service hosts."""
 
     usual_url: ClassVar[str]
@@ -79,7 +79,7 @@ class HostedModel(Spec):
         return None if url is None else address(url, "base_url", "http://HOST:PORT/v1", "its key")
 
 
-class AnthropicModel(HostedModel):
+class AnthropicSpec(HostedSpec):
     """Claude, through the Messages API. The key comes from ANTHROPIC_API_KEY."""
 
     usual_url = "https://api.anthropic.com"
@@ -96,7 +96,7 @@ class AnthropicModel(HostedModel):
     """US dollars per million new tokens."""
 
 
-class OpenAIModel(HostedModel):
+class OpenAISpec(HostedSpec):
     """A model on any server with OpenAI's chat completions API: vLLM, llama.cpp, Ollama, ..."""
 
     usual_url = "https://api.openai.com/v1"

@@ -21,7 +21,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from collab.errors import RecipeError, UnknownName
 from collab.recipe.base import Spec
-from collab.recipe.hosted import AnthropicModel, OpenAIModel, address
+from collab.recipe.hosted import AnthropicSpec, OpenAISpec, address
 from collab.records import Sampling
 from collab.trust.blocking import server_key
 
@@ -50,7 +50,7 @@ def merge_sampling(*levels: SamplingSpec) -> Sampling:
     return Sampling.model_validate(settings)
 
 
-class TransformersModel(Spec):
+class TransformersSpec(Spec):
     """A local model, run by transformers. It can be trained."""
 
     engine: Literal["transformers"] = "transformers"
@@ -81,7 +81,7 @@ class TransformersModel(Spec):
     False saves that memory."""
 
 
-class VLLMModel(Spec):
+class VLLMSpec(Spec):
     """A local model run by vLLM, in its own processes or on servers. It can be trained."""
 
     key: ClassVar[str] = "VLLM_API_KEY"
@@ -146,25 +146,25 @@ class VLLMModel(Spec):
         return self.seeds or self.deterministic
 
     @property
-    def weights(self) -> TransformersModel:
+    def weights(self) -> TransformersSpec:
         """The same model for the engine `transformers`, in which the trainer changes the
         weights."""
-        return TransformersModel(
+        return TransformersSpec(
             name=self.name,
             revision=self.revision,
             dtype=self.dtype,
             device=self.trainer_device,
         )
 
-    def among(self, engines: int) -> VLLMModel:
+    def among(self, engines: int) -> VLLMSpec:
         """Return this model with its share of the memory divided by `engines`."""
         return self.model_copy(update={"memory_share": self.memory_share / engines})
 
-    def run_by(self, servers: tuple[str, ...]) -> VLLMModel:
+    def run_by(self, servers: tuple[str, ...]) -> VLLMSpec:
         """Return this model with its engine replaced by running servers that were started with its
         settings."""
         kept = self.model_dump(exclude={*_SERVER_FLAGS, "servers", "seeds"})
-        return VLLMModel(servers=servers, seeds=self.is_seeded, **kept)
+        return VLLMSpec(servers=servers, seeds=self.is_seeded, **kept)
 
     @field_validator("servers", mode="before", json_schema_input_type=str | tuple[str, ...])
     @classmethod
@@ -194,7 +194,7 @@ _SERVER_FLAGS = {
 }
 
 
-class ScriptedModel(Spec):
+class ScriptedSpec(Spec):
     """Answers from a script, in order. The run fails if answers are left."""
 
     engine: Literal["scripted"] = "scripted"
@@ -202,14 +202,14 @@ class ScriptedModel(Spec):
     """A YAML file: a list of answers, or a mapping from agent to list."""
 
 
-class EchoModel(Spec):
+class EchoSpec(Spec):
     """Answers with the last message of the prompt."""
 
     engine: Literal["echo"] = "echo"
     name: str = "echo"
 
 
-class ReplayModel(Spec):
+class ReplaySpec(Spec):
     """Replays the recorded actions of a run."""
 
     engine: Literal["replay"] = "replay"
@@ -217,7 +217,7 @@ class ReplayModel(Spec):
     """A run folder, or an `episodes.jsonl`."""
 
 
-class PluginModel(Spec):
+class PluginSpec(Spec):
     """A third-party engine."""
 
     engine: str
@@ -236,13 +236,7 @@ class PluginModel(Spec):
 
 
 _BuiltIn = (
-    TransformersModel
-    | VLLMModel
-    | ScriptedModel
-    | EchoModel
-    | ReplayModel
-    | AnthropicModel
-    | OpenAIModel
+    TransformersSpec | VLLMSpec | ScriptedSpec | EchoSpec | ReplaySpec | AnthropicSpec | OpenAISpec
 )
 ENGINES: dict[str, type[Spec]] = {
     spec.model_fields["engine"].default: spec for spec in get_args(_BuiltIn)
@@ -293,20 +287,20 @@ def _to_spec(value: Any) -> Any:
     if isinstance(value, str):
         value = parse_model(value)
     if isinstance(value, dict):
-        spec = ENGINES.get(str(value.get("engine", "transformers")), PluginModel)
+        spec = ENGINES.get(str(value.get("engine", "transformers")), PluginSpec)
         return spec.model_validate(value)
     if not isinstance(value, Spec):
         raise ValueError(f"must be a model's name or a mapping, got {value!r:.60}")
     return value
 
 
-_Spec = _BuiltIn | PluginModel
+_Spec = _BuiltIn | PluginSpec
 ModelSpec = Annotated[_Spec, BeforeValidator(_to_spec, json_schema_input_type=str | _Spec)]
 
 
-def local_weights(model: ModelSpec) -> TransformersModel | None:
+def local_weights(model: ModelSpec) -> TransformersSpec | None:
     """Return the model as a trainer loads it, or None for a model without local weights, e.g. a
     hosted one."""
-    if isinstance(model, VLLMModel):
+    if isinstance(model, VLLMSpec):
         return model.weights
-    return model if isinstance(model, TransformersModel) else None
+    return model if isinstance(model, TransformersSpec) else None

@@ -18,9 +18,9 @@ from collab.errors import RecipeError
 from collab.loopback import leads_to_loopback
 from collab.recipe import library
 from collab.recipe.base import Spec, specs_in
-from collab.recipe.hosted import AnthropicModel, MCPServer, OpenAIModel
+from collab.recipe.hosted import AnthropicSpec, MCPServer, OpenAISpec
 from collab.recipe.in_python import is_file_of_passed_rows
-from collab.recipe.model import ENGINES, ReplayModel, ScriptedModel, VLLMModel, parse_model
+from collab.recipe.model import ENGINES, ReplaySpec, ScriptedSpec, VLLMSpec, parse_model
 from collab.recipe.overrides import as_command
 from collab.recipe.packing import Files, named_in, names_in
 from collab.recipe.sandbox import SandboxSpec
@@ -87,7 +87,7 @@ def allowed_in(spec: Spec) -> set[str]:
     allowed = {text for text in named if is_unblocked(function_key(text))}
     for part in specs_in(spec):
         if (
-            isinstance(part, MCPServer | VLLMModel)
+            isinstance(part, MCPServer | VLLMSpec)
             and part.command_words
             and is_unblocked(part.approval_key)
         ):
@@ -156,7 +156,7 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candi
     """List the commands that start servers, with the foreign files that they name, and the
     addresses of MCP servers."""
     for part in specs_in(spec):
-        if not (isinstance(part, MCPServer | VLLMModel) and part.command_words):
+        if not (isinstance(part, MCPServer | VLLMSpec) and part.command_words):
             continue
         is_typed = _typed_form(part) in typed
         if isinstance(part, MCPServer) and isinstance(part.mcp, str):
@@ -171,7 +171,7 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candi
         yield item, is_foreign, is_typed
 
 
-def _typed_form(server: MCPServer | VLLMModel) -> str:
+def _typed_form(server: MCPServer | VLLMSpec) -> str:
     """Return the address or the whole command of a server, in the form of `overrides.texts`."""
     if isinstance(server, MCPServer) and isinstance(server.mcp, str):
         return server.mcp
@@ -184,7 +184,7 @@ def _is_own_source(file: Path) -> bool:
     return is_own(file) and all(is_own(source.path) for source in sources)
 
 
-def _command_item(part: MCPServer | VLLMModel, files: list[Path], *, is_asked: bool) -> Item:
+def _command_item(part: MCPServer | VLLMSpec, files: list[Path], *, is_asked: bool) -> Item:
     """Return the item for a server's command, which names foreign `files`. All files that it names
     are read only if the user is asked."""
     environment = part.environment if isinstance(part, MCPServer) else ()
@@ -237,7 +237,7 @@ def _reaches(spec: Spec, typed: set[str]) -> Iterator[Item]:
         for url, key in _calls(part):
             if not (leads_to_loopback(url) or url in typed or (url, key) in given):
                 yield Item("address", f"send prompts and {key} to {url}", f"address {key} {url}")
-        if isinstance(part, VLLMModel) and (folder := part.adapter_folder):
+        if isinstance(part, VLLMSpec) and (folder := part.adapter_folder):
             yield Item("write", f"write adapters to {folder}", f"writes {folder}")
 
 
@@ -252,9 +252,9 @@ def _calls_by(text: str) -> list[tuple[str, str]]:
 
 def _calls(part: Spec) -> Iterator[tuple[str, str]]:
     """List the addresses that a model's requests go to, each with the key that is sent."""
-    if isinstance(part, VLLMModel):
+    if isinstance(part, VLLMSpec):
         yield from ((url, part.key) for url in part.servers)
-    elif isinstance(part, AnthropicModel | OpenAIModel):
+    elif isinstance(part, AnthropicSpec | OpenAISpec):
         yield part.url, part.key
 
 
@@ -272,7 +272,7 @@ def _data_named_in(spec: Spec) -> Iterator[Path]:
     for part in specs_in(spec):
         text = part.path if isinstance(part, SourceSpec) else None
         text = part.learn_from if isinstance(part, TrainerSpec) else text
-        text = part.name if isinstance(part, ScriptedModel | ReplayModel) else text
+        text = part.name if isinstance(part, ScriptedSpec | ReplaySpec) else text
         if text is not None:
             yield Path(text)
 

@@ -10,12 +10,12 @@ from pydantic import Field, field_validator
 from collab.errors import RecipeError
 from collab.naming import LONGEST, Name, is_name
 from collab.recipe.base import Component, Spec
-from collab.recipe.feedback import ExecutionFeedback
+from collab.recipe.feedback import ExecutionFeedbackSpec
 from collab.recipe.model import (
     ModelSpec,
     SamplingSpec,
-    TransformersModel,
-    VLLMModel,
+    TransformersSpec,
+    VLLMSpec,
     merge_sampling,
 )
 from collab.recipe.reward import RewardSpec
@@ -62,7 +62,7 @@ class Recipe(Spec):
     """The team: its agents and how they work together."""
     task: TaskSpec | None = None
     """The suite of tasks. `--task` on the command line replaces it."""
-    model: ModelSpec = TransformersModel(name=DEFAULT_MODEL)
+    model: ModelSpec = TransformersSpec(name=DEFAULT_MODEL)
     """The model of every agent without a model of its own."""
     sampling: SamplingSpec = SamplingSpec()
     """Sampling settings. An agent's own keys win, then the recipe's, then the team's."""
@@ -131,7 +131,7 @@ class Recipe(Spec):
         """True if the task, feedback or a tool runs programs."""
         return (
             (self.task is not None and self.task.kind == "code")
-            or any(isinstance(spec, ExecutionFeedback) for spec in self.team.feedback)
+            or any(isinstance(spec, ExecutionFeedbackSpec) for spec in self.team.feedback)
             or any("python" in agent.tools for agent in self.team.agents.values())
         )
 
@@ -144,10 +144,10 @@ class Recipe(Spec):
         return f"agents.{agent}.model" if self.team.agents[agent].model else "model"
 
     @property
-    def vllm_engines(self) -> list[VLLMModel]:
+    def vllm_engines(self) -> list[VLLMSpec]:
         """The distinct vLLM models whose engines collab starts, because they name no `servers`."""
         models = map(self.model_of, self.team.agents)
-        return list(dict.fromkeys(m for m in models if isinstance(m, VLLMModel) and not m.servers))
+        return list(dict.fromkeys(m for m in models if isinstance(m, VLLMSpec) and not m.servers))
 
     def sampling_of(self, agent: str) -> Sampling:
         """Return the agent's sampling settings, merged from the recipe, the team and the agent."""

@@ -26,9 +26,9 @@ from collab.models.fakes import EchoModel
 from collab.models.lengths import check_adapter, check_fits
 from collab.models.tool_text import fenced
 from collab.recipe import BudgetSpec, Recipe, library, read_recipe
-from collab.recipe.feedback import ExpertFeedback, FeedbackSpec
+from collab.recipe.feedback import ExpertFeedbackSpec, FeedbackSpec
 from collab.recipe.hosted import MCPServer
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.recipe.team import DISCUSS, TeamSpec
 from collab.records import Action, Feedback, Problem
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
@@ -95,7 +95,7 @@ class FeedbackStandIn(Source):
     def __init__(self, spec: FeedbackSpec) -> None:
         self.name = spec.source
         length = FEEDBACK_CHARACTERS
-        if isinstance(spec, ExpertFeedback):
+        if isinstance(spec, ExpertFeedbackSpec):
             length = int(spec.max_new_tokens * CHARACTERS_A_TOKEN)
         self._text = "" if spec.source == "self" else ("feedback " * length)[:length]
 
@@ -263,7 +263,7 @@ def _longest(problems: Sequence[Problem], most: int) -> list[int]:
 
 def _check_adapters(recipe: Recipe) -> None:
     for name, agent in recipe.team.agents.items():
-        if agent.adapter is None or not isinstance(recipe.model_of(name), TransformersModel):
+        if agent.adapter is None or not isinstance(recipe.model_of(name), TransformersSpec):
             continue
         folder = Path(agent.adapter).expanduser()
         for file in (ADAPTER_CONFIG, ADAPTER_WEIGHTS):

@@ -11,7 +11,7 @@ from typing import Any
 from collab import distribution
 from collab.models.lengths import knows_tools
 from collab.recipe import Recipe
-from collab.recipe.hosted import HostedModel
+from collab.recipe.hosted import HostedSpec
 from collab.recipe.model import local_weights
 from collab.recipe.packing import of_python_in
 from collab.records import Problem
@@ -116,6 +116,6 @@ def tool_forms(recipe: Recipe) -> dict[str, str]:
         if knows is None and local_weights(spec):
             continue
         forms[name] = "template" if knows else "text"
-        if isinstance(spec, HostedModel):
+        if isinstance(spec, HostedSpec):
             forms[name] = "service"
     return forms

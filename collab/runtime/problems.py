@@ -10,7 +10,7 @@ from collab.errors import RecipeError
 from collab.feedback import check_sources
 from collab.naming import as_name
 from collab.recipe import Recipe, TaskSpec, documents, library, load_task
-from collab.recipe.feedback import FeedbackSpec, SolvedFeedback
+from collab.recipe.feedback import FeedbackSpec, SolvedFeedbackSpec
 from collab.records import Problem
 from collab.runtime.rehearsal import gives_feedback
 from collab.tasks import Suite, open_suite, split_address
@@ -73,7 +73,7 @@ def open_problems(
 def _check_solved(feedback: Sequence[FeedbackSpec], task: TaskSpec) -> None:
     if task.reward is not None or task.environment is not None:
         return
-    if any(isinstance(spec, SolvedFeedback) and spec.required for spec in feedback):
+    if any(isinstance(spec, SolvedFeedbackSpec) and spec.required for spec in feedback):
         raise RecipeError(
             f"feedback 'solved' reads the reward, but the problems of '{task.name}' are not scored;"
             " add a reward to the suite, or use another source"

@@ -18,7 +18,7 @@ from collab.models.base import complete
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
-from collab.recipe.model import ModelSpec, TransformersModel, VLLMModel
+from collab.recipe.model import ModelSpec, TransformersSpec, VLLMSpec
 from collab.recipe.recipe import LANES, WIDE_LANES
 from collab.records import Episode, Problem, Sampling, Score
 from collab.records.run import in_order
@@ -46,9 +46,9 @@ def lanes_of(recipe: Recipe) -> int:
 
 def _wide_engines(model: ModelSpec) -> int:
     """Return the number of engines of `model` that `WIDE_LANES` is for."""
-    if isinstance(model, VLLMModel):
+    if isinstance(model, VLLMSpec):
         return max(len(model.servers), 1)
-    if not isinstance(model, TransformersModel):
+    if not isinstance(model, TransformersSpec):
         return 0
     from collab.models.weights import pick_device
 

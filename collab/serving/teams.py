@@ -13,7 +13,7 @@ from collab.models import Model, Progress, Request
 from collab.models.base import Batching, complete
 from collab.models.open import ModelPool
 from collab.recipe import Recipe, allow, library, read_recipe
-from collab.recipe.feedback import ExecutionFeedback, SolvedFeedback
+from collab.recipe.feedback import ExecutionFeedbackSpec, SolvedFeedbackSpec
 from collab.recipe.in_python import Overrides
 from collab.records import Action, Sampling
 from collab.runtime import Session
@@ -161,8 +161,8 @@ def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:
     kept = tuple(
         spec
         for spec in recipe.team.feedback
-        if not isinstance(spec, SolvedFeedback)
-        and (settings.run_code or not isinstance(spec, ExecutionFeedback))
+        if not isinstance(spec, SolvedFeedbackSpec)
+        and (settings.run_code or not isinstance(spec, ExecutionFeedbackSpec))
     )
     team = recipe.team.model_copy(update={"feedback": kept})
     served = recipe.model_copy(update={"task": None, "team": team})

@@ -15,7 +15,7 @@ from collab.models.local.adapters import check_harmless
 from collab.models.store import read_config, resolve
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
-from collab.recipe.model import TransformersModel, local_weights
+from collab.recipe.model import TransformersSpec, local_weights
 from collab.recipe.question import about_adapters
 from collab.runs.about import check_has_ended
 from collab.runs.atomic import creating_folder, replacing
@@ -58,7 +58,7 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
     return recipe, adapters
 
 
-def base_of(recipe: Recipe, agent: str) -> TransformersModel:
+def base_of(recipe: Recipe, agent: str) -> TransformersSpec:
     """Return the base model of an agent's adapter.
 
     Raises:
@@ -100,7 +100,7 @@ def export_merged(run: Path, out: Path) -> dict[str, str]:
 
 
 def _export(
-    run: Path, out: Path, write: Callable[[TransformersModel, Path, Path], None]
+    run: Path, out: Path, write: Callable[[TransformersSpec, Path, Path], None]
 ) -> dict[str, str]:
     recipe, adapters = adapters_of(run)
     bases = {agent: base_of(recipe, agent) for agent in adapters}
@@ -125,7 +125,7 @@ def _reading(adapter: Path) -> Iterator[None]:
         raise RecordError(f"adapter {adapter} cannot be exported: {error}") from error
 
 
-def _copy(base: TransformersModel, adapter: Path, out: Path, *, half: bool) -> None:
+def _copy(base: TransformersSpec, adapter: Path, out: Path, *, half: bool) -> None:
     if half:
         import torch
         from safetensors.torch import load_file, save_file
@@ -140,7 +140,7 @@ def _copy(base: TransformersModel, adapter: Path, out: Path, *, half: bool) -> N
     (out / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n")
 
 
-def _merge(base: TransformersModel, adapter: Path, out: Path) -> None:
+def _merge(base: TransformersSpec, adapter: Path, out: Path) -> None:
     import torch
     from peft import PeftModel
     from transformers import AutoModelForCausalLM

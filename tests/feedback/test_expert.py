@@ -30,8 +30,8 @@ from collab.feedback import Outcome, gather, open_sources
 from collab.feedback.expert import Expert, expert_prompt, read_advice, strip_comments
 from collab.models.fakes import ScriptedModel
 from collab.models.open import ModelPool
-from collab.recipe.feedback import ExpertFeedback
-from collab.recipe.hosted import AnthropicModel
+from collab.recipe.feedback import ExpertFeedbackSpec
+from collab.recipe.hosted import AnthropicSpec
 from collab.records import Failure, Feedback, Problem
 
 OutcomeOf = Callable[..., Outcome]
@@ -44,7 +44,7 @@ GOOD = "def sum_of_squares(xs):\n    return sum(aux(x) for x in xs)"
 def give_feedback(outcome: Outcome, *answers: Any, **settings: Any) -> dict[str, Feedback]:
     """Feedback of an expert with scripted answers, all of which must be used."""
     model = ScriptedModel(answers)
-    feedback = asyncio.run(Expert(ExpertFeedback(**settings), model).give_feedback(outcome))
+    feedback = asyncio.run(Expert(ExpertFeedbackSpec(**settings), model).give_feedback(outcome))
     model.verify()
     return feedback
 
@@ -191,8 +191,8 @@ Told = tuple[dict[str, tuple[Feedback, ...]], tuple[Failure, ...]]
 def ask_claude(
     outcome: Outcome, server: ClaudeServer, *, required: bool = True, **model: Any
 ) -> Told:
-    claude = AnthropicModel(name="claude-test", base_url=server.url, **model)
-    specs = (ExpertFeedback(model=claude, required=required),)
+    claude = AnthropicSpec(name="claude-test", base_url=server.url, **model)
+    specs = (ExpertFeedbackSpec(model=claude, required=required),)
 
     async def go() -> Told:
         async with ModelPool() as pool:

@@ -11,7 +11,7 @@ from support.static_findings import AUX, MAIN, OutcomeOf, codes, give_feedback
 from collab.errors import FeedbackError
 from collab.feedback.static import Static
 from collab.feedback.tools import Analyser, Batcher, find_tool
-from collab.recipe.feedback import StaticFeedback
+from collab.recipe.feedback import StaticFeedbackSpec
 from collab.records import Finding, Problem
 
 
@@ -100,7 +100,7 @@ def test_many_programs_share_few_processes() -> None:
 
 
 def test_one_source_serves_several_event_loops(outcome_of: OutcomeOf) -> None:
-    source = Static(StaticFeedback())
+    source = Static(StaticFeedbackSpec())
     outcome = outcome_of(aux=AUX, main="def sum_of_squares(xs):\n    return xz")
     for _ in range(2):
         assert "F821" in asyncio.run(source.give_feedback(outcome))["main"].text

@@ -28,7 +28,7 @@ from collab.feedback.expert import strip_comments
 from collab.feedback.static import Static
 from collab.recipe import RewardSpec, SandboxSpec
 from collab.recipe.documents import read_mapping
-from collab.recipe.feedback import ExecutionFeedback, StaticFeedback
+from collab.recipe.feedback import ExecutionFeedbackSpec, StaticFeedbackSpec
 from collab.recipe.library import shipped
 from collab.records import Problem, Score
 from collab.rewards import Scorer
@@ -105,7 +105,7 @@ def in_batches(pairs: list[tuple[Row, str]]) -> Iterator[list[tuple[Row, str]]]:
 
 
 async def run_all(sandbox: Sandbox, pairs: list[tuple[Row, str]]) -> list[Score]:
-    static, execution = Static(StaticFeedback()), Execution(ExecutionFeedback(), sandbox)
+    static, execution = Static(StaticFeedbackSpec()), Execution(ExecutionFeedbackSpec(), sandbox)
     scorer = Scorer(reward(), sandbox)
     scores: list[Score] = []
     for batch in in_batches(pairs):

@@ -9,7 +9,7 @@ import pytest
 
 from collab.models import store
 from collab.models.local.engine import TransformersEngine
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 
 CHAT = (
     "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
@@ -111,7 +111,7 @@ def _save_adapter(folder: Path, base: Path, seed: int, std: float = 0.3) -> None
 @pytest.fixture
 def tiny_engine(tiny: Path) -> Iterator[TransformersEngine]:
     """A new engine with the tiny model, in float32."""
-    engine = TransformersEngine(TransformersModel(name=str(tiny), dtype="float32", device="cpu"))
+    engine = TransformersEngine(TransformersSpec(name=str(tiny), dtype="float32", device="cpu"))
     yield engine
     asyncio.run(engine.aclose())
 
@@ -120,7 +120,7 @@ def tiny_engine(tiny: Path) -> Iterator[TransformersEngine]:
 def smollm2() -> Iterator[Any]:
     """The real default model from the user's cache; downloaded if missing."""
     store.resolve("smollm2-135m")
-    engine = TransformersEngine(TransformersModel(name="smollm2-135m", device="cpu"))
+    engine = TransformersEngine(TransformersSpec(name="smollm2-135m", device="cpu"))
     yield engine
     asyncio.run(engine.aclose())
 

@@ -20,8 +20,8 @@ from collab.models.hosted.anthropic_engine import AnthropicEngine
 from collab.models.hosted.openai_engine import OpenAIEngine
 from collab.models.local.engine import TransformersEngine
 from collab.models.open import open_model
-from collab.recipe.hosted import AnthropicModel, OpenAIModel
-from collab.recipe.model import PluginModel, TransformersModel
+from collab.recipe.hosted import AnthropicSpec, OpenAISpec
+from collab.recipe.model import PluginSpec, TransformersSpec
 from collab.records import Action, Decision, Episode, Turn, Usage
 
 GENERATION = {"lengths", "stop", "context", "missing adapter"}
@@ -51,33 +51,33 @@ def test_transformers(tiny_engine: TransformersEngine, adapters: dict[str, Path]
 
 
 def test_transformers_without_the_fast_paths(tiny: Path, adapters: dict[str, Path]) -> None:
-    engine = TransformersEngine(TransformersModel(name=str(tiny), dtype="float32", fast=False))
+    engine = TransformersEngine(TransformersSpec(name=str(tiny), dtype="float32", fast=False))
     verdicts = verdicts_of(engine, adapters["aux"], adapters["main"])
     assert_conforms(verdicts, not_applicable=set())
 
 
 @pytest.mark.slow
 def test_transformers_with_the_real_small_model(smollm2_adapters: list[Path]) -> None:
-    engine = TransformersEngine(TransformersModel(name="smollm2-135m", device="cpu"))
+    engine = TransformersEngine(TransformersSpec(name="smollm2-135m", device="cpu"))
     assert_conforms(verdicts_of(engine, *smollm2_adapters), not_applicable=set())
 
 
 def test_a_server_of_chat_completions() -> None:
     with OpenAIServer(openai_server.talk()) as server:
-        engine = OpenAIEngine(OpenAIModel(name="qwen", base_url=server.base_url))
+        engine = OpenAIEngine(OpenAISpec(name="qwen", base_url=server.base_url))
         assert_conforms(verdicts_of(engine), not_applicable={"tokens", "seeds", "adapters"})
 
 
 def test_server_that_returns_tokens() -> None:
     with OpenAIServer(openai_server.talk()) as server:
-        engine = OpenAIEngine(OpenAIModel(name="qwen", base_url=server.base_url, tokens=True))
+        engine = OpenAIEngine(OpenAISpec(name="qwen", base_url=server.base_url, tokens=True))
         assert_conforms(verdicts_of(engine), not_applicable={"seeds", "adapters"})
 
 
 def test_claude(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     with ClaudeServer(claude_server.talk()) as server:
-        engine = AnthropicEngine(AnthropicModel(name="claude-test", base_url=server.url))
+        engine = AnthropicEngine(AnthropicSpec(name="claude-test", base_url=server.url))
         assert_conforms(verdicts_of(engine), not_applicable={"tokens", "seeds", "adapters"})
 
 
@@ -170,7 +170,7 @@ def test_the_engine_in_the_docs_conforms(tmp_path: Path) -> None:
     docs = Path(__file__).parents[2] / "docs" / "engines.md"
     _, _, rest = docs.read_text().partition("```python\n# engine.py\n")
     (tmp_path / "engine.py").write_text(rest.partition("```")[0])
-    engine = open_model(PluginModel(engine=f"{tmp_path / 'engine.py'}:counter"))
+    engine = open_model(PluginSpec(engine=f"{tmp_path / 'engine.py'}:counter"))
     assert_conforms(verdicts_of(engine), not_applicable={"tokens", "seeds", "adapters"})
 
 

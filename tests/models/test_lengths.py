@@ -10,7 +10,7 @@ import pytest
 from collab.errors import ContextOverflow
 from collab.models.base import Call, Request
 from collab.models.lengths import check_fits
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.records import Message, Sampling
 
 CONTEXT = 1500
@@ -18,12 +18,12 @@ CONTEXT = 1500
 
 
 @pytest.fixture
-def spec(tiny: Path, tmp_path: Path) -> TransformersModel:
+def spec(tiny: Path, tmp_path: Path) -> TransformersSpec:
     folder = Path(shutil.copytree(tiny, tmp_path / "model"))
     config = json.loads((folder / "config.json").read_text())
     config["max_position_embeddings"] = CONTEXT
     (folder / "config.json").write_text(json.dumps(config))
-    return TransformersModel(name=str(folder))
+    return TransformersSpec(name=str(folder))
 
 
 def request(**fields: Any) -> Request:
@@ -44,17 +44,17 @@ HELLO = (Message(role="user", content="hello"),)
         {"messages": (Message(role="user", content=""),) * CONTEXT},
     ],
 )
-def test_too_long_request_is_refused(spec: TransformersModel, fields: dict[str, Any]) -> None:
+def test_too_long_request_is_refused(spec: TransformersSpec, fields: dict[str, Any]) -> None:
     with pytest.raises(ContextOverflow):
         check_fits(request(**fields), spec)
 
 
 @pytest.mark.parametrize("prefix", ["", "yes"])
-def test_a_short_request_passes_without_the_tokenizer(spec: TransformersModel, prefix: str) -> None:
+def test_a_short_request_passes_without_the_tokenizer(spec: TransformersSpec, prefix: str) -> None:
     (Path(spec.name) / "tokenizer.json").unlink()
     check_fits(request(messages=HELLO, prefix=prefix), spec)
 
 
-def test_given_tokens_are_counted_without_the_messages(spec: TransformersModel) -> None:
+def test_given_tokens_are_counted_without_the_messages(spec: TransformersSpec) -> None:
     long = (Message(role="user", content="hello " * CONTEXT),)
     check_fits(request(prompt_ids=(1,) * (CONTEXT - 10), messages=long), spec)

@@ -209,9 +209,9 @@ def test_opening_imports_nothing_heavy() -> None:
         "import sys\n"
         "from collab.models.open import open_model\n"
         "from collab.models.store import ALIASES\n"
-        "from collab.recipe.model import TransformersModel\n"
+        "from collab.recipe.model import TransformersSpec\n"
         "[model.cached for model in ALIASES.values()]\n"
-        "open_model(TransformersModel(name='smollm2-135m'))\n"
+        "open_model(TransformersSpec(name='smollm2-135m'))\n"
         "heavy = {'torch', 'transformers', 'anthropic', 'httpx', 'peft', 'numpy'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

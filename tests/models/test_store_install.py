@@ -18,7 +18,7 @@ from support.tiny_gguf import make_model, write_wheel
 from collab.errors import ModelUnavailable
 from collab.models.store import AliasedModel, StoreProgress, install, quiet
 from collab.models.weights import load_model
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 
 pytestmark = pytest.mark.slow
 
@@ -138,7 +138,7 @@ def test_killed_conversion_is_repeated_and_shared_by_two_processes(
 
 
 def _check_tiny_model(folder: Path) -> None:
-    weights = load_model(folder, TransformersModel(name="tiny", device="cpu"))
+    weights = load_model(folder, TransformersSpec(name="tiny", device="cpu"))
     assert weights.context == 96
     assert weights.stop_ids == {2}
     assert weights.tokenizer.chat_template

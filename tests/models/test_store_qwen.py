@@ -6,7 +6,7 @@ import pytest
 
 from collab.models import store
 from collab.models.weights import LoadedModel, load_model
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def folder() -> Path:
 
 @pytest.fixture(scope="module")
 def weights(folder: Path) -> LoadedModel:
-    return load_model(folder, TransformersModel(name=str(folder), device="cpu"))
+    return load_model(folder, TransformersSpec(name=str(folder), device="cpu"))
 
 
 def test_model_has_the_listed_size(folder: Path) -> None:

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM
 
 from collab.models import Call, Request
 from collab.models.open import open_model
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.records import Action, Sampling
 
 NOISE = 1e-4
@@ -26,7 +26,7 @@ SETTINGS = [
 def sampled(tiny: Path) -> list[Action]:
     async def ask() -> list[Action]:
         with VLLMTwin(tiny) as server:
-            engine = open_model(VLLMModel(name=str(tiny), servers=(server.url,), seeds=True))
+            engine = open_model(VLLMSpec(name=str(tiny), servers=(server.url,), seeds=True))
             try:
                 return await engine.generate([request(s, n) for n, s in enumerate(SETTINGS)])
             finally:

@@ -20,7 +20,7 @@ from collab.models.vllm.backend import Capacity, prefix_key
 from collab.models.vllm.calls import engine_options
 from collab.models.vllm.process import environment_of
 from collab.models.vllm.servers import PREEMPTED, WAITING, route
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 
 
 def places(number: int) -> list[Any]:
@@ -182,21 +182,21 @@ def test_adapter_load_is_retried_on_a_slow_shared_disk(
 )
 def test_server_side_options_name_flag_to_start_with(option: dict[str, object], flag: str) -> None:
     with pytest.raises(ValueError, match=flag):
-        VLLMModel.model_validate({"name": "m", "servers": ["http://h:1"], **option})
+        VLLMSpec.model_validate({"name": "m", "servers": ["http://h:1"], **option})
 
 
 def test_deterministic_option_enables_batch_invariant_kernels() -> None:
-    assert environment_of(VLLMModel(name="m", deterministic=True))["VLLM_BATCH_INVARIANT"] == "1"
-    assert "VLLM_BATCH_INVARIANT" not in environment_of(VLLMModel(name="m"))
+    assert environment_of(VLLMSpec(name="m", deterministic=True))["VLLM_BATCH_INVARIANT"] == "1"
+    assert "VLLM_BATCH_INVARIANT" not in environment_of(VLLMSpec(name="m"))
 
 
 def test_each_engine_start_uses_a_different_seed(tiny: Path) -> None:
-    spec = VLLMModel(name=str(tiny), kv_cache_gb=0.01)
+    spec = VLLMSpec(name=str(tiny), kv_cache_gb=0.01)
     seeds = {engine_options(spec, tiny, Capacity(), sleep=False)["seed"] for _ in range(3)}
     assert len(seeds) == 3
 
 
 def test_tensor_parallel_option_reaches_the_engine(tiny: Path) -> None:
-    spec = VLLMModel(name=str(tiny), tensor_parallel=2, kv_cache_gb=0.01)
+    spec = VLLMSpec(name=str(tiny), tensor_parallel=2, kv_cache_gb=0.01)
     options = engine_options(spec, tiny, Capacity(), sleep=False)
     assert options["tensor_parallel_size"] == 2

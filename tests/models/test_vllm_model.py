@@ -12,27 +12,27 @@ from collab.models.open import open_model
 from collab.models.vllm import process
 from collab.models.vllm.backend import Capacity
 from collab.models.vllm.calls import BLOCK, ROWS, cache_bytes, engine_options
-from collab.recipe.model import ModelSpec, TransformersModel, VLLMModel, local_weights
+from collab.recipe.model import ModelSpec, TransformersSpec, VLLMSpec, local_weights
 
 SPEC: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
 
 
 def test_in_process_engine_is_chosen_by_name() -> None:
     model = SPEC.validate_python("vllm:smollm2-135m")
-    assert model == VLLMModel(name="smollm2-135m")
+    assert model == VLLMSpec(name="smollm2-135m")
 
 
 def test_servers_share_the_load() -> None:
     urls = ["http://127.0.0.1:8000/", "https://gpu2:8001/v1"]
     model = SPEC.validate_python({"engine": "vllm", "name": "m", "servers": urls})
-    assert isinstance(model, VLLMModel)
+    assert isinstance(model, VLLMSpec)
     assert model.servers == ("http://127.0.0.1:8000", "https://gpu2:8001")
     assert SPEC.validate_python(model.model_dump()) == model
 
 
 def test_the_trainer_holds_the_same_model() -> None:
-    model = VLLMModel(name="m", revision="main", dtype="float32", trainer_device="cuda:1")
-    weights = TransformersModel(name="m", revision="main", dtype="float32", device="cuda:1")
+    model = VLLMSpec(name="m", revision="main", dtype="float32", trainer_device="cuda:1")
+    weights = TransformersSpec(name="m", revision="main", dtype="float32", device="cuda:1")
     assert local_weights(model) == weights
     assert local_weights(weights) == weights
     assert local_weights(SPEC.validate_python("echo")) is None
@@ -68,7 +68,7 @@ def test_missing_vllm_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         ModelUnavailable, match=r"pip install 'collab-agents\[vllm\]', or use `servers`"
     ):
-        open_model(VLLMModel(name="smollm2-135m"))
+        open_model(VLLMSpec(name="smollm2-135m"))
 
 
 @pytest.mark.parametrize("total_gb", [12, 24, 300])
@@ -77,7 +77,7 @@ def test_cache_size_follows_the_model_not_the_machine(
 ) -> None:
     _free(monkeypatch, total_gb)
     token = 2 * 2 * 2 * 8 * 4  # keys and values, layers, heads, head size, bytes
-    spec = VLLMModel(name=str(tiny), context=128)
+    spec = VLLMSpec(name=str(tiny), context=128)
     assert cache_bytes(spec, tiny, 4) == ROWS * (128 + BLOCK) * token
     absolute = spec.model_copy(update={"kv_cache_gb": 0.5})
     assert cache_bytes(absolute, tiny, 4) == 500_000_000
@@ -89,7 +89,7 @@ def test_cache_size_is_limited_by_the_share_of_free_memory(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _free(monkeypatch, 0.001)
-    spec = VLLMModel(name=str(tiny), context=128, memory_share=0.3)
+    spec = VLLMSpec(name=str(tiny), context=128, memory_share=0.3)
     assert cache_bytes(spec, tiny, 4) == 300_000
 
 
@@ -107,7 +107,7 @@ def test_insufficient_memory_is_reported_with_both_numbers(
     _free(monkeypatch, 12)
     monkeypatch.setattr("collab.models.vllm.calls.key_values_of", lambda _: 32_040)
     with pytest.raises(ModelUnavailable) as error:
-        cache_bytes(VLLMModel(name=str(tiny), **options), tiny, 4)
+        cache_bytes(VLLMSpec(name=str(tiny), **options), tiny, 4)
     for word in (*words, "lower the model's context"):
         assert word in str(error.value)
 

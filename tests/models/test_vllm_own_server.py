@@ -14,7 +14,7 @@ import pytest
 from collab.models.vllm import guard, own_server
 from collab.models.vllm.backend import Capacity
 from collab.models.vllm.own_server import OwnServer
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 
 STUBBORN = """\
 import signal
@@ -36,7 +36,7 @@ def test_stop_ends_every_process_even_if_the_guard_hangs(
     script = tmp_path / "server.py"
     script.write_text(STUBBORN)
     monkeypatch.chdir(tmp_path)
-    spec = VLLMModel(name=str(tiny), server_command=(sys.executable, str(script)))
+    spec = VLLMSpec(name=str(tiny), server_command=(sys.executable, str(script)))
     server = OwnServer(spec, Capacity(), tmp_path / "log")
     root = psutil.Process(server._process.pid)
     until = time.monotonic() + 60

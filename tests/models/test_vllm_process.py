@@ -15,7 +15,7 @@ from collab.models.vllm import process
 from collab.models.vllm.backend import Capacity
 from collab.models.vllm.engine import VLLMEngine
 from collab.models.vllm.process import Process
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 
 CHANGED = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "NCCL_CUMEM_ENABLE": "0"}
 
@@ -88,7 +88,7 @@ def test_importing_vllm_leaves_this_process_unchanged(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NCCL_CUMEM_ENABLE", "1")
-    started(Process(VLLMModel(name=str(folder), kv_cache_gb=0.01)), folder=folder)
+    started(Process(VLLMSpec(name=str(folder), kv_cache_gb=0.01)), folder=folder)
     assert os.environ["NCCL_CUMEM_ENABLE"] == "1"
     assert "TORCHINDUCTOR_COMPILE_THREADS" not in os.environ
     assert inductor.compile_threads == 7
@@ -100,13 +100,13 @@ def test_worker_processes_are_spawned_by_default(
 ) -> None:
     if value:
         monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", value)
-    engine = Process(VLLMModel(name=str(folder), kv_cache_gb=0.01))
+    engine = Process(VLLMSpec(name=str(folder), kv_cache_gb=0.01))
     [(_, environment)] = started(engine, folder=folder)
     assert environment["VLLM_WORKER_MULTIPROC_METHOD"] == method
 
 
 def test_worker_processes_import_nothing_from_the_current_folder(folder: Path) -> None:
-    engine = Process(VLLMModel(name=str(folder), kv_cache_gb=0.01))
+    engine = Process(VLLMSpec(name=str(folder), kv_cache_gb=0.01))
     [(_, environment)] = started(engine, folder=folder)
     assert environment["PYTHONSAFEPATH"] == "1"
     assert "PYTHONSAFEPATH" not in os.environ, "the variable is set only for these processes"
@@ -114,7 +114,7 @@ def test_worker_processes_import_nothing_from_the_current_folder(folder: Path) -
 
 def test_engine_of_a_frozen_agent_can_sleep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    spec = VLLMModel(name=str(folder), dtype="float32", sleep=True)
+    spec = VLLMSpec(name=str(folder), dtype="float32", sleep=True)
 
     async def publish() -> None:
         engine = VLLMEngine(spec)
@@ -128,7 +128,7 @@ def test_engine_of_a_frozen_agent_can_sleep(folder: Path, monkeypatch: pytest.Mo
 
 def test_two_engines_divide_the_memory_share(folder: Path) -> None:
     def shares(*contexts: int) -> list[float]:
-        specs = [VLLMModel(name=str(folder), kv_cache_gb=0.01, context=n) for n in contexts]
+        specs = [VLLMSpec(name=str(folder), kv_cache_gb=0.01, context=n) for n in contexts]
         found = started(*[Process(spec) for spec in specs], folder=folder)
         return [options["gpu_memory_utilization"] for options, _ in found[-len(contexts) :]]
 

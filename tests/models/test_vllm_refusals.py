@@ -12,7 +12,7 @@ from support.vllm_servers.server import Behavior, VLLMServer, cut, garbled, malf
 
 from collab.errors import ModelUnavailable, RecipeError
 from collab.models.open import open_model
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.records import Sampling
 
 
@@ -154,7 +154,7 @@ async def test_smaller_of_both_context_limits_applies(tiny: Path) -> None:
 
 def test_an_engine_serves_one_event_loop_after_another(tiny: Path) -> None:
     with VLLMServer() as server:
-        engine = open_model(VLLMModel(name=str(tiny), servers=(server.url,), seeds=True))
+        engine = open_model(VLLMSpec(name=str(tiny), servers=(server.url,), seeds=True))
         try:
             for seed in range(2):
                 [action] = asyncio.run(engine.generate([request(seed)]))

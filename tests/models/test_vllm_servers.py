@@ -15,7 +15,7 @@ from support.vllm_servers.server import END, LOGPROB, VLLMServer, cut, encode, s
 
 from collab.errors import ModelTimeout
 from collab.models.open import open_model
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.records import Sampling
 
 
@@ -50,8 +50,8 @@ def test_seed_is_sent_only_when_requested(tiny: Path) -> None:
 
     assert asyncio.run(ask(seeds=True)) == (True, True)
     assert asyncio.run(ask(seeds=False)) == (False, False)
-    assert not VLLMModel(name="m").is_seeded
-    assert VLLMModel(name="m", deterministic=True).is_seeded
+    assert not VLLMSpec(name="m").is_seeded
+    assert VLLMSpec(name="m", deterministic=True).is_seeded
 
 
 @in_loop
@@ -236,7 +236,7 @@ async def test_server_that_starts_late_is_used(tiny: Path) -> None:
 async def test_silent_server_is_named_in_the_error(tiny: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
-        spec = VLLMModel(name=str(tiny), servers=(url,), ready_seconds=0.5)
+        spec = VLLMSpec(name=str(tiny), servers=(url,), ready_seconds=0.5)
         engine = open_model(spec)
         with pytest.raises(ModelTimeout, match=f"within 0.5 s .{url}: it has not answered yet"):
             await engine.generate([request()])

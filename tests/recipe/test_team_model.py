@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from collab.recipe import load_recipe
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 
 TEAM = """\
 model: {engine: transformers, name: written-for, dtype: float32}
@@ -22,14 +22,14 @@ def team(here: Path) -> str:
 
 def test_recipe_without_a_model_uses_the_team_model(team: str) -> None:
     model = load_recipe(team).model
-    assert isinstance(model, TransformersModel)
+    assert isinstance(model, TransformersSpec)
     assert (model.name, model.dtype) == ("written-for", "float32")
 
 
 def test_a_named_model_wins(team: str) -> None:
     assert load_recipe(team, model="echo").model.engine == "echo"
     changed = load_recipe(team, settings=["model.dtype=bfloat16"]).model
-    assert isinstance(changed, TransformersModel)
+    assert isinstance(changed, TransformersSpec)
     assert (changed.name, changed.dtype) == ("written-for", "bfloat16")
 
 
@@ -47,7 +47,7 @@ def test_settings_choose_the_team_or_its_model(
     start: str, settings: list[str], model: tuple[str, str]
 ) -> None:
     used = load_recipe(start, settings=settings).model
-    assert isinstance(used, TransformersModel)
+    assert isinstance(used, TransformersSpec)
     assert (used.name, used.dtype) == model
 
 

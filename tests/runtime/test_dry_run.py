@@ -15,7 +15,7 @@ from collab.models.local.adapters import Adapters
 from collab.models.weights import load_model
 from collab.recipe import Recipe, load_recipe, load_task
 from collab.recipe.library import shipped
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.runtime.dry_run import characters, dry_run, is_first, most_calls, most_new_tokens
 from collab.runtime.problems import find_problems
 from collab.runtime.team import Team
@@ -176,7 +176,7 @@ def test_adapter_of_another_model_is_refused(project: Path, tmp_path: Path) -> N
     with pytest.raises(ModelError, match=found):
         rehearse(make(agents=agents))
     with pytest.raises(ModelError, match=found):
-        Adapters(load_model(tmp_path / "tiny", TransformersModel(**model)), "tiny").name_of(
+        Adapters(load_model(tmp_path / "tiny", TransformersSpec(**model)), "tiny").name_of(
             str(shipped() / adapter)
         )
 

@@ -14,8 +14,8 @@ from collab.feedback.plain import Plugin
 from collab.models.open import open_model
 from collab.recipe import RewardSpec
 from collab.recipe.base import Component
-from collab.recipe.feedback import PluginFeedback
-from collab.recipe.model import PluginModel
+from collab.recipe.feedback import PluginFeedbackSpec
+from collab.recipe.model import PluginSpec
 from collab.records import Problem, failure_of
 from collab.rewards import Scorer
 from collab.trainers.credit import algorithm_for
@@ -60,7 +60,7 @@ def open_algorithm(name: str) -> Any:
 
 
 def open_engine(name: str) -> Any:
-    return open_model(PluginModel(engine=f"mine.py:{name}", name="x"))
+    return open_model(PluginSpec(engine=f"mine.py:{name}", name="x"))
 
 
 def open_reward(name: str) -> Any:
@@ -70,7 +70,7 @@ def open_reward(name: str) -> Any:
 
 
 def open_feedback(name: str) -> Any:
-    return Plugin(PluginFeedback(source=f"mine.py:{name}"))
+    return Plugin(PluginFeedbackSpec(source=f"mine.py:{name}"))
 
 
 OPENED = [open_join, open_parser, open_algorithm, open_engine, open_reward, open_feedback]

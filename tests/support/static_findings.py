@@ -6,7 +6,7 @@ from typing import Any
 
 from collab.feedback import Outcome
 from collab.feedback.static import Static
-from collab.recipe.feedback import StaticFeedback
+from collab.recipe.feedback import StaticFeedbackSpec
 from collab.records import Feedback
 
 OutcomeOf = Callable[..., Outcome]
@@ -17,7 +17,7 @@ MAIN = "def sum_of_squares(xs):\n    return sum(aux(x) for x in xs)"
 
 def give_feedback(outcome: Outcome, **settings: Any) -> dict[str, Feedback]:
     async def go() -> dict[str, Feedback]:
-        source = Static(StaticFeedback(**settings))
+        source = Static(StaticFeedbackSpec(**settings))
         try:
             return await source.give_feedback(outcome)
         finally:

@@ -12,7 +12,7 @@ from support.vllm_servers.twin import VLLMTwin
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.records import Episode, read_episodes
 from collab.trainers import TrainingRun
 from collab.trainers.training.check import check_recipe
@@ -31,7 +31,7 @@ def server(tiny_words: Path) -> Iterator[VLLMTwin]:
 
 def overlap_recipe(model: Path, folder: Path, server: VLLMTwin, **trainer: Any) -> Recipe:
     recipe = make_game(model, folder, max_staleness=1, learning_rate=1e-3, group_size=2, **trainer)
-    model_here = VLLMModel(name=str(model), servers=(server.url,), dtype="float32", seeds=True)
+    model_here = VLLMSpec(name=str(model), servers=(server.url,), dtype="float32", seeds=True)
     return recipe.model_copy(update={"model": model_here})
 
 
@@ -147,12 +147,12 @@ def test_overlap_is_refused_if_the_sampler_shares_the_trained_weights(
     with pytest.raises(RecipeError, match=r"set model.engine to 'vllm', or trainer.max_staleness"):
         check_recipe(recipe)
     beside = recipe.with_agents(
-        {"a": {"model": VLLMModel(name=str(tiny_words), dtype="float32", trainer_device="cpu")}}
+        {"a": {"model": VLLMSpec(name=str(tiny_words), dtype="float32", trainer_device="cpu")}}
     )
     beside = beside.with_agents({"b": {"trainable": False}})
     with pytest.raises(RecipeError, match=r"agent 'b' samples with the weights"):
         check_recipe(beside)
-    asleep = VLLMModel(name=str(tiny_words), sleep=True)
+    asleep = VLLMSpec(name=str(tiny_words), sleep=True)
     with pytest.raises(RecipeError, match=r"remove model.sleep"):
         check_recipe(recipe.model_copy(update={"model": asleep}))
 

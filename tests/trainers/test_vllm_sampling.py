@@ -14,7 +14,7 @@ from torch import Tensor
 
 from collab.errors import ModelTimeout, RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.recipe.recipe import LANES
 from collab.runs.layout import ADAPTER_WEIGHTS
 from collab.runtime import Session
@@ -32,7 +32,7 @@ NOISE = 1e-4
 def on_servers(recipe: Recipe, *servers: VLLMTwin, **trainer: Any) -> Recipe:
     assert recipe.trainer is not None
     urls = tuple(server.url for server in servers)
-    model = VLLMModel(
+    model = VLLMSpec(
         name=recipe.model.name, servers=urls, dtype="float32", ready_seconds=5.0, seeds=True
     )
     spec = recipe.trainer.model_copy(update=trainer)
@@ -184,7 +184,7 @@ def test_agents_may_share_an_adapter(game: Recipe, tmp_path: Path) -> None:
 def test_a_trained_team_runs_on_its_servers(game: Recipe, tmp_path: Path) -> None:
     async def play(folder: Path) -> set[str]:
         recipe = load_recipe(str(folder))
-        assert isinstance(recipe.model, VLLMModel)
+        assert isinstance(recipe.model, VLLMSpec)
         assert recipe.task is not None
         async with Session(recipe) as session:
             [episode] = await session.rollout(open_suite(recipe.task).select("8"))
@@ -211,7 +211,7 @@ def test_server_that_answers_with_the_base_model_is_detected(game: Recipe, tmp_p
 
 
 def test_the_plan_counts_the_trainers_own_weights(game: Recipe) -> None:
-    model = VLLMModel(name=game.model.name, dtype="float32", trainer_device="cpu")
+    model = VLLMSpec(name=game.model.name, dtype="float32", trainer_device="cpu")
     with_vllm, alone = make_plan(game.model_copy(update={"model": model})), make_plan(game)
     assert with_vllm.memory["weights"] == alone.memory["weights"]
     assert with_vllm.trainable == alone.trainable
@@ -228,7 +228,7 @@ def test_settings_vllm_cannot_train_are_refused(
     tiny_words: Path, tmp_path: Path, trainer: dict[str, Any], words: str
 ) -> None:
     recipe = make_game(tiny_words, tmp_path, **trainer)
-    recipe = recipe.model_copy(update={"model": VLLMModel(name=str(tiny_words))})
+    recipe = recipe.model_copy(update={"model": VLLMSpec(name=str(tiny_words))})
     with pytest.raises(RecipeError) as error:
         check_recipe(recipe)
     assert words in str(error.value)

@@ -11,7 +11,7 @@ from collab.errors import Untrusted
 from collab.models.vllm.backend import Capacity
 from collab.models.vllm.own_server import OwnServer
 from collab.recipe import load_recipe
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 
 SERVER = """\
 name: theirs
@@ -58,7 +58,7 @@ def test_command_of_a_vllm_server_needs_approval(project: Path, evil: Path, tmp_
     with pytest.raises(Untrusted, match=r"run the command sh .*server_command"):
         load_recipe(str(file))
     model = save_tiny(tmp_path / "model", ["yes"])
-    spec = VLLMModel(name=str(model), server_command=("sh", str(evil / "evil.py")))
+    spec = VLLMSpec(name=str(model), server_command=("sh", str(evil / "evil.py")))
     with pytest.raises(Untrusted, match="server_command"):
         OwnServer(spec, Capacity(), project / "log")
     load_recipe(str(file), trust=True)

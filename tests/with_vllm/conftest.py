@@ -15,7 +15,7 @@ from collab.models.local.engine import TransformersEngine
 from collab.models.vllm.backend import Capacity
 from collab.models.vllm.engine import VLLMEngine
 from collab.models.vllm.own_server import OwnServer
-from collab.recipe.model import TransformersModel, VLLMModel
+from collab.recipe.model import TransformersSpec, VLLMSpec
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,7 +32,7 @@ def smollm2_folder() -> Path:
 @pytest.fixture(scope="session")
 def reference() -> Iterator[TransformersEngine]:
     """The same model in the trainer's engine."""
-    engine = TransformersEngine(TransformersModel(name=MODEL, dtype="float32", device="cpu"))
+    engine = TransformersEngine(TransformersSpec(name=MODEL, dtype="float32", device="cpu"))
     yield engine
     asyncio.run(engine.aclose())
 
@@ -40,7 +40,7 @@ def reference() -> Iterator[TransformersEngine]:
 @pytest.fixture(scope="session")
 def engine() -> Iterator[VLLMEngine]:
     """A vLLM engine in separate processes."""
-    spec = VLLMModel(name=MODEL, dtype="float32", context=CONTEXT, kv_cache_gb=0.5, seeds=True)
+    spec = VLLMSpec(name=MODEL, dtype="float32", context=CONTEXT, kv_cache_gb=0.5, seeds=True)
     engine = VLLMEngine(spec)
     yield engine
     asyncio.run(engine.aclose())
@@ -52,7 +52,7 @@ def servers(
 ) -> Iterator[tuple[OwnServer, VLLMServerProcess]]:
     """A server as a rank starts it, and one that tests can kill; both may still be starting."""
     folder = tmp_path_factory.mktemp("servers")
-    spec = VLLMModel(name=MODEL, dtype="float32", context=CONTEXT, kv_cache_gb=1.0)
+    spec = VLLMSpec(name=MODEL, dtype="float32", context=CONTEXT, kv_cache_gb=1.0)
     own = OwnServer(spec, Capacity(adapters=3, rank=16), folder / "own.log")
     try:
         with VLLMServerProcess(smollm2_folder, folder) as other:

@@ -197,8 +197,8 @@ def test_killed_process_leaves_no_vllm_process(words: Path) -> None:
     code = (
         "import asyncio, sys, time\n"
         "from collab.models.vllm.engine import VLLMEngine\n"
-        "from collab.recipe.model import VLLMModel\n"
-        "engine = VLLMEngine(VLLMModel(name=sys.argv[1], kv_cache_gb=0.1))\n"
+        "from collab.recipe.model import VLLMSpec\n"
+        "engine = VLLMEngine(VLLMSpec(name=sys.argv[1], kv_cache_gb=0.1))\n"
         "asyncio.run(engine.publish({}, 0))\n"
         "print('ready', flush=True)\n"
         "time.sleep(600)\n"

@@ -16,7 +16,7 @@ from collab.models.conformance import conform
 from collab.models.vllm.engine import VLLMEngine
 from collab.models.vllm.own_server import OwnServer
 from collab.recipe import Recipe
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.records import Episode, read_episodes
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from collab.trainers import TrainingRun
@@ -33,7 +33,7 @@ Servers = tuple[OwnServer | VLLMServerProcess, ...]
 
 def engine_at(servers: Servers) -> VLLMEngine:
     urls = tuple(server.url for server in servers)
-    return VLLMEngine(VLLMModel(name=MODEL, servers=urls, seeds=True))
+    return VLLMEngine(VLLMSpec(name=MODEL, servers=urls, seeds=True))
 
 
 def copy(source: Path, target: Path) -> None:
@@ -97,7 +97,7 @@ def recipe_on(servers: Servers, folder: Path, **trainer: Any) -> Recipe:
     for part in data["task"]["reward"]["parts"].values():
         part["options"]["phrases"] = ["the", "a word", "I", "is"]
     urls = tuple(server.url for server in servers)
-    model = VLLMModel(name=MODEL, servers=urls, dtype="float32", trainer_device="cpu", seeds=True)
+    model = VLLMSpec(name=MODEL, servers=urls, dtype="float32", trainer_device="cpu", seeds=True)
     return Recipe.model_validate(data | {"model": model.model_dump()})
 
 

@@ -111,15 +111,15 @@ def _add_up(episodes: list[Episode], why: str, remedy: str = "", *, is_game: boo
 
 def _replayed(recipe: Recipe, run: Path, *, seal: bool) -> Recipe:
     """The recipe with the record as every agent's model, and in a sealed sandbox if `seal`."""
-    from collab.recipe.feedback import ExpertFeedback
-    from collab.recipe.model import ReplayModel
+    from collab.recipe.feedback import ExpertFeedbackSpec
+    from collab.recipe.model import ReplaySpec
 
     recipe = recipe.with_agents({name: {"model": None} for name in recipe.team.agents})
-    feedback = tuple(s for s in recipe.team.feedback if not isinstance(s, ExpertFeedback))
+    feedback = tuple(s for s in recipe.team.feedback if not isinstance(s, ExpertFeedbackSpec))
     team = recipe.team.model_copy(update={"feedback": feedback})
     sandbox = recipe.sandbox.model_copy(update={"isolation": "sealed"} if seal else {})
     return recipe.model_copy(
-        update={"team": team, "sandbox": sandbox, "model": ReplayModel(name=str(run))}
+        update={"team": team, "sandbox": sandbox, "model": ReplaySpec(name=str(run))}
     )
 
 

@@ -12,7 +12,7 @@ from collab.models.hosted.engine import HostedEngine, Reply, count
 from collab.models.hosted.errors import Rejection, Transient, error_of, is_page, page_at
 from collab.models.keys import redact_line
 from collab.models.tool_text import plain
-from collab.recipe.hosted import AnthropicModel
+from collab.recipe.hosted import AnthropicSpec
 from collab.records import FinishReason, Message, Sampling
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def errors_named(peer: str, key: str) -> Iterator[None]:
     except (ModelError, Transient):
         raise
     except anthropic.APIStatusError as error:
-        raise error_of(peer, _rejection(error, key), AnthropicModel.key) from None
+        raise error_of(peer, _rejection(error, key), AnthropicSpec.key) from None
     except (anthropic.APIError, OSError, ValueError) as error:
         raise Transient(ModelUnavailable(f"{peer}: {_reason(error, key)}")) from None
 
@@ -164,7 +164,7 @@ class AnthropicEngine(HostedEngine):
     calls_tools = "tool_use"
     always_needs_key = True
     cache_read, cache_write = 0.1, 1.25  # of the cache that lasts five minutes
-    spec: AnthropicModel
+    spec: AnthropicSpec
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
         """Check that Claude supports the settings.

@@ -27,7 +27,7 @@ from collab.models.hosted.errors import Transient
 from collab.models.keys import LONGEST, Redactor, read_key, redact
 from collab.models.tool_text import fenced
 from collab.recipe.documents import parse_json
-from collab.recipe.hosted import AnthropicModel, OpenAIModel, address
+from collab.recipe.hosted import AnthropicSpec, OpenAISpec, address
 from collab.records import Action, FinishReason, Sampling, ToolCall, Usage, failure_of
 from collab.wording import dollars
 
@@ -46,7 +46,7 @@ class Spending:
     """US dollars spent, and reserved for requests in progress."""
 
     def __init__(
-        self, spec: AnthropicModel | OpenAIModel, *, cache_read: float, cache_write: float
+        self, spec: AnthropicSpec | OpenAISpec, *, cache_read: float, cache_write: float
     ) -> None:
         """Take the prices and the limit of `spec`. Prices of cached prompt tokens are relative to
         that of other prompt tokens.
@@ -190,9 +190,9 @@ class HostedEngine(Model, ABC):
     cache_read, cache_write = 1.0, 1.0
     """Prices of reading and writing cached prompt tokens, as multiples of the price of a prompt
     token."""
-    spec: AnthropicModel | OpenAIModel
+    spec: AnthropicSpec | OpenAISpec
 
-    def __init__(self, spec: AnthropicModel | OpenAIModel) -> None:
+    def __init__(self, spec: AnthropicSpec | OpenAISpec) -> None:
         """Prepare the client.
 
         Raises:

@@ -23,7 +23,7 @@ from collab.models.hosted.errors import (
 from collab.models.keys import LONGEST, redact, redact_line
 from collab.models.tool_text import fenced, plain
 from collab.recipe.documents import parse_json
-from collab.recipe.hosted import OpenAIModel
+from collab.recipe.hosted import OpenAISpec
 from collab.records import FinishReason, Message
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Dialect:
     that is not essential, later requests omit it.
     """
 
-    def __init__(self, spec: OpenAIModel) -> None:
+    def __init__(self, spec: OpenAISpec) -> None:
         self._spec = spec
         self._limit = "max_tokens"
         self._refused: set[str] = set()
@@ -231,9 +231,9 @@ class OpenAIEngine(HostedEngine):
     hottest = 2.0
     finished: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
     calls_tools = "tool_calls"
-    spec: OpenAIModel
+    spec: OpenAISpec
 
-    def __init__(self, spec: OpenAIModel) -> None:
+    def __init__(self, spec: OpenAISpec) -> None:
         super().__init__(spec)
         self.capabilities = Capabilities(tokens=spec.tokens)
         self._dialect = Dialect(spec)

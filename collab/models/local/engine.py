@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import ModelError, ModelUnavailable
 from collab.models import store
 from collab.models.base import Answered, Batching, Capabilities, Model, Progress, Request
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.records import Action
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class TransformersEngine(Model):
     batching: Batching = "static"
 
     def __init__(
-        self, spec: TransformersModel, *, progress: store.StoreProgress = store.quiet
+        self, spec: TransformersSpec, *, progress: store.StoreProgress = store.quiet
     ) -> None:
         """Check the name without downloading anything.
 

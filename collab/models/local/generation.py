@@ -26,7 +26,7 @@ from collab.models.local.multi_lora import BASE, unwrapped
 from collab.models.local.sampling import Settings, draw, settings_of
 from collab.models.out_of_memory import is_out_of_memory
 from collab.models.weights import LoadedModel
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.records import FinishReason
 from collab.wording import counted
 
@@ -210,7 +210,7 @@ class Generation:
     When a batch runs out of memory, the limit `batch_tokens` of the spec is lowered.
     """
 
-    def __init__(self, loaded: LoadedModel, spec: TransformersModel) -> None:
+    def __init__(self, loaded: LoadedModel, spec: TransformersSpec) -> None:
         self.loaded, self.adapters = loaded, Adapters(loaded, spec.name)
         self._model, self._batch_tokens = spec.name, spec.batch_tokens
         self._ready: Ready = plain

@@ -14,7 +14,7 @@ from collab.errors import ModelUnavailable
 from collab.models.local.dimensions import key_values_of
 from collab.models.vllm.adapter_files import served_rank
 from collab.models.vllm.backend import FINISHED, Capacity, Completion, GenerationRequest
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 
 ROWS = 64
 """Number of responses of full context that fit into the cache. vLLM queues the others."""
@@ -23,7 +23,7 @@ BLOCK = 128
 GB = 10**9
 
 
-def cache_bytes(spec: VLLMModel, folder: Path, width: int) -> int:
+def cache_bytes(spec: VLLMSpec, folder: Path, width: int) -> int:
     """Return the bytes of the cache for the model in `folder`, with values of `width` bytes.
 
     This is `kv_cache_gb` if set, otherwise room for `ROWS` responses, within `memory_share` of the
@@ -63,7 +63,7 @@ one of zeros.
 
 
 def engine_options(
-    spec: VLLMModel, folder: Path, capacity: Capacity, *, sleep: bool
+    spec: VLLMSpec, folder: Path, capacity: Capacity, *, sleep: bool
 ) -> dict[str, Any]:
     """Return the arguments of vLLM's engine for the model in `folder`."""
     import torch

@@ -29,7 +29,7 @@ from collab.models.base import (
 )
 from collab.models.vllm.adapters import ServedAdapters, VersionInUse
 from collab.models.vllm.backend import Backend, GenerationRequest, Report, prefix_key
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.records import Action, Sampling
 
 Result = TypeVar("Result")
@@ -163,7 +163,7 @@ class VLLMEngine(Model):
     batching: Batching = "continuous"
     has_own_weights = True
 
-    def __init__(self, spec: VLLMModel, *, progress: store.StoreProgress = store.quiet) -> None:
+    def __init__(self, spec: VLLMSpec, *, progress: store.StoreProgress = store.quiet) -> None:
         """Check the model without starting anything.
 
         Raises:
@@ -331,7 +331,7 @@ class VLLMEngine(Model):
                 self._adapters.forget(before)
 
 
-def _backend_of(spec: VLLMModel) -> Backend:
+def _backend_of(spec: VLLMSpec) -> Backend:
     if spec.servers:
         from collab.models.vllm.servers import Servers
 

@@ -21,7 +21,7 @@ from collab.models.vllm.backend import Capacity
 from collab.models.vllm.calls import engine_options
 from collab.models.vllm.guard import GRACE_SECONDS, end_tree
 from collab.models.vllm.process import environment_of
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.trust.blocking import check_allowed
 from collab.trust.commands import as_approved
 
@@ -39,7 +39,7 @@ OF_RANKS = ("RANK", "LOCAL_", "GROUP_", "ROLE_", "WORLD_SIZE", "MASTER_", "TORCH
 class OwnServer:
     """A server that the constructor starts. It ends with this process, or by `stop`."""
 
-    def __init__(self, spec: VLLMModel, capacity: Capacity, log: Path) -> None:
+    def __init__(self, spec: VLLMSpec, capacity: Capacity, log: Path) -> None:
         """Start the server, with its output in `log`.
 
         Raises:
@@ -127,7 +127,7 @@ def flags(options: Mapping[str, Any]) -> Iterator[str]:
             yield str(value).removeprefix("torch.")
 
 
-def _environment(spec: VLLMModel) -> dict[str, str]:
+def _environment(spec: VLLMSpec) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(OF_RANKS)}
     return {**environment_of(spec), **inherited, "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
 

@@ -25,7 +25,7 @@ from collab.models.vllm.calls import (
     sampling_params,
     starting,
 )
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 
 ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "ERROR",
@@ -42,7 +42,7 @@ DETERMINISTIC = {"VLLM_BATCH_INVARIANT": "1"}
 """Makes vLLM's kernels compute the same numbers for a response in any batch."""
 
 
-def environment_of(spec: VLLMModel) -> dict[str, str]:
+def environment_of(spec: VLLMSpec) -> dict[str, str]:
     """Return the environment variables that vLLM's processes get, unless the user has set them."""
     ready = {"VLLM_ENGINE_READY_TIMEOUT_S": str(max(int(spec.ready_seconds), 1))}
     return {**ENVIRONMENT, **ready, **(DETERMINISTIC if spec.deterministic else {})}
@@ -65,7 +65,7 @@ class Process:
 
     context: int
 
-    def __init__(self, spec: VLLMModel) -> None:
+    def __init__(self, spec: VLLMSpec) -> None:
         """Prepare the process.
 
         Raises:

@@ -15,7 +15,7 @@ from collab.models.keys import redact, redact_line
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import FINISHED, Completion, GenerationRequest, bounded
 from collab.recipe.documents import parse_json
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 
 if TYPE_CHECKING:
     from httpx import AsyncClient, Response
@@ -93,7 +93,7 @@ class ServerConnection:
         reason = self._reason((await response.aread()).decode(errors="replace"))
         status = response.status_code
         if status in (401, 403):
-            raise ModelUnavailable(f"{self.url} needs a key: set {VLLMModel.key} to its --api-key")
+            raise ModelUnavailable(f"{self.url} needs a key: set {VLLMSpec.key} to its --api-key")
         if status == 404:
             raise ModelUnavailable(f"{self.url} has no {response.url.path}: {reason}; {START}")
         if status > 500 or (status == 500 and "lora" not in response.url.path):

@@ -19,7 +19,7 @@ from collab.models.keys import read_key
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import Capacity, Completion, GenerationRequest
 from collab.models.vllm.server import Server, ServerLost
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 
 LOAD_LOOK_SECONDS = 2.0
 """Seconds between two queries of the load of busy servers."""
@@ -147,7 +147,7 @@ class Servers:
     wants_zero_adapter = True
     """True, since servers do not say which device they run on."""
 
-    def __init__(self, spec: VLLMModel) -> None:
+    def __init__(self, spec: VLLMSpec) -> None:
         """Prepare the requests.
 
         Raises:

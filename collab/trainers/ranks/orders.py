@@ -24,7 +24,7 @@ from collab.models.vllm.adapter_files import check_servable, is_adapter
 from collab.models.vllm.backend import Capacity
 from collab.models.vllm.own_server import OwnServer
 from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.runs.layout import LOGS, RANK_LOG, SERVER_LOG
 from collab.signals import ending_signals
 from collab.trainers.learner.learner import Learner
@@ -228,7 +228,7 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: Process
         return recipe
     hosts = ranks.together(lambda: [socket.gethostname()])
     ranks.each(partial(_check, models, hosts))
-    changed: dict[VLLMModel, VLLMModel] = {}
+    changed: dict[VLLMSpec, VLLMSpec] = {}
     for place, model in enumerate(models):
         log = folder / LOGS / SERVER_LOG.format(place=place, rank=ranks.rank)
         capacity = _capacity(model, recipe, spec)
@@ -239,12 +239,12 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: Process
         {
             name: {"model": changed[before]}
             for name in recipe.team.agents
-            if isinstance(before := recipe.model_of(name), VLLMModel) and before in changed
+            if isinstance(before := recipe.model_of(name), VLLMSpec) and before in changed
         }
     )
 
 
-def _check(models: Sequence[VLLMModel], hosts: Sequence[str]) -> None:
+def _check(models: Sequence[VLLMSpec], hosts: Sequence[str]) -> None:
     if len(set(hosts)) > 1:
         raise RecipeError(
             f"ranks are on several machines ({', '.join(dict.fromkeys(hosts))}), but a vLLM server"
@@ -261,13 +261,13 @@ def _check(models: Sequence[VLLMModel], hosts: Sequence[str]) -> None:
             )
 
 
-def _started(model: VLLMModel, capacity: Capacity, log: Path, ranks: ProcessRanks) -> list[str]:
+def _started(model: VLLMSpec, capacity: Capacity, log: Path, ranks: ProcessRanks) -> list[str]:
     server = OwnServer(model, capacity, log)
     ranks.servers.callback(server.stop)
     return [server.wait()]
 
 
-def _capacity(model: VLLMModel, recipe: Recipe, spec: TrainerSpec) -> Capacity:
+def _capacity(model: VLLMSpec, recipe: Recipe, spec: TrainerSpec) -> Capacity:
     """Return the capacity for two versions of each agent's adapter: an old and a new one."""
     agents = [a for name, a in recipe.team.agents.items() if recipe.model_of(name) == model]
     starts = [Path(agent.adapter) for agent in agents if agent.adapter]

@@ -13,8 +13,8 @@ from collab.errors import RecipeError, UnknownName
 from collab.feedback.plain import Plugin
 from collab.models.vllm.adapter_files import check_servable, is_adapter, served_rank
 from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.feedback import PluginFeedback
-from collab.recipe.model import VLLMModel, local_weights
+from collab.recipe.feedback import PluginFeedbackSpec
+from collab.recipe.model import VLLMSpec, local_weights
 from collab.rewards import Scorer
 from collab.runtime.dry_run import DryRun, dry_run
 from collab.trainers.credit import algorithm_for
@@ -61,7 +61,7 @@ def _check_functions(recipe: Recipe) -> None:
     if recipe.reward is not None:
         Scorer(recipe.reward, None)
     for feedback in recipe.team.feedback:
-        if isinstance(feedback, PluginFeedback):
+        if isinstance(feedback, PluginFeedbackSpec):
             Plugin(feedback)
 
 
@@ -125,7 +125,7 @@ def _check_agent(recipe: Recipe, name: str) -> None:
 
 def _check_sampler(recipe: Recipe, name: str, spec: TrainerSpec) -> None:
     """Check a separate sampling engine, which supports only adapters of certain shapes."""
-    if not isinstance(recipe.model_of(name), VLLMModel):
+    if not isinstance(recipe.model_of(name), VLLMSpec):
         return
     if spec.policies == "full":
         raise RecipeError(
@@ -151,7 +151,7 @@ def _check_staleness(recipe: Recipe, spec: TrainerSpec, trained: Sequence[str]) 
                 f" but agent '{name}' samples with the weights that are being trained (engine"
                 f" transformers); set {key}.engine to 'vllm', or trainer.max_staleness to 0"
             )
-        if isinstance(model, VLLMModel) and model.sleep:
+        if isinstance(model, VLLMSpec) and model.sleep:
             raise RecipeError(
                 f"{key}.sleep frees the GPU while a step is learned, but with max_staleness"
                 f" {spec.max_staleness} the next step is sampled at that time; remove {key}.sleep,"

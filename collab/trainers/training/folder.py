@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import RecipeError, RecordError
 from collab.recipe import Recipe, read_recipe
 from collab.recipe.differences import differing
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.recipe.overrides import flatten
 from collab.recipe.packing import Packing
 from collab.recipe.task import SourceSpec
@@ -300,4 +300,4 @@ def _as_trained(policy: Policy) -> dict[str, Any]:
     if policy.is_adapter:
         return {"adapter": place}
     settings = policy.engine.spec.model_dump(exclude={"name", "revision"})
-    return {"adapter": None, "model": TransformersModel(name=place, **settings)}
+    return {"adapter": None, "model": TransformersSpec(name=place, **settings)}

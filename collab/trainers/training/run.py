@@ -14,7 +14,7 @@ from collab.errors import CollabError, TrainingError, attribute
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.records import failure_of
 from collab.runs import metric_names as names
 from collab.runs.about import write_about
@@ -66,7 +66,7 @@ def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Reci
     asleep = {
         name: {"model": model.model_copy(update={"sleep": True})}
         for name, model in models.items()
-        if isinstance(model, VLLMModel) and model.sleep is None
+        if isinstance(model, VLLMSpec) and model.sleep is None
     }
     return recipe.with_agents(asleep)
 

@@ -10,7 +10,7 @@ from support.hosted import KEY, SYSTEM, ask, request_of
 from collab.errors import ModelUnavailable, RecipeError
 from collab.models import Request
 from collab.models.hosted.anthropic_engine import AnthropicEngine
-from collab.recipe.hosted import AnthropicModel
+from collab.recipe.hosted import AnthropicSpec
 from collab.records import Action, Message, Sampling
 
 
@@ -21,7 +21,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask_claude(server: ClaudeServer, *requests: Request, progress: Any = None) -> list[Action]:
-    engine = AnthropicEngine(AnthropicModel(name="claude-test", base_url=server.url))
+    engine = AnthropicEngine(AnthropicSpec(name="claude-test", base_url=server.url))
     return ask(engine, *requests, progress=progress)
 
 
@@ -120,7 +120,7 @@ def test_messages_without_text_are_left_out() -> None:
 
 
 def test_settings_are_checked_before_any_work() -> None:
-    engine = AnthropicEngine(AnthropicModel())
+    engine = AnthropicEngine(AnthropicSpec())
     engine.check(Sampling(temperature=1.0), None)
     with pytest.raises(RecipeError, match=r"0 to 1, not 1\.2"):
         engine.check(Sampling(temperature=1.2), None)
@@ -140,7 +140,7 @@ def test_base_url_with_credentials_is_refused_without_showing_them(
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
     with pytest.raises(RecipeError, match=f"^{words}") as error:
-        AnthropicEngine(AnthropicModel())
+        AnthropicEngine(AnthropicSpec())
     assert "sec" not in str(error.value)
 
 
@@ -148,7 +148,7 @@ def test_base_url_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) ->
     """The SDK warns about models near their end, and warnings are errors in tests."""
     with ClaudeServer(answer("fine")) as server:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", f"{server.url}/")
-        engine = AnthropicEngine(AnthropicModel())
+        engine = AnthropicEngine(AnthropicSpec())
         [action] = asyncio.run(engine.generate([request_of()]))
     assert action.text == "fine"
 
@@ -156,7 +156,7 @@ def test_base_url_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) ->
 def test_missing_key_is_refused_on_construction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(ModelUnavailable, match="set ANTHROPIC_API_KEY"):
-        AnthropicEngine(AnthropicModel())
+        AnthropicEngine(AnthropicSpec())
 
 
 @pytest.mark.parametrize("behavior", [answer("x" * 4000), status(500, message="x" * 4000)])

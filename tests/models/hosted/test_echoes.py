@@ -20,8 +20,8 @@ from collab.models.hosted.anthropic_engine import AnthropicEngine
 from collab.models.hosted.openai_engine import OpenAIEngine
 from collab.models.keys import Redactor
 from collab.models.vllm.engine import VLLMEngine
-from collab.recipe.hosted import AnthropicModel, OpenAIModel
-from collab.recipe.model import VLLMModel
+from collab.recipe.hosted import AnthropicSpec, OpenAISpec
+from collab.recipe.model import VLLMSpec
 from collab.records import Action, Message, Sampling
 
 KEY = "sk-secret-0123456789"
@@ -168,10 +168,10 @@ def test_hosted_engines_never_expose_the_key(dialect: str, monkeypatch: pytest.M
     with kind(*examples) as server:
         if dialect == "openai":
             url = f"{server.url}/v1"
-            spec = OpenAIModel(name="qwen", base_url=url, retries=0, tokens=True)
+            spec = OpenAISpec(name="qwen", base_url=url, retries=0, tokens=True)
             engine: Any = OpenAIEngine(spec)
         else:
-            engine = AnthropicEngine(AnthropicModel(base_url=server.url, retries=0))
+            engine = AnthropicEngine(AnthropicSpec(base_url=server.url, retries=0))
         actions, texts = answers(engine, [request(n, messages=hello) for n in range(len(examples))])
     assert len(server.bodies) >= len(examples) > 100
     for action in actions:
@@ -193,7 +193,7 @@ def test_vllm_engine_never_exposes_the_key(tiny: Path, monkeypatch: pytest.Monke
     examples += [sent(error, code) for error in changed(ERROR, KEY) for code in (400, 404, 503)]
     examples += list(echoes())[:-8]
     with vllm_server.VLLMServer() as server:
-        engine = VLLMEngine(VLLMModel(name=str(tiny), servers=(server.url,), ready_seconds=5))
+        engine = VLLMEngine(VLLMSpec(name=str(tiny), servers=(server.url,), ready_seconds=5))
         server.trouble = list(examples)
         requests = [request(n, prompt_ids=(1, 2, 3)) for n in range(len(examples))]
         actions, texts = answers(engine, requests)
@@ -217,7 +217,7 @@ def test_placeholder_key_is_not_redacted(monkeypatch: pytest.MonkeyPatch) -> Non
     hello = (Message(role="user", content="hello"),)
     completion = {**CHAT, "choices": [{**CHOICE, "message": {"content": "there is none"}}]}
     with OpenAIServer(sent(completion)) as server:
-        engine = OpenAIEngine(OpenAIModel(name="qwen", base_url=f"{server.url}/v1"))
+        engine = OpenAIEngine(OpenAISpec(name="qwen", base_url=f"{server.url}/v1"))
         [action], _ = answers(engine, [request(0, messages=hello)])
     assert action.text == "there is none"
 
@@ -226,6 +226,6 @@ def test_streamed_chunks_add_up_to_the_redacted_answer(monkeypatch: pytest.Monke
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     hello = (Message(role="user", content="hello"),)
     with ClaudeServer(claude_server.answer(f"one\n{KEY}\nand s")) as server:
-        engine = AnthropicEngine(AnthropicModel(base_url=server.url))
+        engine = AnthropicEngine(AnthropicSpec(base_url=server.url))
         [action], texts = answers(engine, [request(0, messages=hello)])
     assert "".join(texts) == action.text == "one\n[key]\nand s"

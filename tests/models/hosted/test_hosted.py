@@ -18,7 +18,7 @@ from collab.errors import ModelUnavailable
 from collab.models.hosted.anthropic_engine import AnthropicEngine
 from collab.models.hosted.engine import HostedEngine
 from collab.models.hosted.openai_engine import OpenAIEngine
-from collab.recipe.hosted import AnthropicModel, OpenAIModel
+from collab.recipe.hosted import AnthropicSpec, OpenAISpec
 from collab.records import Message
 
 
@@ -33,13 +33,13 @@ class Protocol:
 
 
 def claude(server: Service, **options: Any) -> HostedEngine:
-    return AnthropicEngine(AnthropicModel(name="claude-test", base_url=server.url, **options))
+    return AnthropicEngine(AnthropicSpec(name="claude-test", base_url=server.url, **options))
 
 
 def openai(server: Service, **options: Any) -> HostedEngine:
     if "cost_limit" in options:
         options |= {"input_price": 3.0, "output_price": 15.0}
-    return OpenAIEngine(OpenAIModel(name="qwen", base_url=f"{server.url}/v1", **options))
+    return OpenAIEngine(OpenAISpec(name="qwen", base_url=f"{server.url}/v1", **options))
 
 
 def claude_answer(text: str, new_tokens: int = 5, **more: Any) -> Behavior:

@@ -13,7 +13,7 @@ from collab.errors import ModelUnavailable, RecipeError
 from collab.models import Request
 from collab.models.hosted.openai_engine import OpenAIEngine
 from collab.models.open import open_model
-from collab.recipe.hosted import OpenAIModel
+from collab.recipe.hosted import OpenAISpec
 from collab.recipe.model import ModelSpec
 from collab.records import Action
 
@@ -30,7 +30,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def ask_qwen(
     server: OpenAIServer, *requests: Request, progress: Any = None, **options: Any
 ) -> list[Action]:
-    engine = OpenAIEngine(OpenAIModel(name="qwen", base_url=server.base_url, **options))
+    engine = OpenAIEngine(OpenAISpec(name="qwen", base_url=server.base_url, **options))
     return ask(engine, *requests, progress=progress)
 
 
@@ -222,20 +222,20 @@ def test_key_is_read_from_the_named_variable(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_openai_api_needs_a_key() -> None:
     with pytest.raises(ModelUnavailable, match="set OPENAI_API_KEY"):
-        OpenAIEngine(OpenAIModel(name="gpt-test"))
+        OpenAIEngine(OpenAISpec(name="gpt-test"))
 
 
 def test_base_url_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:8000/v1/")
-    assert OpenAIEngine(OpenAIModel(name="m")).peer == "openai:m at localhost:8000"
+    assert OpenAIEngine(OpenAISpec(name="m")).peer == "openai:m at localhost:8000"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:pass@localhost/v1")
     with pytest.raises(RecipeError, match="OPENAI_BASE_URL at localhost has more than host"):
-        OpenAIEngine(OpenAIModel(name="m"))
+        OpenAIEngine(OpenAISpec(name="m"))
 
 
 def test_the_short_form_names_address_and_model() -> None:
     spec = SPEC.validate_python("openai:http://localhost:8000/v1/#Qwen/Qwen3-8B")
-    assert isinstance(spec, OpenAIModel)
+    assert isinstance(spec, OpenAISpec)
     assert (spec.base_url, spec.name) == ("http://localhost:8000/v1", "Qwen/Qwen3-8B")
     engine = open_model(spec)
     assert engine.name == "openai:Qwen/Qwen3-8B"

@@ -14,7 +14,7 @@ from collab.models.base import Call, Request
 from collab.models.lengths import check_fits, context_of
 from collab.models.weights import load_model
 from collab.recipe import LoraSpec
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.records import Message
 from collab.trainers.training.plan.sizes import (
     count_weights_in_files,
@@ -47,7 +47,7 @@ def copy(tiny: Path, tmp_path: Path) -> Path:
 def test_a_damaged_file_is_named(copy: Path, file: str, content: bytes, reason: str) -> None:
     (copy / file).write_bytes(content)
     with pytest.raises(ModelUnavailable, match=reason) as found:
-        load_model(copy, TransformersModel(name=str(copy)))
+        load_model(copy, TransformersSpec(name=str(copy)))
     assert "\n" not in str(found.value)
 
 
@@ -60,7 +60,7 @@ def test_damaged_model_of_an_alias_is_deleted_to_replace_it(
     shutil.copytree(copy, folder)
     (folder / file).unlink()
     with pytest.raises(ModelUnavailable, match=f"delete {folder} to download the model again"):
-        load_model(folder, TransformersModel(name="smollm2-135m"))
+        load_model(folder, TransformersSpec(name="smollm2-135m"))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_damaged_tokenizer_is_named_before_work(copy: Path, file: str, content
         messages=(Message(role="user", content="hello " * 400),),
     )
     with pytest.raises(ModelUnavailable, match=r"cannot be loaded from"):
-        check_fits(request, TransformersModel(name=str(copy)))
+        check_fits(request, TransformersSpec(name=str(copy)))
 
 
 def test_weights_that_are_pickled_code_do_not_run(copy: Path) -> None:
@@ -84,7 +84,7 @@ def test_weights_that_are_pickled_code_do_not_run(copy: Path) -> None:
     (copy / "model.safetensors").unlink()
     (copy / "pytorch_model.bin").write_bytes(pickle.dumps(Evil()) + bytes(10**6))
     with pytest.raises(ModelUnavailable, match="UnpicklingError"):
-        load_model(copy, TransformersModel(name=str(copy)))
+        load_model(copy, TransformersSpec(name=str(copy)))
     assert not (copy / "ran").exists()
 
 
@@ -98,7 +98,7 @@ def test_weights_that_are_pickled_code_do_not_run(copy: Path) -> None:
 )
 def test_a_damaged_configuration_is_named_before_work(copy: Path, content: str) -> None:
     (copy / "config.json").write_text(content)
-    spec, lora = TransformersModel(name=str(copy)), LoraSpec()
+    spec, lora = TransformersSpec(name=str(copy)), LoraSpec()
     for read in (
         *(lambda: context_of(spec), lambda: load_model(copy, spec)),
         *(lambda: count_weights_in_files(spec, lora), lambda: count_weights_in_model(spec, lora)),
@@ -123,7 +123,7 @@ def test_native_code_of_the_hub_is_refused(copy: Path, more: dict[str, object]) 
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | more))
     with pytest.raises(ModelUnavailable, match="can load code from the hub"):
-        load_model(copy, TransformersModel(name=str(copy)))
+        load_model(copy, TransformersSpec(name=str(copy)))
 
 
 @pytest.mark.parametrize("key", ["vocab_size", "intermediate_size", "hidden_size"])
@@ -131,11 +131,11 @@ def test_weights_smaller_than_the_configuration_are_refused(copy: Path, key: str
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(config | {key: 10**6}))
     with pytest.raises(ModelUnavailable, match=r"describes [\d,]+ parameters, and weights of"):
-        load_model(copy, TransformersModel(name=str(copy)))
+        load_model(copy, TransformersSpec(name=str(copy)))
 
 
 @pytest.mark.parametrize("content", ['{"model_type": "gpt2", "n_head": 0}', '{"model_type": {}}'])
 def test_a_faulty_configuration_is_named_in_a_plan(copy: Path, content: str) -> None:
     (copy / "config.json").write_text(content)
     with pytest.raises(ModelUnavailable, match=r"cannot be loaded from .*(ZeroDivision|Type)Error"):
-        sizes_of(TransformersModel(name=str(copy)), LoraSpec())
+        sizes_of(TransformersSpec(name=str(copy)), LoraSpec())

@@ -10,7 +10,7 @@ from support.loops import in_loop
 from collab.errors import ModelUnavailable
 from collab.models import Call, Request
 from collab.models.local.engine import TransformersEngine
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.records import Message
 
 CALL = Call(task="t", sample=0, turn=0, round=0, agent="a")
@@ -20,7 +20,7 @@ REQUEST = Request(call=CALL, messages=(Message(role="user", content="abc"),))
 @in_loop
 async def test_waiting_requests_fail_when_the_engine_is_closed(tiny: Path) -> None:
     """The requests fail instead of being canceled, so callers continue."""
-    engine = TransformersEngine(TransformersModel(name=str(tiny)))
+    engine = TransformersEngine(TransformersSpec(name=str(tiny)))
     requests = [asyncio.create_task(engine.generate([REQUEST])) for _ in range(3)]
     await asyncio.sleep(0)  # at most one is being answered; the others wait
     await engine.aclose()
@@ -34,7 +34,7 @@ async def test_waiting_requests_fail_when_the_engine_is_closed(tiny: Path) -> No
 async def test_canceling_a_queued_request_returns_at_once(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = TransformersEngine(TransformersModel(name=str(tiny)))
+    engine = TransformersEngine(TransformersSpec(name=str(tiny)))
     begun, go_on = Event(), Event()
     calls = []
 

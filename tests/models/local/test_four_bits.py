@@ -19,7 +19,7 @@ from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import compute_dtype, one_adapter, unwrapped
 from collab.models.weights import load_model, quiet_transformers
 from collab.recipe import Recipe
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.trainers import make_plan
 from collab.trainers.training.check import check_recipe
 
@@ -32,18 +32,18 @@ def wide_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_four_bits(model: Path, folder: Path, **trainer: Any) -> Recipe:
     recipe = make_game(model, folder, **trainer)
-    spec = TransformersModel(name=str(model), dtype="float32", device="cpu", load_in="4bit")
+    spec = TransformersSpec(name=str(model), dtype="float32", device="cpu", load_in="4bit")
     return recipe.model_copy(update={"model": spec})
 
 
 def test_missing_bitsandbytes_is_named(wide_words: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "find_spec", lambda name: None)
     with pytest.raises(ModelUnavailable, match=r"pip install 'collab-agents\[4bit\]'"):
-        load_model(wide_words, TransformersModel(name="wide", device="cpu", load_in="4bit"))
+        load_model(wide_words, TransformersSpec(name="wide", device="cpu", load_in="4bit"))
 
 
 def test_devices_without_4bit_support_are_refused(wide_words: Path) -> None:
-    spec = TransformersModel(name="wide", device="mps", load_in="4bit")
+    spec = TransformersSpec(name="wide", device="mps", load_in="4bit")
     with pytest.raises(ModelUnavailable, match=r"'wide' cannot be loaded in 4 bits on mps"):
         load_model(wide_words, spec)
 
@@ -117,7 +117,7 @@ def test_gradients_match_those_of_the_dequantized_weights(wide_words: Path) -> N
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    spec = TransformersModel(name=str(wide_words), dtype="float32", device="cpu", load_in="4bit")
+    spec = TransformersSpec(name=str(wide_words), dtype="float32", device="cpu", load_in="4bit")
     options = weights.four_bits(spec.name, torch.float32, torch.device("cpu"))
     plain = AutoModelForCausalLM.from_pretrained(wide_words, dtype=torch.float32, **options)
     found = []

@@ -15,9 +15,9 @@ import os
 from pathlib import Path
 from collab.models.local.fast.memory import trim
 from collab.models.open import open_model
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 
-open_model(TransformersModel(name="smollm2-135m"))
+open_model(TransformersSpec(name="smollm2-135m"))
 import torch
 
 def held():

@@ -10,7 +10,7 @@ from collab.models import Call, Request
 from collab.models.chat import answer, prompt_ids
 from collab.models.local.engine import TransformersEngine
 from collab.recipe import AgentSpec
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.records import Message, Sampling
 
 CALL = Call(task="t/0", sample=0, turn=0, round=0, agent="a")
@@ -32,7 +32,7 @@ def request(style: str = "completion", prefix: str = PREFIX, text: str = EXAMPLE
 
 @pytest.fixture(scope="module")
 def smollm2() -> TransformersEngine:
-    return TransformersEngine(TransformersModel(name="smollm2-135m"))
+    return TransformersEngine(TransformersSpec(name="smollm2-135m"))
 
 
 def test_answer_continues_from_its_prefix(smollm2: TransformersEngine) -> None:
@@ -83,11 +83,11 @@ def test_prefix_with_tools_is_refused() -> None:
 def test_prefix_with_a_hosted_model_is_refused(tmp_path: Path) -> None:
     from collab import load_recipe
     from collab.models.open import open_model
-    from collab.recipe.hosted import OpenAIModel
+    from collab.recipe.hosted import OpenAISpec
     from collab.runtime.agents import make_agents
 
     (tmp_path / "team.yaml").write_text("agents: {a: {prompt: x, prefix: y}}\n")
     recipe = load_recipe(str(tmp_path / "team.yaml"), task="tldr")
-    model = open_model(OpenAIModel(base_url="http://127.0.0.1:9/v1", name="m"))
+    model = open_model(OpenAISpec(base_url="http://127.0.0.1:9/v1", name="m"))
     with pytest.raises(RecipeError, match="give the agent a local model"):
         make_agents(recipe, {"a": model}, {"a": {}})

@@ -17,7 +17,7 @@ from collab.models.local.fast import prepacked_weights
 from collab.models.local.fast.accelerated import fused_projections
 from collab.models.local.fast.prepacked_weights import can_pack
 from collab.models.local.kv_cache import KVCache
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.records import Action, Message, Sampling
 
 END = 96
@@ -86,7 +86,7 @@ def test_small_token_budget_does_not_change_the_answers(tiny: Path) -> None:
     answers = []
     for budget in (256, 32_768):
         engine = TransformersEngine(
-            TransformersModel(name=str(tiny), dtype="float32", batch_tokens=budget)
+            TransformersSpec(name=str(tiny), dtype="float32", batch_tokens=budget)
         )
         answers.append([a.token_ids for a in ask(engine, requests)])
         asyncio.run(engine.aclose())
@@ -98,7 +98,7 @@ def test_packed_weights_are_kept_on_request(tiny: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(prepacked_weights, "LEAST_WEIGHTS", 1)
     answers, held = [], []
     for packs in (True, False):
-        spec = TransformersModel(name=str(tiny), dtype="float32", device="cpu", fast=packs)
+        spec = TransformersSpec(name=str(tiny), dtype="float32", device="cpu", fast=packs)
         engine = TransformersEngine(spec)
         answers.append([a.token_ids for a in ask(engine, mixed_requests())])
         held.append(
@@ -258,7 +258,7 @@ def test_model_state_is_restored_after_sampling(tiny_engine: TransformersEngine)
 
 
 def test_loading_prints_nothing(tiny: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    engine = TransformersEngine(TransformersModel(name=str(tiny)))
+    engine = TransformersEngine(TransformersSpec(name=str(tiny)))
     ask(engine, [request_of(text="x" * 300)])
     asyncio.run(engine.aclose())
     assert capfd.readouterr() == ("", "")
@@ -266,16 +266,16 @@ def test_loading_prints_nothing(tiny: Path, capfd: pytest.CaptureFixture[str]) -
 
 def test_each_invalid_model_has_its_own_error(tiny: Path, tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="did you mean 'smollm2-135m'"):
-        TransformersEngine(TransformersModel(name="smollm-135m"))
+        TransformersEngine(TransformersSpec(name="smollm-135m"))
     with pytest.raises(ModelUnavailable, match="unknown device 'tpu9'"):
-        TransformersEngine(TransformersModel(name=str(tiny), device="tpu9")).load()
+        TransformersEngine(TransformersSpec(name=str(tiny), device="tpu9")).load()
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     with pytest.raises(ModelUnavailable, match="cannot be loaded"):
-        TransformersEngine(TransformersModel(name=str(tmp_path))).load()
+        TransformersEngine(TransformersSpec(name=str(tmp_path))).load()
 
 
 def test_unavailable_device_is_refused(tiny: Path) -> None:
-    spec = TransformersModel(name=str(tiny), device=f"cuda:{torch.cuda.device_count()}")
+    spec = TransformersSpec(name=str(tiny), device=f"cuda:{torch.cuda.device_count()}")
     with pytest.raises(ModelUnavailable, match="torch sees"):
         TransformersEngine(spec).load()
 
@@ -347,6 +347,6 @@ def test_response_that_exceeds_memory_alone_is_an_error(tiny_engine: Transformer
 
 @pytest.mark.parametrize(("named", "held"), [(None, "sdpa"), ("eager", "eager")])
 def test_attention_implementation_follows_the_recipe(tiny: Path, named: Any, held: str) -> None:
-    engine = TransformersEngine(TransformersModel(name=str(tiny), attn_implementation=named))
+    engine = TransformersEngine(TransformersSpec(name=str(tiny), attn_implementation=named))
     assert engine.module.config._attn_implementation == held
     asyncio.run(engine.aclose())

@@ -11,7 +11,7 @@ from support.vllm_servers.server import VLLMServer, save_adapter
 from collab.models import Call, Request
 from collab.models.open import open_model
 from collab.models.vllm.engine import VLLMEngine
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.records import Action, Sampling
 
 
@@ -19,7 +19,7 @@ from collab.records import Action, Sampling
 async def engine_at(tiny: Path, *servers: VLLMServer, **options: Any) -> AsyncIterator[VLLMEngine]:
     """Open an engine; its requests have seeds unless `options` say otherwise."""
     urls = tuple(server.url for server in servers)
-    engine = open_model(VLLMModel(name=str(tiny), servers=urls, **{"seeds": True, **options}))
+    engine = open_model(VLLMSpec(name=str(tiny), servers=urls, **{"seeds": True, **options}))
     assert isinstance(engine, VLLMEngine)
     try:
         yield engine

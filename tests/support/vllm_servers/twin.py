@@ -11,7 +11,7 @@ from support.vllm_servers.server import VLLMServer, send
 
 from collab.models import Call, Request
 from collab.models.local.engine import TransformersEngine
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.records import Action, Sampling
 
 
@@ -20,7 +20,7 @@ class VLLMTwin(VLLMServer):
 
     def __init__(self, model: Path, port: int = 0) -> None:
         super().__init__(port)
-        spec = TransformersModel(name=str(model), dtype="float32", device="cpu")
+        spec = TransformersSpec(name=str(model), dtype="float32", device="cpu")
         self._engine = TransformersEngine(spec)
         self._draws = count()
 

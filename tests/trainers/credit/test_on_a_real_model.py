@@ -16,7 +16,7 @@ from support.trainer_recipes import steps_of
 from collab.models import store, weights
 from collab.models.weights import LoadedModel
 from collab.recipe import Recipe, load_recipe
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.rewards.context import RewardContext
 from collab.trainers import TrainingRun
 
@@ -65,7 +65,7 @@ def solved(context: RewardContext) -> float:
 @pytest.fixture(scope="module")
 def base() -> Iterator[LoadedModel]:
     """The default model, opened once for all trainers; checks that its weights stay unchanged."""
-    spec = TransformersModel(name=MODEL, **ON)
+    spec = TransformersSpec(name=MODEL, **ON)
     loaded = weights.load_model(store.resolve(MODEL), spec)
     loaded.module.model.layers = loaded.module.model.layers[:FEW]
     loaded.module.config.num_hidden_layers = len(loaded.module.model.layers)

@@ -9,7 +9,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.trainers import Plan, make_plan
 from collab.trainers.training import run
 from collab.trainers.training.plan.cards import CARDS, Card, find_card
@@ -47,7 +47,7 @@ def test_plan_reports_what_does_not_fit(tiny_words: Path, tmp_path: Path) -> Non
 
 def with_vllm_sampler(game: Recipe, **options: Any) -> Recipe:
     """Training whose episodes vLLM samples on the same GPU."""
-    model = VLLMModel(name=game.model.name, **options)
+    model = VLLMSpec(name=game.model.name, **options)
     return game.model_copy(update={"model": model})
 
 
@@ -74,7 +74,7 @@ def test_vllm_sleeps_if_both_do_not_fit(
     monkeypatch.setattr(run, "local_card", lambda _: gpu)
     assert recipe.trainer is not None
     model = with_sleeping_engines(recipe, recipe.trainer, 1).model_of("a")
-    assert isinstance(model, VLLMModel)
+    assert isinstance(model, VLLMSpec)
     assert bool(model.sleep) == sleeps
 
 

@@ -11,7 +11,7 @@ from support.trainer_recipes import WORDS
 
 from collab.models import store
 from collab.recipe import LoraSpec
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.recipe.recipe import DEFAULT_MODEL
 from collab.trainers.training.plan import cards, sizes
 from collab.trainers.training.plan.cards import CARDS
@@ -40,7 +40,7 @@ def save(folder: Path, changes: dict[str, Any]) -> Path:
     return folder
 
 
-def check_same_sizes(model: TransformersModel) -> None:
+def check_same_sizes(model: TransformersSpec) -> None:
     for lora in LORAS:
         read, built = (
             sizes.count_weights_in_files(model, lora),
@@ -55,24 +55,24 @@ def check_same_sizes(model: TransformersModel) -> None:
 def test_tiny_llama_has_the_counts_of_torch(changes: dict[str, Any], tmp_path: Path) -> None:
     name = str(save(tmp_path, changes))
     for more in ({"dtype": "float32"}, {"load_in": "4bit"}):
-        check_same_sizes(TransformersModel(name=name, **more))
+        check_same_sizes(TransformersSpec(name=name, **more))
 
 
 @pytest.mark.skipif(not store.local_folder(DEFAULT_MODEL), reason="needs the default model")
 def test_default_model_has_the_same_counts_as_in_torch() -> None:
-    check_same_sizes(TransformersModel(name=DEFAULT_MODEL))
+    check_same_sizes(TransformersSpec(name=DEFAULT_MODEL))
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu"])
 @pytest.mark.parametrize("dtype", ["auto", "float32", "bfloat16", "float16"])
 def test_processor_matches_what_torch_reports(dtype: Any, device: str) -> None:
-    model = TransformersModel(name=DEFAULT_MODEL, dtype=dtype, device=device)
+    model = TransformersSpec(name=DEFAULT_MODEL, dtype=dtype, device=device)
     assert cards.processor(model) in (None, cards.torch_place(model))
 
 
 def test_unknown_files_are_left_to_transformers(tmp_path: Path) -> None:
     folder = save(tmp_path / "a", {})
-    model = TransformersModel(name=str(folder))
+    model = TransformersSpec(name=str(folder))
     assert sizes.count_weights_in_files(model, LoraSpec(targets=("lm_head",))) is None
     assert sizes.count_weights_in_files(model, LoraSpec(targets=("nothing",))) is None
     config = json.loads((folder / "config.json").read_text())

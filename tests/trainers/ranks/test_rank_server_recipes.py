@@ -8,7 +8,7 @@ import pytest
 from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.trainers.ranks import orders
 from collab.trainers.ranks.group import ProcessRanks
 from collab.trainers.ranks.orders import with_servers
@@ -49,11 +49,11 @@ def test_model_of_the_servers_keeps_the_other_options() -> None:
     }  # fmt: skip
     of_servers = {"memory_share": 0.3, "kv_cache_gb": 1.0, "server_command": ("vllm", "serve")}
     others = {"engine", "name", "servers", "sleep", "tensor_parallel", "deterministic"}
-    assert set(VLLMModel.model_fields) == {*changed, *of_servers, *others}
-    model = VLLMModel(name="tiny", **changed, **of_servers)
-    expected = VLLMModel(name="tiny", servers=(URL,), **changed)
+    assert set(VLLMSpec.model_fields) == {*changed, *of_servers, *others}
+    model = VLLMSpec(name="tiny", **changed, **of_servers)
+    expected = VLLMSpec(name="tiny", servers=(URL,), **changed)
     assert model.run_by((URL,)) == expected
-    assert VLLMModel(name="tiny", deterministic=True).run_by((URL,)).is_seeded
+    assert VLLMSpec(name="tiny", deterministic=True).run_by((URL,)).is_seeded
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_unsupported_server_options_are_refused_with_the_remedy(
     tiny_words: Path, tmp_path: Path, hosts: tuple[str, ...], options: dict[str, Any], message: str
 ) -> None:
     recipe = make_game(tiny_words, tmp_path)
-    vllm = VLLMModel(name=str(tiny_words), **options)
+    vllm = VLLMSpec(name=str(tiny_words), **options)
     recipe = recipe.model_copy(update={"model": vllm})
     assert recipe.trainer is not None
     with pytest.raises(RecipeError, match=message):

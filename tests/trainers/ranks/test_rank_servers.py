@@ -11,7 +11,7 @@ from support.trainer_recipes import make_game, steps_of
 from support.vllm_servers import stand_in
 from support.worlds.warm_ranks import WarmRanks
 
-from collab.recipe.model import VLLMModel
+from collab.recipe.model import VLLMSpec
 from collab.recipe.writing import dump_recipe
 from collab.trainers.training.folder import TrainingFolder
 
@@ -25,7 +25,7 @@ def folder(tiny_words: Path, tmp_path: Path) -> Path:
 
 def write_server_recipe(model: Path, folder: Path, *command: str) -> Path:
     recipe = make_game(model, folder, steps=2, checkpoint_every=1, micro_batch_tokens=1)
-    vllm = VLLMModel(
+    vllm = VLLMSpec(
         name=str(model), dtype="float32", server_command=command, kv_cache_gb=0.01, seeds=True
     )
     (folder / "r.yaml").write_text(dump_recipe(recipe.model_copy(update={"model": vllm})))

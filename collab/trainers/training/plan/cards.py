@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collab.errors import UnknownName
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 
 GIB = 1 << 30
 
@@ -92,7 +92,7 @@ class ModelDevice:
     """True if sampling keeps a second copy of the weights, in the processor's own layout."""
 
 
-def device_for(model: TransformersModel, card: Card | None) -> ModelDevice:
+def device_for(model: TransformersSpec, card: Card | None) -> ModelDevice:
     """Return the device for a model: `card`, which may be in another machine, or this machine's
     device if it is None.
 
@@ -106,7 +106,7 @@ def device_for(model: TransformersModel, card: Card | None) -> ModelDevice:
     return processor(model) or torch_place(model)
 
 
-def processor(model: TransformersModel) -> ModelDevice | None:
+def processor(model: TransformersSpec) -> ModelDevice | None:
     """Return the CPU, from Linux's description, or None if another device may be used."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return None
@@ -138,7 +138,7 @@ def _flags() -> set[str]:
     return set(flags.partition(":")[2].split())
 
 
-def torch_place(model: TransformersModel) -> ModelDevice:
+def torch_place(model: TransformersSpec) -> ModelDevice:
     """Return the device that torch picks for a model, and the number format there.
 
     Raises:

@@ -9,7 +9,7 @@ from math import ceil
 from collab.models import Request
 from collab.models.local.batching import CPU_TOKENS, batch_bytes, fitting_tokens
 from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.model import TransformersModel, VLLMModel, local_weights
+from collab.recipe.model import TransformersSpec, VLLMSpec, local_weights
 from collab.recipe.recipe import LANES
 from collab.runtime.dry_run import CHARACTERS_A_TOKEN, characters
 from collab.trainers.credit.shape import Shape
@@ -74,7 +74,7 @@ def step_episodes(requests: Sequence[Request], spec: TrainerSpec) -> int:
     return spec.tasks_per_step * shape.episodes
 
 
-def local_engines(recipe: Recipe) -> list[VLLMModel]:
+def local_engines(recipe: Recipe) -> list[VLLMSpec]:
     """Return the models that a local vLLM engine runs on the trainer's GPU."""
     return [model for model in recipe.vllm_engines if model.trainer_device in FIRST_GPU]
 
@@ -126,7 +126,7 @@ def _sampling_peak(
     Engines with their own processes are not counted.
     """
     model = recipe.model_of(agent)
-    if not isinstance(model, TransformersModel):
+    if not isinstance(model, TransformersSpec):
         return 0
     on_cpu = sizes.device.type == "cpu"
     lanes = recipe.concurrency or (LANES if on_cpu else responses)
@@ -259,9 +259,9 @@ def count_memory(
 
 def _models(
     recipe: Recipe, spec: TrainerSpec, trained: Mapping[str, object]
-) -> tuple[dict[str, TransformersModel], set[str]]:
+) -> tuple[dict[str, TransformersSpec], set[str]]:
     """Return the local models in memory, by key, and the keys of those used for sampling."""
-    models: dict[str, TransformersModel] = {}
+    models: dict[str, TransformersSpec] = {}
     sampled: set[str] = set()
     for name in recipe.team.agents:
         model = local_weights(recipe.model_of(name))
@@ -283,7 +283,7 @@ def _copied(recipe: Recipe, spec: TrainerSpec, policies: Mapping[str, ModelSize]
     )
 
 
-def _local(recipe: Recipe, name: str) -> TransformersModel:
+def _local(recipe: Recipe, name: str) -> TransformersSpec:
     model = local_weights(recipe.model_of(name))
     assert model is not None, "check_recipe has passed"
     return model

@@ -15,7 +15,7 @@ from collab.errors import ModelUnavailable
 from collab.models import store
 from collab.models.local.dimensions import Dimensions, dimensions_of
 from collab.recipe import LoraSpec
-from collab.recipe.model import TransformersModel
+from collab.recipe.model import TransformersSpec
 from collab.runs.layout import MODEL_CONFIG
 from collab.trainers.training.plan.cards import Card, ModelDevice, device_for
 
@@ -51,7 +51,7 @@ class WeightCounts:
     """Text configuration of the model, by attributes."""
 
 
-def count_weights_in_files(model: TransformersModel, lora: LoraSpec) -> WeightCounts | None:
+def count_weights_in_files(model: TransformersSpec, lora: LoraSpec) -> WeightCounts | None:
     """Return the numbers of weights from the model's files, or None if these do not suffice."""
     folder = store.local_folder(model.name, model.revision)
     config = store.read_config(folder, model.name) if folder else {}
@@ -100,7 +100,7 @@ def _shapes_in(folder: Path) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def count_weights_in_model(model: TransformersModel, lora: LoraSpec) -> WeightCounts:
+def count_weights_in_model(model: TransformersSpec, lora: LoraSpec) -> WeightCounts:
     """Return the numbers of weights of the model that transformers builds on the device `meta`."""
     import torch
     from peft import get_peft_model
@@ -159,7 +159,7 @@ class ModelSize:
 
 
 @cache
-def sizes_of(model: TransformersModel, lora: LoraSpec, card: Card | None = None) -> ModelSize:
+def sizes_of(model: TransformersSpec, lora: LoraSpec, card: Card | None = None) -> ModelSize:
     """Return a model's dimensions on `card`, or on this machine's device.
 
     Raises:
@@ -169,7 +169,7 @@ def sizes_of(model: TransformersModel, lora: LoraSpec, card: Card | None = None)
     return compute_sizes(model, device_for(model, card), counts)
 
 
-def compute_sizes(model: TransformersModel, place: ModelDevice, counts: WeightCounts) -> ModelSize:
+def compute_sizes(model: TransformersSpec, place: ModelDevice, counts: WeightCounts) -> ModelSize:
     """Return a model's dimensions on a device, computed from its weight counts."""
     saved = int(counts.linear * (place.itemsize - NF4_BYTES)) if model.load_in else 0
     packed = counts.head + (0 if model.load_in else counts.linear)
