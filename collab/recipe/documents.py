@@ -196,6 +196,8 @@ class _Strict(SafeConstructor):
         keys: set[Any] = set()
         odd = 0
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":  # merges of merges could take any memory
+                raise _refused("the merge key '<<'; write the merged keys out", key_node)
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, str) and key in keys:
                 raise _refused(f"the key '{key}' occurs twice", key_node)

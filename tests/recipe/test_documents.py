@@ -36,7 +36,7 @@ ODD = {
     "n: \"a\\0b\"": "the character NUL",
     "[" + "x," * 250_001: "more than 500,000 characters",
     BOMB: "its aliases expand to",
-    "a: &a {k: 1}\nb: {<<: *a}": "line 2",
+    "a: &a {k: 1}\nb: {<<: *a}": "line 2, column 5: the merge key '<<'; write the merged keys out",
 }  # fmt: skip
 
 
