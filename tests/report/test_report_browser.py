@@ -1,5 +1,6 @@
 """The page in a headless Chromium, opened from a file without network."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from support.browser import (
     expect_accessible,
     expect_rows,
 )
-from support.report_runs import make_episode, make_run, page_of
+from support.report_runs import make_episode, make_run, make_training, page_of
 
 pytestmark = pytest.mark.browser
 
@@ -30,6 +31,16 @@ def test_all_charts_and_rows_are_drawn(open_page: Open, report: Path) -> None:
     assert {"Joint return, held out", "Joint return in training", "Share of time"} <= set(titles)
     expect(page.locator(".panel svg")).to_have_count(len(titles))
     expect(page.locator(".plot .band").first).to_be_attached()
+
+
+def test_many_long_curves_are_drawn(open_page: Open, tmp_path: Path) -> None:
+    run = make_training(tmp_path / "run")
+    parts = [f"part/{n}" for n in range(200)]
+    rows = [{"type": "step.finished", "step": n + 1, **dict.fromkeys(parts, n)} for n in range(400)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page_of(run, out=tmp_path / "report.html")
+    page = open_page(tmp_path / "report.html")
+    expect(page.locator("#curves figure")).to_have_count(200)
 
 
 def test_html_in_run_texts_is_not_executed(open_page: Open, report: Path) -> None:

@@ -15,7 +15,7 @@ function drawCurves(root, panels, cohorts) {
   }
   const domainOf = (along) => {
     const same = panels.filter((panel) => panel.along === along);
-    const steps = same.flatMap((panel) => panel.series.flatMap((line) => line.x));
+    const steps = new Set(same.flatMap((panel) => panel.series.flatMap((line) => line.x)));
     return [Math.min(...steps), Math.max(...steps)];
   };
   for (const [name, members] of groups) {
