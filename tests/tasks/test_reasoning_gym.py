@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from support.scoring import joined_score
 
-from collab.errors import RecipeError, TaskError
+from collab.errors import RecipeError, RewardError, TaskError
 from collab.recipe import load_recipe, load_task
 from collab.records import Problem
 from collab.rewards import Scorer
-from collab.rewards.answers.published import refused
+from collab.rewards.answers.published import _check_row, refused
 from collab.tasks import open_suite, split_address
 
 INSTALLED = importlib.util.find_spec("reasoning_gym") is not None
@@ -125,3 +125,26 @@ def test_unknown_names_and_options_are_refused() -> None:
         setting = f"task.source.generate.options.{option}"
         with pytest.raises((RecipeError, TaskError), match=message):
             open_suite(load_task("reasoning_gym/chain_sum", settings=[setting]))
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "plain"),
+    [
+        ("number_sorting", "answer", "['52.2', '-49.0']"),
+        ("polynomial_multiplication", "answer", "-896*x**5 + 2240*x**4"),
+        ("simple_integration", "integrand", "-272*x**7/15 - 5/4"),
+        ("intermediate_integration", "integrand", "4*sqrt(-2*x - 8)*exp(2*x)"),
+        ("bitwise_arithmetic", "problem", "((0xc3ce << 0x3) + (0x1907 - 0x7de4))"),
+    ],
+)
+def test_row_that_the_library_would_run_is_refused(name: str, field: str, plain: str) -> None:
+    _check_row(name, {field: plain}, "x/0")
+    for evil in (EVIL[0], "exec('1')", "().__class__", "[print(1)]", "lambda: 0", None, 5):
+        with pytest.raises(RewardError, match=f"x/0: reasoning_gym would run the field '{field}'"):
+            _check_row(name, {field: evil}, "x/0")
+    row = {"set": name, "answer": EVIL[0], "metadata": {field: EVIL[0]}}
+    problem = Problem(address="x/0", public={"prompt": "p"}, hidden=row)
+    reward = load_task("reasoning_gym/mini_sudoku").reward
+    assert reward is not None
+    with pytest.raises(RewardError, match="as Python"):
+        asyncio.run(joined_score(Scorer(reward, None), problem, {"a": "1"}, ["a"], "text"))

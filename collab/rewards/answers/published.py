@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -28,6 +28,9 @@ _FUNCTIONS = frozenset({"sin", "cos", "tan", "exp", "log", "sqrt", "asin", "acos
 _EXPONENT = r"(?:-?\d{1,2}|[a-z]|\(\s*-?\d{1,2}\s*(?:/\s*\d{1,2}\s*)?\))"
 _SMALL_POWER = re.compile(rf"(?<!\))\s*\*\*\s*{_EXPONENT}(?![\w(])(?!\s*\*\*)", re.ASCII)
 _POWER_OF_BRACKETS = re.compile(r"\)\s*\*\*\s*(?:\d|\(\d/\d\))(?![\w(])(?!\s*\*\*)", re.ASCII)
+_BITWISE = re.compile(
+    r"(?:<<\s*0x[0-3](?![0-9a-f])|>>|0x[0-9a-f]{1,8}(?![0-9a-f])|[\s()+*-])*\Z", re.ASCII
+)
 _PYTHON = re.compile(r"\.\s*[A-Za-z_]|\d[A-Za-z_]|__", re.ASCII)
 
 
@@ -54,8 +57,8 @@ def _is_integral(answer: str) -> bool:
     return _is_algebra(answer, _FUNCTIONS) and answer.count("exp") <= MOST_EXPONENTIALS
 
 
-def _is_algebra(answer: str, functions: frozenset[str]) -> bool:
-    if len(answer) > LONGEST_FORMULA or not _ALGEBRA.match(answer) or _PYTHON.search(answer):
+def _is_algebra(answer: str, functions: frozenset[str], longest: int = LONGEST_FORMULA) -> bool:
+    if len(answer) > longest or not _ALGEBRA.match(answer) or _PYTHON.search(answer):
         return False
     words = _WORDS.findall(answer)
     known = all(word in functions or re.fullmatch("[a-zCXYZ]", word) for word in words)
@@ -85,6 +88,39 @@ get.
 """
 
 
+def _is_formula_of_a_row(text: str) -> bool:
+    return _is_algebra(text, _FUNCTIONS, LONGEST)
+
+
+def _is_bitwise(text: str) -> bool:
+    return bool(_BITWISE.match(text)) and "**" not in text
+
+
+_FIELDS_EVALUATED: dict[str, tuple[str, Callable[[str], bool]]] = {
+    "number_sorting": ("answer", _is_list),
+    "polynomial_multiplication": ("answer", _is_formula_of_a_row),
+    "simple_integration": ("integrand", _is_formula_of_a_row),
+    "intermediate_integration": ("integrand", _is_formula_of_a_row),
+    "bitwise_arithmetic": ("problem", _is_bitwise),
+}
+"""Sets that evaluate a field of the row (version 0.1.25), which anybody may have written, each with
+the field and a check for the texts that it may have.
+"""
+
+
+def _check_row(name: str, row: Mapping[str, Any], address: str) -> None:
+    """Raise RewardError if the set `name` would run a field of the row as Python."""
+    if name in _FIELDS_EVALUATED:
+        field, is_plain = _FIELDS_EVALUATED[name]
+        value = row.get(field)
+        if not (isinstance(value, str) and is_plain(value)):
+            raise RewardError(
+                f"{address}: reasoning_gym would run the field '{field}' of this row as Python, and"
+                f" it is not a plain formula or list: {value!r:.80}; take the rows of"
+                f" --task reasoning_gym/{name}"
+            )
+
+
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 
@@ -103,10 +139,13 @@ def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str
     if reason := refused(name, answer):
         return 0.0, reason
     hidden = context.problem.hidden
+    metadata = hidden.get("metadata")
+    row = {**(metadata if isinstance(metadata, Mapping) else {}), "answer": hidden.get("answer")}
+    _check_row(name, row, context.problem.address)
     entry = {
         "question": context.field("prompt"),
         "answer": hidden.get("answer"),
-        "metadata": hidden.get("metadata"),
+        "metadata": metadata,
     }
     scorer = _scorer(name)
     try:
