@@ -19,7 +19,7 @@ from collab.recipe import Recipe, RewardSpec, TaskSpec, about_rows, library, rea
 from collab.recipe.base import Spec
 from collab.recipe.in_python import Overrides, TeamLike
 from collab.recipe.model import local_weights
-from collab.recipe.packing import named_in
+from collab.recipe.names import names_of_spec
 from collab.records import Problem
 from collab.runs.about import is_training
 from collab.runs.layout import NAMED, RECIPE, TRAINING
@@ -264,14 +264,14 @@ def with_reward_of(
         raise RecipeError(
             f"{option('reward-from', chosen)}: its recipe has no reward; choose another team"
         )
-    approve(question.about_functions(*(text for _, _, text in named_in(reward))), trust)
+    approve(question.about_functions(*(text for _, _, text in names_of_spec(reward))), trust)
     return [_rewarded(other, reward, question) for other, question in read]
 
 
 def why_rewards_differ(one: TaskSpec, other: TaskSpec) -> str:
     """Return a sentence that says how two rewards differ, including changed files of functions."""
     rewards = [suite.reward for suite in (one, other) if suite.reward]
-    files = [[text.partition(":")[0] for _, _, text in named_in(reward)] for reward in rewards]
+    files = [[text.partition(":")[0] for _, _, text in names_of_spec(reward)] for reward in rewards]
     changed = [
         f"{a} and {b}"
         for a, b in zip(*files, strict=False)
@@ -285,7 +285,7 @@ def why_rewards_differ(one: TaskSpec, other: TaskSpec) -> str:
 def _rewarded(recipe: Recipe, reward: RewardSpec, question: Question) -> Read:
     task = recipe.task and recipe.task.model_copy(update={"reward": reward})
     changed = recipe.model_copy(update={"task": task})
-    return changed, question.limited_to(text for _, _, text in named_in(changed))
+    return changed, question.limited_to(text for _, _, text in names_of_spec(changed))
 
 
 def overlap_notes(

@@ -14,6 +14,7 @@ from collab.naming import as_name
 from collab.recipe import library, overrides
 from collab.recipe.base import Spec
 from collab.recipe.feedback import SOURCES
+from collab.recipe.files import Files
 from collab.recipe.in_python import (
     GivenObjects,
     Overrides,
@@ -26,7 +27,6 @@ from collab.recipe.in_python import (
 )
 from collab.recipe.library import ORIGINS, Kind, is_member, suite_data_of_member
 from collab.recipe.model import parse_model
-from collab.recipe.packing import Files
 from collab.recipe.question import allow, allowed_in, own_functions, question_of
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
 from collab.recipe.task import TABLES, TaskSpec, drop_former_source, with_seeds

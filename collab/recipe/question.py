@@ -18,11 +18,12 @@ from collab.errors import RecipeError
 from collab.loopback import leads_to_loopback
 from collab.recipe import library
 from collab.recipe.base import Spec, specs_in
+from collab.recipe.files import Files
 from collab.recipe.hosted import AnthropicSpec, MCPServer, OpenAISpec
 from collab.recipe.in_python import is_file_of_passed_rows
 from collab.recipe.model import ENGINES, ReplaySpec, ScriptedSpec, VLLMSpec, parse_model
+from collab.recipe.names import names_of_data, names_of_spec
 from collab.recipe.overrides import as_command
-from collab.recipe.packing import Files, named_in, names_in
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import TrainerSpec
@@ -55,7 +56,7 @@ def about_adapters(recipe: Spec, question: Question, run: Path) -> Question:
 
     It is allowed for the user's own runs, and for adapters of the library.
     """
-    named = (Path(text) for kind, _, text in named_in(recipe) if kind == "adapter")
+    named = (Path(text) for kind, _, text in names_of_spec(recipe) if kind == "adapter")
     outside = {
         path
         for path in (path.resolve() for path in named)
@@ -68,13 +69,13 @@ def about_adapters(recipe: Spec, question: Question, run: Path) -> Question:
 def about_rows(task: TaskSpec, question: Question) -> Question:
     """Return the question, limited to the functions that generate or convert a suite's rows."""
     return question.about_functions(
-        *(text for kind, _, text in named_in(task.source) if "function" in kind)
+        *(text for kind, _, text in names_of_spec(task.source) if "function" in kind)
     )
 
 
 def check_functions(spec: Spec) -> None:
     """Raise RecipeError for a built-in function of Python, which no approval allows."""
-    for kind, key, text in named_in(spec):
+    for kind, key, text in names_of_spec(spec):
         if kind == "module function":
             plugins.check_origin(key, text)
 
@@ -83,7 +84,7 @@ def allowed_in(spec: Spec) -> set[str]:
     """Return the functions and servers in `spec` that this process may already run, and its data
     files, which it may run without isolation."""
     kinds = ("file function", "module function")
-    named = {text for kind, _, text in named_in(spec) if kind in kinds}
+    named = {text for kind, _, text in names_of_spec(spec) if kind in kinds}
     allowed = {text for text in named if is_unblocked(function_key(text))}
     for part in specs_in(spec):
         if (
@@ -92,7 +93,7 @@ def allowed_in(spec: Spec) -> set[str]:
             and is_unblocked(part.approval_key)
         ):
             allowed.add(_typed_form(part))
-    return allowed | {f"unsafe {path}" for path in _data_named_in(spec)}
+    return allowed | {f"unsafe {path}" for path in _data_of_spec(spec)}
 
 
 def own_functions(data: dict[str, Any], files: Files) -> set[str]:
@@ -100,7 +101,7 @@ def own_functions(data: dict[str, Any], files: Files) -> set[str]:
     is third-party."""
     if files.foreign:
         return set()
-    named = (text for kind, _, text in names_in(data) if kind == "file function")
+    named = (text for kind, _, text in names_of_data(data) if kind == "file function")
     return {text for text in named if is_own(Path(text.rpartition(":")[0]))}
 
 
@@ -113,7 +114,7 @@ def allow(recipe: Spec, question: Question, trust: Consent) -> None:
         Untrusted: the recipe is third-party, would run code, and is not approved.
     """
     check_functions(recipe)
-    named = {text for _, _, text in named_in(recipe)}
+    named = {text for _, _, text in names_of_spec(recipe)}
     approve(question.limited_to(named), trust)
 
 
@@ -134,7 +135,7 @@ def _blocked(candidates: Iterable[Candidate]) -> Iterator[Item]:
 
 
 def _functions(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candidate]:
-    for kind, key, text in named_in(spec):
+    for kind, key, text in names_of_spec(spec):
         if kind not in ("file function", "module function"):
             continue
         origin, _, function = text.rpartition(":")
@@ -220,7 +221,7 @@ def _unisolated(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[It
     kinds = {part.isolation for part in specs_in(spec) if isinstance(part, SandboxSpec)}
     paths = [
         path
-        for path in _data_named_in(spec)
+        for path in _data_of_spec(spec)
         if everything or not (_is_own_data(path) or f"unsafe {path}" in typed)
     ]
     if "unsafe" in kinds and "unsafe" not in typed and (everything or paths):
@@ -262,12 +263,12 @@ def _reads(spec: Spec, files: Files, typed: set[str]) -> Iterator[Item]:
     """List files outside the recipe's folder whose text would go into prompts and records."""
     given = {text for word in typed for text in (word, word.partition(":")[2])}  # ENGINE:FILE
     given_paths = {Path(text).resolve() for text in given if text}
-    for path in _data_named_in(spec):
+    for path in _data_of_spec(spec):
         if not files.holds(path) and path.resolve() not in given_paths:
             yield Item("read", f"read {path}", f"reads {path.resolve()}")
 
 
-def _data_named_in(spec: Spec) -> Iterator[Path]:
+def _data_of_spec(spec: Spec) -> Iterator[Path]:
     """Yield the files and runs whose text goes into prompts, programs and records."""
     for part in specs_in(spec):
         text = part.path if isinstance(part, SourceSpec) else None

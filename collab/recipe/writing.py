@@ -11,7 +11,8 @@ import yaml
 from collab.errors import CollabError, RecipeError
 from collab.recipe.documents import MOST_CHARACTERS
 from collab.recipe.load import read_recipe
-from collab.recipe.packing import Packing, preface
+from collab.recipe.names import functions_passed_in_python
+from collab.recipe.packing import Packing
 from collab.recipe.question import about_adapters
 from collab.recipe.recipe import Recipe
 from collab.runs.atomic import write_atomically
@@ -32,7 +33,7 @@ def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
         RecordError: the recipe cannot be written.
         OSError: a file that it names cannot be copied.
     """
-    text = preface(recipe) + _as_yaml(packing.pack(recipe))
+    text = _preface(recipe) + _as_yaml(packing.pack(recipe))
     if len(text) > MOST_CHARACTERS:
         raise RecipeError(
             f"with all settings, the recipe has {len(text):,} characters of YAML, more than"
@@ -51,6 +52,18 @@ def _approve(path: Path) -> None:
         written, question = read_recipe(str(path), is_run=True)
         remember(question)
         remember(about_adapters(written, question, path.parent))
+
+
+def _preface(recipe: Recipe) -> str:
+    """Return a comment that names the functions passed in Python, or "" if there are none."""
+    names = functions_passed_in_python(recipe)
+    if not names:
+        return ""
+    return (
+        "# These functions were passed in Python. This run can be read, shown and reported; it\n"
+        "# runs again only where they are passed again:\n"
+        + "".join(f"#   {name}\n" for name in names)
+    )
 
 
 def _as_yaml(data: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from collab.models.lengths import knows_tools
 from collab.recipe import Recipe
 from collab.recipe.hosted import HostedSpec
 from collab.recipe.model import local_weights
-from collab.recipe.packing import of_python_in
+from collab.recipe.names import functions_passed_in_python
 from collab.records import Problem
 from collab.runs.about import new_run_id, now
 from collab.runtime.events import RunStarted
@@ -96,7 +96,7 @@ def versions(recipe: Recipe | None = None) -> dict[str, str]:
 
 def start_record(recipe: Recipe) -> dict[str, Any]:
     """Return the start's entries of `run.json`: time, command, functions passed from Python."""
-    functions = of_python_in(recipe)
+    functions = functions_passed_in_python(recipe)
     given = {"given_in_python": [*functions]} if functions else {}
     return {"started": now(), "command": sys.argv[:], **given}
 

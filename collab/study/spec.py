@@ -16,9 +16,9 @@ from collab.errors import RecipeError
 from collab.naming import as_name
 from collab.recipe import Recipe, check_functions, library, read_recipe
 from collab.recipe.base import Spec
+from collab.recipe.files import Files
 from collab.recipe.in_python import Overrides
 from collab.recipe.load import validate
-from collab.recipe.packing import Files
 from collab.tasks import split_address
 from collab.trust import Consent, Question, approve, joined, remember
 

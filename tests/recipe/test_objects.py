@@ -16,7 +16,7 @@ from collab.passed_functions import is_passed_in_python, name_of, passed_functio
 from collab.plugins import load
 from collab.recipe import load_recipe
 from collab.recipe.in_python import Agent, GivenObjects, settings_of
-from collab.recipe.packing import of_python_in
+from collab.recipe.names import functions_passed_in_python
 from collab.recipe.recipe import SECTIONS, Recipe
 from collab.tasks import open_suite
 
@@ -206,7 +206,7 @@ def test_every_setting_for_a_function_accepts_one() -> None:
         model={"engine": lambda spec: spec},
         trainer={"algorithm": lambda group: None},
     )
-    found = {name.rpartition(":")[2] for name in of_python_in(recipe)}
+    found = {name.rpartition(":")[2] for name in functions_passed_in_python(recipe)}
     assert found == {"talk", "shout", "joined", "look_up", "tell", "lambda"}
 
 

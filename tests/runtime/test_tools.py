@@ -14,7 +14,7 @@ from collab.cli.screen.page import PlainPage
 from collab.errors import RecipeError
 from collab.models import Call, Request
 from collab.models.tool_text import UnreadableCall, fenced, read_calls
-from collab.recipe.packing import changed
+from collab.recipe.names import map_names
 from collab.records import Episode, Message, ToolCall, ToolSpec
 from collab.runtime.dry_run import dry_run
 from collab.runtime.problems import find_problems
@@ -228,7 +228,7 @@ def test_tools_are_found_in_a_recipe() -> None:
         found.append((kind, text))
         return text
 
-    changed({"agents": {"a": {"tools": ["python", "t.py:f", "shop.tools:buy"]}}}, look)
+    map_names({"agents": {"a": {"tools": ["python", "t.py:f", "shop.tools:buy"]}}}, look)
     assert found == [("file function", "t.py:f"), ("module function", "shop.tools:buy")]
 
 

@@ -46,7 +46,7 @@ def command(
     from collab.passed_functions import passed_function
     from collab.recipe import read_recipe
     from collab.recipe.documents import read_mapping
-    from collab.recipe.packing import of_python_in
+    from collab.recipe.names import functions_passed_in_python
     from collab.records.run import open_run
     from collab.runs.about import is_training
     from collab.runs.layout import TRAINING
@@ -63,7 +63,9 @@ def command(
         raise typer.Exit(_add_up(record.episodes, why, is_game=bool(task.get("environment"))))
     recipe, question = read_recipe(str(run))
     is_game = recipe.environment is not None
-    if gone := [name for name in of_python_in(recipe) if passed_function(name) is None]:
+    if gone := [
+        name for name in functions_passed_in_python(recipe) if passed_function(name) is None
+    ]:
         why = f"functions passed in Python are not in a file: {', '.join(gone)}"
         raise typer.Exit(_add_up(record.episodes, why, is_game=is_game))
     functions = question.of_kinds("function", "command", "server")

@@ -12,7 +12,7 @@ from typing import Any
 from collab.distribution import optional
 from collab.errors import RewardError
 from collab.plugins import check_may_import
-from collab.recipe.packing import environment_function
+from collab.recipe.names import environment_function
 from collab.rewards.context import RewardContext, artifact_of
 
 LONGEST = 20_000

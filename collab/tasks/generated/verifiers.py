@@ -9,7 +9,7 @@ from typing import Any
 from collab.distribution import optional
 from collab.errors import RecipeError, TaskError
 from collab.plugins import check_may_import
-from collab.recipe.packing import environment_function
+from collab.recipe.names import environment_function
 
 
 def verifiers(random: Random, *, environment: str = "", **options: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG001
