@@ -4,7 +4,7 @@ import keyword
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import yaml
@@ -12,6 +12,8 @@ import yaml
 from collab import plugins
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TaskSpec, read_recipe, read_task
+from collab.recipe.base import Component, Spec
+from collab.recipe.names import names_of_data
 from collab.recipe.schema import json_schema
 
 MODEL = {"engine": "openai", "name": "m", "base_url": "http://evil.example/v1", "key": "A_API_KEY"}
@@ -28,6 +30,59 @@ def _keys(schema: Any) -> Iterator[str]:
     elif isinstance(schema, list):
         for below in schema:
             yield from _keys(below)
+
+
+NAME_NO_CODE = {
+    "adapter_folder", "base_url", "best_of", "config", "device", "entry", "file", "functions",
+    "hub", "id_field", "key", "leave_out", "level", "local_parts", "only", "package", "prefix",
+    "requires", "revision", "says", "seats", "servers", "shown_as", "split", "splits", "stop",
+    "suite", "targets", "tasks", "trainer_device",
+}  # fmt: skip
+"""Keys with text that is never looked up as a function."""
+ASKED_OTHERWISE = {"mcp", "server_command", "adapter", "path", "learn_from"}
+"""Commands and files, about which `collab.recipe.question` asks as well."""
+FREE_TEXT = {
+    "role", "prompt", "revise", "discuss", "templates", "name", "description", "options", "hidden",
+}  # fmt: skip
+
+
+def specs_below(annotation: Any, found: dict[type[Spec], None]) -> dict[type[Spec], None]:
+    """Return the specs that a field of this type may hold, with those below them."""
+    if isinstance(annotation, type) and issubclass(annotation, Spec) and annotation not in found:
+        found[annotation] = None
+        for field in annotation.model_fields.values():
+            specs_below(field.annotation, found)
+    for part in get_args(annotation):
+        specs_below(part, found)
+    return found
+
+
+def leaves(annotation: Any) -> set[Any]:
+    """Return the types without parts in a type, without keys of mappings and fixed values."""
+    if get_origin(annotation) is Literal:
+        return set()
+    parts = get_args(annotation)[1:] if get_origin(annotation) is dict else get_args(annotation)
+    return set().union(*map(leaves, parts)) or {annotation}
+
+
+def is_found(data: Any) -> bool:
+    return ("module function", "shop.tools:buy") in [
+        (k, text) for k, _, text in names_of_data(data)
+    ]
+
+
+def test_every_field_that_may_name_a_function_is_known() -> None:
+    """A new field with text fails here, until it is asked about or listed above as harmless."""
+    not_asked, hidden = set(), set()
+    for spec in specs_below(Recipe, {}):
+        for key, field in spec.model_fields.items():
+            if leaves(field.annotation) & {str, Any, Component}:
+                not_asked |= set() if is_found({key: "shop.tools:buy"}) else {key}
+            if get_origin(field.annotation) is dict and key not in FREE_TEXT:
+                found = is_found({key: {"options": {"use": "shop.tools:buy"}}})
+                hidden |= set() if found else {key}
+    assert not_asked == NAME_NO_CODE | ASKED_OTHERWISE | FREE_TEXT
+    assert hidden == set()
 
 
 @cache
