@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator
 
 from collab.evaluation.table import NONE, ResultTable, TableCell, TableRow, text_cell, with_whisker
 from collab.naming import FolderName
 from collab.records import Failure, Record
+from collab.records.episode import former_keys
 from collab.runs import metric_names as names
 from collab.runs.log import to_pandas
 from collab.runtime.events import Event
@@ -90,13 +91,7 @@ class TeamResult(Record):
     agents: dict[str, dict[str, Any]]
     """Responses, tokens and money, by agent and by feedback source that asks a model."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _read_older_records(cls, data: Any) -> Any:
-        """Leave out the former `schemes`."""
-        if not isinstance(data, dict):
-            return data
-        return {key: value for key, value in data.items() if key != "schemes"}
+    _former_keys = former_keys({"schemes": None})
 
     @property
     def total_failure(self) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import fsum
 from operator import attrgetter
 from typing import Any, Literal
@@ -18,6 +18,21 @@ from collab.stats import mean
 
 class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+def former_keys(names: Mapping[str, str | None]) -> Any:
+    """Return a validator that reads older records: it renames keys, and leaves out those that
+    `names` maps to None.
+    """
+
+    def read(cls: type[Record], data: Any) -> Any:  # noqa: ARG001
+        if not isinstance(data, dict):
+            return data
+        current = {key: names.get(key, key) for key in data if names.get(key) not in data}
+        return {name: data[key] for key, name in current.items() if name is not None}
+
+    validator: Any = model_validator(mode="before")
+    return validator(classmethod(read))
 
 
 class Problem(Record):
@@ -262,13 +277,7 @@ class Turn(Record, FormerArtifacts):
         names = self.artifacts if self.joined is None else self.joined
         return {name: self.artifacts[name] for name in names}
 
-    @model_validator(mode="before")
-    @classmethod
-    def _read_older_records(cls, data: Any) -> Any:
-        """Rename `artefacts` to `artifacts`."""
-        if not isinstance(data, dict):
-            return data
-        return {"artifacts" if key == "artefacts" else key: data[key] for key in data}
+    _former_keys = former_keys({"artefacts": "artifacts"})
 
 
 class Tests(Record):
@@ -327,18 +336,7 @@ class Score(Record):
     """Isolation of the program: `sealed` or `unsafe`."""
     seconds: float = 0.0
 
-    @model_validator(mode="before")
-    @classmethod
-    def _read_older_records(cls, data: Any) -> Any:
-        """Rename `passed` to `solved` and `told` to `summary`, and leave out `schemes`."""
-        if not isinstance(data, dict):
-            return data
-        former = {"passed": "solved", "told": "summary"}
-        return {
-            former.get(key, key): value
-            for key, value in data.items()
-            if key != "schemes" and former.get(key) not in data
-        }
+    _former_keys = former_keys({"passed": "solved", "told": "summary", "schemes": None})
 
 
 WhenSolved = Literal["absorb", "stop", "continue"]
