@@ -240,9 +240,8 @@ class Decision(Record):
     """The messages added to the agent's history. The first observation includes the agent's
     role."""
     action: Action
-    given: bool = False
-    """True if the response was copied from another episode, or left empty because the agent did not
-    act. Training ignores it."""
+
+    _former_keys = former_keys({"given": None})  # only `further` episodes have copied responses
 
 
 class FormerArtifacts:

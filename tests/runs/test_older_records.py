@@ -3,7 +3,7 @@
 from collab.evaluation.results import Difference
 from collab.feedback.plain import Outcome
 from collab.recipe import TrainerSpec
-from collab.records import Score, Turn
+from collab.records import Decision, Score, Turn
 from collab.rewards import RewardContext
 from collab.runs.metrics import row_of
 from collab.runtime.turn import Turn as PlayedTurn
@@ -13,6 +13,11 @@ def test_a_turn_is_read_under_the_former_name() -> None:
     turn = Turn.model_validate({"index": 0, "decisions": [], "artefacts": {"a": "x"}})
     assert turn.artifacts == {"a": "x"}
     assert "artefacts" not in turn.model_dump()
+
+
+def test_decisions_are_read_without_their_former_mark() -> None:
+    data = {"agent": "a", "observation": [], "action": {"text": "x"}, "given": True}
+    assert "given" not in Decision.model_validate(data).model_dump()
 
 
 def test_scores_are_read_under_former_names() -> None:

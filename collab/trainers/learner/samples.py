@@ -70,8 +70,7 @@ def make_samples(
         for (episode, turn, agent), weight in weights.items():
             share = group.visit_share[episode, turn] / len(credit.groups)
             decisions = group.episodes[episode].turns[turn].decisions
-            drawn = [d.action for d in decisions if d.agent == agent and not d.given]
-            actions = [action for action in drawn if action.token_ids]
+            actions = [d.action for d in decisions if d.agent == agent and d.action.token_ids]
             sampling = samplings[agent]
             for action, token_weights in zip(
                 actions, _by_action(weight, actions, agent), strict=True

@@ -155,7 +155,7 @@ def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, 
 
 def _agent(agent: str, episodes: Sequence[Episode], sums: TokenSums) -> Iterator[tuple[str, float]]:
     named = partial(names.fill, name=agent)
-    decisions = [d for e in episodes for d in e.decisions(agent) if not d.given]
+    decisions = [d for e in episodes for d in e.decisions(agent)]
     actions = [d.action for d in decisions if not d.action.failure]
     if actions:
         logprobs = [value for action in actions for value in action.logprobs]

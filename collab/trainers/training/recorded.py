@@ -81,8 +81,7 @@ class RecordedStepper(Stepper):
                 agent = decision.agent
                 history = histories.setdefault(agent, [])
                 history += decision.observation
-                learns = agent in self._samplings and not decision.given
-                if learns and not decision.action.failure:
+                if agent in self._samplings and not decision.action.failure:
                     prefix = self._prefix(problem, turn, before, decision)
                     prompt, response = self._tokens(decision, history, prefix, episode.id)
                     if response:

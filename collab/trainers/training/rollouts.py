@@ -19,18 +19,19 @@ Ended = Callable[[Problem, Sequence[Episode]], None]
 
 
 def complete_episodes(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the episodes to learn from: those without failure, and with every turn scored."""
-    return [e for e in episodes if e.joint_return is not None]
+    """Return the episodes to learn from: those without failure, and with every turn scored.
+
+    Older runs also recorded `further` episodes, which are omitted.
+    """
+    return [e for e in episodes if e.joint_return is not None and not e.further]
 
 
 def finished_episodes(episodes: Sequence[Episode]) -> list[Episode]:
     """Return the complete episodes that ran to their end. Only their returns measure the team.
 
-    In a `greedy` tree, other episodes were abandoned for a better one. Older runs also recorded
-    `further` episodes, which are omitted.
+    In a `greedy` tree, other episodes were abandoned for a better one.
     """
-    played = [e for e in complete_episodes(episodes) if not e.further]
-    return [e for e in played if len(e.turns) == e.horizon or _is_solved(e)]
+    return [e for e in complete_episodes(episodes) if len(e.turns) == e.horizon or _is_solved(e)]
 
 
 async def run_groups(

@@ -27,6 +27,7 @@ from collab.trainers.learner.samples import Sample
 from collab.trainers.training.check import check_recipe
 from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.recorded import RecordedStepper, episodes_of_visit
+from collab.trainers.training.rollouts import complete_episodes
 
 
 @pytest.fixture(scope="module")
@@ -248,17 +249,10 @@ def test_prefix_sees_the_fields_that_it_saw_when_sampled(tiny_words: Path, tmp_p
     assert found <= drawn
 
 
-def test_given_answer_is_not_learned(recorded_run: Path, tiny_words: Path, tmp_path: Path) -> None:
+def test_further_episodes_of_older_runs_are_not_learned(recorded_run: Path) -> None:
     episode = solved_in(recorded_run)[0]
-    [turn] = episode.turns
-    first, second = turn.decisions
-    given = turn.model_copy(
-        update={"decisions": (first.model_copy(update={"given": True}), second)}
-    )
-    changed_episode = episode.model_copy(update={"turns": (given,)})
-    (tmp_path / "one.jsonl").write_text(changed_episode.model_dump_json() + "\n")
-    with open_stepper(sft_recipe(tiny_words, tmp_path, tmp_path / "one.jsonl")) as (_, stepper):
-        assert [sample.agent for sample in stepper._samples(0)] == [second.agent]
+    solo = episode.model_copy(update={"further": "solo"})
+    assert complete_episodes([solo, episode]) == [episode]
 
 
 def test_episodes_beyond_the_group_size_are_used_in_turn() -> None:
