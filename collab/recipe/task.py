@@ -123,14 +123,18 @@ class SourceSpec(Spec):
                 "levels work with a generator only; name one with 'generate', or add a field"
                 " 'level' to the rows of your file"
             )
-        for origin, keys in _OF_ONE_ORIGIN.items():
-            for key in keys if not getattr(self, origin) else ():
-                if (value := getattr(self, key)) != type(self).model_fields[key].default:
-                    yield f"{key} {value!r:.40} works with '{origin}' only; leave it out"
         if self.levels and self.rows < len(self.levels):
             yield f"rows {self.rows} are too few for {len(self.levels)} levels; raise rows"
         if self.package and not self.file:
             yield "a source with 'package' also needs 'file'"
+
+    @property
+    def idle(self) -> dict[str, str]:
+        """Maps each key without effect to the origin of rows that it works with."""
+        fields = type(self).model_fields
+        others = [origin for origin in _OF_ONE_ORIGIN if not getattr(self, origin)]
+        keys = {key: origin for origin in others for key in _OF_ONE_ORIGIN[origin]}
+        return {key: of for key, of in keys.items() if getattr(self, key) != fields[key].default}
 
 
 class TaskSpec(Spec):

@@ -254,11 +254,6 @@ def test_key_of_a_section_is_an_argument() -> None:
         (["budget.seconds=.inf"], "budget.seconds: must be a finite number, got inf"),
         (["team.turns"], "a setting has the form KEY=VALUE"),
         (["team.turns=[1"], "setting team.turns, line 1"),
-        (
-            ["task.source={path: x.jsonl, rows: 9}"],
-            "rows 9 works with 'generate' only; leave it out",
-        ),
-        (["task={extends: humaneval}", "task.source.split=train+test"], "works with 'hub' only"),
         (["seed.x=1"], "seed: must be an integer, got {'x': 1}"),
         (["model.temperature=1"], "unknown key 'temperature'"),
         (["team.feedback.7.limit=1"], "'7' is not a position in a list of 2"),
