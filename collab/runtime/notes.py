@@ -32,6 +32,10 @@ def unused(recipe: Recipe, model: str | None, settings: Sequence[str] = ()) -> l
             f"the trained adapters of {', '.join(bare)} are not used: {engines} answers without"
             " weights"
         )
+    idle = recipe.task.source.idle if recipe.task else {}
+    notes += [
+        f"task.source.{key} is not used, as it works with '{of}' only" for key, of in idle.items()
+    ]
     models = [] if model is None else [f"the model {model}"]
     for setting in settings:
         section, _, key = setting.partition("=")[0].strip().rpartition(".")

@@ -145,11 +145,13 @@ def test_settings_without_effect_are_noted(collab: Collab, project: Path) -> Non
     recipe = {"team": {"agents": agents}, "sampling": {"temperature": 0.9}}
     (project / "own.yaml").write_text(yaml.safe_dump({**recipe, "task": "humaneval"}))
     given = ["model=echo", "team.sampling.temperature=0", "team.sampling.top_p=0.7"]
+    given.append("task.source.rows=9")
     settings = [word for setting in given for word in ("--set", setting)]
     notes = collab("run", "own.yaml", "-t", "humaneval/0", *settings, "--dry-run").err
     assert "note: the setting model=echo is not used for a: each has its own model" in notes
     assert f"note: the setting {given[1]} is not used, because the recipe's sampling has" in notes
     assert f"note: the setting {given[2]} is not used for a, because agents.NAME.sampling" in notes
+    assert "note: task.source.rows is not used, as it works with 'generate' only\n" in notes
 
 
 def test_workers_option_sets_the_sandbox_and_is_shown(collab: Collab) -> None:
