@@ -6,12 +6,12 @@ import pytest
 import typer
 
 from collab.cli.commands import doctor
-from collab.cli.commands.doctor import Finding
+from collab.cli.commands.doctor import Diagnosis
 from collab.recipe.model import ENGINES
 
 
-def engines(**ranges: str) -> dict[str, Finding]:
-    return {finding.name: finding for finding in doctor.engines(ranges)}
+def engines(**ranges: str) -> dict[str, Diagnosis]:
+    return {diagnosis.name: diagnosis for diagnosis in doctor.engines(ranges)}
 
 
 def test_every_engine_has_a_line() -> None:
@@ -74,15 +74,15 @@ def test_a_line_is_shown_before_the_next_finding_is_made(
 ) -> None:
     shown = []
 
-    def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
+    def examine() -> Iterator[tuple[str, Iterator[Diagnosis]]]:
         yield "first", slowly()
-        yield "second", iter([Finding("c", False, "not here", "install it")])
+        yield "second", iter([Diagnosis("c", False, "not here", "install it")])
 
-    def slowly() -> Iterator[Finding]:
+    def slowly() -> Iterator[Diagnosis]:
         shown.append(capsys.readouterr().out)
-        yield Finding("a", True, "here")
+        yield Diagnosis("a", True, "here")
         shown.append(capsys.readouterr().out)
-        yield Finding("b", False, "broken", "mend it", needed=True)
+        yield Diagnosis("b", False, "broken", "mend it", needed=True)
         shown.append(capsys.readouterr().out)
 
     monkeypatch.setattr(doctor, "examine", examine)

@@ -13,7 +13,7 @@ from support.openai_server import OpenAIServer
 
 from collab.models import Capabilities, Progress, Request
 from collab.models.base import Batching
-from collab.models.conformance import Verdict, conform
+from collab.models.conformance import CheckOutcome, conform
 from collab.models.conformance.suite import CHECKS
 from collab.models.fakes import EchoModel, ReplayModel, ScriptedModel
 from collab.models.hosted.anthropic_engine import AnthropicEngine
@@ -27,8 +27,8 @@ from collab.records import Action, Decision, Episode, Turn, Usage
 GENERATION = {"lengths", "stop", "context", "missing adapter"}
 
 
-def verdicts_of(model: Any, *adapters: Path) -> dict[str, Verdict]:
-    async def go() -> list[Verdict]:
+def verdicts_of(model: Any, *adapters: Path) -> dict[str, CheckOutcome]:
+    async def go() -> list[CheckOutcome]:
         return [v async for v in conform(model, [str(adapter) for adapter in adapters])]
 
     verdicts = asyncio.run(go())
@@ -36,11 +36,11 @@ def verdicts_of(model: Any, *adapters: Path) -> dict[str, Verdict]:
     return {verdict.check: verdict for verdict in verdicts}
 
 
-def outcomes(verdicts: dict[str, Verdict], outcome: str) -> set[str]:
+def outcomes(verdicts: dict[str, CheckOutcome], outcome: str) -> set[str]:
     return {name for name, verdict in verdicts.items() if verdict.outcome == outcome}
 
 
-def assert_conforms(verdicts: dict[str, Verdict], *, not_applicable: set[str]) -> None:
+def assert_conforms(verdicts: dict[str, CheckOutcome], *, not_applicable: set[str]) -> None:
     assert not outcomes(verdicts, "failed"), [v for v in verdicts.values() if v.outcome == "failed"]
     assert outcomes(verdicts, "not applicable") == not_applicable
 

@@ -1,6 +1,7 @@
-"""Names of metrics, of run files and of PEFT's files are defined once."""
+"""Names of metrics, of run files, of PEFT's files and of classes are defined once."""
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -119,3 +120,17 @@ def test_names_are_not_bare_participles(trees: dict[str, ast.AST]) -> None:
         for line, name in names_of(tree)
         if name.strip("_") in PARTICIPLES
     ] == []
+
+
+SEVERAL = {"Estimate", "Game", "Turn"}
+"""Documented classes of two packages."""
+
+
+def test_a_class_has_its_name_alone(trees: dict[str, ast.AST]) -> None:
+    names = Counter(
+        node.name
+        for tree in trees.values()
+        for node in ast.iter_child_nodes(tree)
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, count in names.items() if count > 1} == SEVERAL

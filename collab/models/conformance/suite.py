@@ -32,7 +32,7 @@ CHECKS: dict[str, Check] = {
 }
 
 
-class Verdict(Record):
+class CheckOutcome(Record):
     """The result of one check."""
 
     check: str
@@ -41,7 +41,7 @@ class Verdict(Record):
     seconds: float = 0.0
 
 
-async def conform(model: Model, adapters: Sequence[str] = ()) -> AsyncIterator[Verdict]:
+async def conform(model: Model, adapters: Sequence[str] = ()) -> AsyncIterator[CheckOutcome]:
     """Yield the verdict of each check of `model`, and close the model at the end.
 
     `adapters` are two or more LoRA adapters that fit the model and give different answers. Without
@@ -51,14 +51,14 @@ async def conform(model: Model, adapters: Sequence[str] = ()) -> AsyncIterator[V
     silent = False
     for name, check in CHECKS.items():
         if silent and check is not checks.closing:
-            yield Verdict(check=name, outcome="not applicable", why="it does not answer")
+            yield CheckOutcome(check=name, outcome="not applicable", why="it does not answer")
             continue
         verdict = await _sandbox(name, check, bench)
         silent = silent or (check is checks.answering and verdict.outcome == "failed")
         yield verdict
 
 
-async def _sandbox(name: str, check: Check, bench: Bench) -> Verdict:
+async def _sandbox(name: str, check: Check, bench: Bench) -> CheckOutcome:
     """Run one check and return its verdict, even if the engine blocks or raises an unexpected
     error."""
     started = time.monotonic()
@@ -68,8 +68,10 @@ async def _sandbox(name: str, check: Check, bench: Bench) -> Verdict:
     finally:
         task.cancel()
 
-    def verdict(outcome: Literal["ok", "failed", "not applicable"], why: str) -> Verdict:
-        return Verdict(check=name, outcome=outcome, why=why, seconds=time.monotonic() - started)
+    def verdict(outcome: Literal["ok", "failed", "not applicable"], why: str) -> CheckOutcome:
+        return CheckOutcome(
+            check=name, outcome=outcome, why=why, seconds=time.monotonic() - started
+        )
 
     if not task.done():
         return verdict("failed", f"it did not end within {LIMIT:g} s")

@@ -23,7 +23,7 @@ from collab.models.local.batching import default_batch_tokens, pack
 from collab.models.local.kv_cache import KVCache, plain
 from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import BASE, unwrapped
-from collab.models.local.sampling import Settings, draw, settings_of
+from collab.models.local.sampling import BatchSettings, draw, settings_of
 from collab.models.out_of_memory import is_out_of_memory
 from collab.models.weights import LoadedModel
 from collab.recipe.model import TransformersSpec
@@ -124,7 +124,7 @@ class Decoder:
     def __init__(
         self,
         rows: Sequence[Row],
-        settings: Settings,
+        settings: BatchSettings,
         *,
         loaded: LoadedModel,
         cancelled: Event,

@@ -20,7 +20,7 @@ BLOCK = 128
 
 
 @dataclass(frozen=True)
-class Settings:
+class BatchSettings:
     """Sampling settings of a batch, as tensors on the model's device."""
 
     temperature: Tensor  # [rows], 1 where a row is greedy
@@ -31,11 +31,11 @@ class Settings:
     plain: Tensor  # indices of the rows that draw from the whole distribution
     filtered: Tensor  # indices of the rows with a top_p or a top_k
 
-    def select(self, rows: Sequence[int]) -> Settings:
+    def select(self, rows: Sequence[int]) -> BatchSettings:
         """Return the settings of the rows with these indices, in this order."""
         device = self.temperature.device
         keep = torch.tensor(rows, device=device)
-        return Settings(
+        return BatchSettings(
             temperature=self.temperature[keep],
             tempered=self.tempered,
             top_p=self.top_p[keep],
@@ -48,7 +48,7 @@ class Settings:
 
 def settings_of(
     samplings: Sequence[Sampling], seeds: Sequence[int], vocabulary: int, device: torch.device
-) -> Settings:
+) -> BatchSettings:
     """Return the sampling settings of a batch as tensors. A row's random numbers depend only on its
     seed.
     """
@@ -56,7 +56,7 @@ def settings_of(
     uniforms = np.stack([np.random.default_rng(seed).random(steps) for seed in seeds])
     narrow = [s.top_p < 1 or 0 < s.top_k < vocabulary for s in samplings]
     drawn = [s.temperature > 0 for s in samplings]
-    return Settings(
+    return BatchSettings(
         temperature=_floats([s.temperature or 1.0 for s in samplings], device),
         tempered=any(s.temperature not in (0, 1) for s in samplings),
         top_p=_floats([s.top_p for s in samplings], device),
@@ -67,7 +67,7 @@ def settings_of(
     )
 
 
-def draw(logits: Tensor, settings: Settings, step: int) -> tuple[Tensor, Tensor]:
+def draw(logits: Tensor, settings: BatchSettings, step: int) -> tuple[Tensor, Tensor]:
     """Return tokens [rows], drawn from `logits` [rows, vocabulary], and their log-probabilities
     [rows].
 

@@ -25,7 +25,7 @@ TRIED = {
 
 
 @dataclass(frozen=True)
-class Operation:
+class Calculation:
     """A function of one argument, in words and in Python."""
 
     words: str
@@ -47,42 +47,42 @@ def pocket_code(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict
         yield _row(number, *pair)
 
 
-def _numbers() -> Iterator[Operation]:
+def _numbers() -> Iterator[Calculation]:
     for k in CONSTANTS:
-        yield Operation(f"adds {k} to {{}}", f"{{}} + {k}", "number", "number")
-        yield Operation(f"subtracts {k} from {{}}", f"{{}} - {k}", "number", "number")
-        yield Operation(f"multiplies {{}} by {k}", f"{{}} * {k}", "number", "number")
-    yield Operation("squares {}", "{} ** 2", "number", "number")
-    yield Operation("negates {}", "-{}", "number", "number")
+        yield Calculation(f"adds {k} to {{}}", f"{{}} + {k}", "number", "number")
+        yield Calculation(f"subtracts {k} from {{}}", f"{{}} - {k}", "number", "number")
+        yield Calculation(f"multiplies {{}} by {k}", f"{{}} * {k}", "number", "number")
+    yield Calculation("squares {}", "{} ** 2", "number", "number")
+    yield Calculation("negates {}", "-{}", "number", "number")
 
 
 LISTS = (
-    Operation("adds up {}", "sum({})", "list", "number"),
-    Operation("takes the largest of {}", "max({})", "list", "number"),
-    Operation("takes the smallest of {}", "min({})", "list", "number"),
-    Operation("counts the items of {}", "len({})", "list", "number"),
-    Operation("sorts {}", "sorted({})", "list", "list"),
-    Operation("reverses {}", "{}[::-1]", "list", "list"),
-    Operation("takes the first item of {}", "{}[0]", "list", "number"),
-    Operation("takes the last item of {}", "{}[-1]", "list", "number"),
+    Calculation("adds up {}", "sum({})", "list", "number"),
+    Calculation("takes the largest of {}", "max({})", "list", "number"),
+    Calculation("takes the smallest of {}", "min({})", "list", "number"),
+    Calculation("counts the items of {}", "len({})", "list", "number"),
+    Calculation("sorts {}", "sorted({})", "list", "list"),
+    Calculation("reverses {}", "{}[::-1]", "list", "list"),
+    Calculation("takes the first item of {}", "{}[0]", "list", "number"),
+    Calculation("takes the last item of {}", "{}[-1]", "list", "number"),
 )
 TEXTS = (
-    Operation("turns {} into capital letters", "{}.upper()", "text", "text"),
-    Operation("turns {} into small letters", "{}.lower()", "text", "text"),
-    Operation("reverses {}", "{}[::-1]", "text", "text"),
-    Operation("counts the letters of {}", "len({})", "text", "number"),
-    Operation("repeats {} twice", "{} * 2", "text", "text"),
-    Operation("takes the first letter of {}", "{}[0]", "text", "text"),
-    Operation("takes the last letter of {}", "{}[-1]", "text", "text"),
+    Calculation("turns {} into capital letters", "{}.upper()", "text", "text"),
+    Calculation("turns {} into small letters", "{}.lower()", "text", "text"),
+    Calculation("reverses {}", "{}[::-1]", "text", "text"),
+    Calculation("counts the letters of {}", "len({})", "text", "number"),
+    Calculation("repeats {} twice", "{} * 2", "text", "text"),
+    Calculation("takes the first letter of {}", "{}[0]", "text", "text"),
+    Calculation("takes the last letter of {}", "{}[-1]", "text", "text"),
 )
-LEVELS: dict[int, Sequence[Operation]] = {
+LEVELS: dict[int, Sequence[Calculation]] = {
     1: tuple(_numbers()),
     2: (*_numbers(), *LISTS),
     3: (*_numbers(), *LISTS, *TEXTS),
 }
 
 
-def _pairs(level: int) -> Iterator[tuple[Operation, Operation]]:
+def _pairs(level: int) -> Iterator[tuple[Calculation, Calculation]]:
     """Yield pairs of steps, the first of which takes the level's type."""
     taken = {1: "number", 2: "list", 3: "text"}[level]
     for first, then in product(LEVELS[level], repeat=2):
@@ -90,7 +90,7 @@ def _pairs(level: int) -> Iterator[tuple[Operation, Operation]]:
             yield first, then
 
 
-def _matters(first: Operation, then: Operation) -> bool:
+def _matters(first: Calculation, then: Calculation) -> bool:
     """Return True unless the result is the argument, that of one step alone, or a constant."""
     tried = TRIED[first.takes]
     whole = [_value(then, _value(first, x)) for x in tried]
@@ -99,12 +99,12 @@ def _matters(first: Operation, then: Operation) -> bool:
     return whole not in (list(tried), alone, other) and any(value != whole[0] for value in whole)
 
 
-def _value(step: Operation, argument: Any) -> Any:
+def _value(step: Calculation, argument: Any) -> Any:
     function: Callable[[Any], Any] = eval(f"lambda x: {step.code.format('x')}")
     return function(argument)
 
 
-def _row(number: int, first: Operation, then: Operation) -> dict[str, Any]:
+def _row(number: int, first: Calculation, then: Calculation) -> dict[str, Any]:
     helper, rest = first.words.format("x"), then.words.format("what aux gives")
     tried = [repr(x) for x in TRIED[first.takes]]
     results = [repr(_value(then, _value(first, x))) for x in TRIED[first.takes]]
