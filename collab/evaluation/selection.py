@@ -49,8 +49,8 @@ class Selection:
     single agent, the requested function and the rest of the program.
     """
     tester: str = ""
-    """The agent whose tests, `assert f(1) == 2`, choose among programs that pass the shown ones.
-    In a team without this agent, the shown tests alone choose."""
+    """Agent that writes tests such as `assert f(1) == 2`. They choose among the programs that pass
+    the prompt's tests. In a team without this agent, only the prompt's tests choose."""
     budget: int | None = None
     """New tokens per problem, for an additional choice among the first samples that fit. A problem
     without such a sample counts as not solved."""

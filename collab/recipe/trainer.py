@@ -34,7 +34,8 @@ class EvaluationSpec(Spec):
     every: int | None = Field(default=None, ge=1)
     """Steps between further evaluations."""
     every_tokens: int | None = Field(default=None, ge=1)
-    """Training tokens between further evaluations, each after the step that reaches the mark."""
+    """Training tokens between further evaluations. An evaluation follows the first step that
+    reaches each multiple."""
     samples: int = Field(default=4, ge=1)
     """Episodes per task with the sampling settings of training."""
     greedy: bool = True
@@ -205,10 +206,11 @@ class TrainerSpec(Spec):
     """Number of newest checkpoints to keep, in addition to the best one by evaluation."""
     mismatch_tolerance: float | None = Field(default=None, gt=0.0)
     """Largest mean difference between the sampler's and the trainer's log-probs, in nats per token.
-    Default: 0.1, and 1 with max_staleness 1, which includes one step of learning."""
+    Default: 0.1, and 1 with max_staleness 1, because the trainer is then one step ahead of the
+    sampler."""
     rank_timeout: float = Field(default=1800.0, gt=0.0)
-    """Seconds that ranks, the processes of a training run on several GPUs, wait for a rank that
-    computes. After that, training ends with an error that names the rank."""
+    """Longest time, in seconds, that a rank, a process of a training run on several GPUs, waits for
+    another one. After that, training ends with an error that names the rank."""
     report_to: tuple[TrackerName, ...] = ()
     """Trackers that receive the metrics, in addition to `metrics.jsonl`."""
     report_episodes: int = Field(default=4, ge=0)

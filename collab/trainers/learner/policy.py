@@ -201,7 +201,8 @@ class Policies:
         return acting.model_copy(update={"concurrency": recipe.concurrency or lanes})
 
     async def publish(self) -> bool:
-        """Send samplers with their own weights the current ones. Return True if any lacked them."""
+        """Send samplers with their own weights the current ones. Return True if a sampler
+        had older weights."""
         samplers = self._samplers() if self.samplers_are_stale else {}
         if samplers and torch.cuda.is_available():
             torch.cuda.empty_cache()  # samplers may need memory that learning left unused
