@@ -75,7 +75,8 @@ class Settings:
         self._check_values()
         if self.keys is None or not all(map(str.strip, self.keys)):
             raise RecipeError(
-                "a key is empty, so that no key would be needed; set it, or leave it out"
+                "an API key is empty, which would open the server to everyone; give a key, or pass"
+                " no keys"
             )
         for origin in self.origins:
             if not _ORIGIN.fullmatch(origin):

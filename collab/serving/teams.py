@@ -22,6 +22,7 @@ from collab.runtime.scheduler import Scheduler
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 from collab.trust import Consent
+from collab.wording import counted
 
 MOMENT = 0.02
 """Seconds that a batch waits for the next request of a burst, or of an answered episode."""
@@ -91,7 +92,8 @@ def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
     """
     if chosen and len(chosen) != len(names):
         raise RecipeError(
-            f"{_OPTION} is given {len(chosen)} times for {len(names)} teams; give it once for each"
+            f"{counted(len(chosen), 'name')} for {counted(len(names), 'team')}; give one per"
+            f" team, in the same order, with {_OPTION}"
         )
     served: dict[str, str] = {}
     for name, given in zip(names, chosen or [_plain(name) for name in names], strict=True):

@@ -180,7 +180,7 @@ def test_a_key_may_be_given_as_text() -> None:
 def test_an_empty_key_is_refused() -> None:
     from collab.serving.settings import Settings
 
-    with pytest.raises(RecipeError, match="a key is empty"):
+    with pytest.raises(RecipeError, match="an API key is empty"):
         Settings(keys=("",))
 
 

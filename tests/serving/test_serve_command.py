@@ -134,7 +134,7 @@ def test_the_mounted_application_of_the_page_answers() -> None:
         (["tldr", "--key", "two words"], "letters and digits"),
         (["tldr", "--key", ""], "--key is empty"),
         (["tldr", "tldr"], "--name"),
-        (["tldr", "--name", "a", "--name", "b"], "once for each"),
+        (["tldr", "--name", "a", "--name", "b"], "2 names for 1 team; give one per team"),
         (["tldr", "--name", "../a"], "cannot be a served name"),
         (["no-such-team"], "no-such-team"),
         (

@@ -51,7 +51,9 @@ def command(
     teams: list[str] = TEAMS,
     *,
     task: list[str] | None = PROBLEMS,
-    split: str | None = option("--split", "NAME", "Only the tasks of this split, e.g. train."),
+    split: str | None = option(
+        "--split", "NAME", "Evaluate only one split of the suite, e.g. validation."
+    ),
     reward_from: str | None = option(
         "--reward-from",
         "TEAM",
@@ -61,7 +63,7 @@ def command(
     k: str | None = option(
         "--k", "K,K", f"Values of k for pass@k and best of k. Default: {_USUAL_K} up to --samples."
     ),
-    greedy: bool = flag("--greedy", "Take one sample at temperature 0."),
+    greedy: bool = flag("--greedy", "Run one episode per task, at temperature 0."),
     select: Literal["examples"] | None = option(
         "--select",
         "examples",
@@ -71,7 +73,7 @@ def command(
         "--recombine", "With --select: also choose from combinations of the samples' parts."
     ),
     tester: str | None = option(
-        "--tester", "AGENT", "With --select: also choose by this agent's tests."
+        "--tester", "AGENT", "With --select: also choose by the tests that this agent writes."
     ),
     budget: str | None = option(
         "--budget",

@@ -57,7 +57,9 @@ def command(
     remark(record.complaints)
     if is_training(run):
         if out is not None:
-            raise RecipeError("--out needs a run that is replayed; a training run is not")
+            raise RecipeError(
+                f"--out saves replayed episodes, but {run} is a training run; leave out --out"
+            )
         why = f"{run} is a training run; collab replays runs, probes and evaluated teams only"
         task = read_mapping(run / TRAINING).get("task") or {}
         raise typer.Exit(_add_up(record.episodes, why, is_game=bool(task.get("environment"))))

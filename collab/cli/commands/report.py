@@ -20,7 +20,7 @@ def command(
         "The HTML file. Default: report.html in the run's folder, or here for several runs.",
     ),
     episodes: int = option(
-        "--episodes", "N", "Maximum number of episodes.", min=1, default=MOST_EPISODES
+        "--episodes", "N", "Maximum number of episodes in the report.", min=1, default=MOST_EPISODES
     ),
     browse: bool = flag("--open", "Open the file in the browser."),
 ) -> None:

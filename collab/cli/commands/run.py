@@ -65,7 +65,9 @@ def command(
     trust: bool = TRUST,
     json: bool = JSON,
     out: Path | None = RUN_OUT,
-    require_solved: bool = flag("--require-solved", "Exit 1 unless every episode is solved."),
+    require_solved: bool = flag(
+        "--require-solved", "Exit with status 1 unless every episode is solved."
+    ),
     dry_run: bool = DRY_RUN,
     show_recipe: bool = SHOW_RECIPE,
 ) -> None:

@@ -115,7 +115,7 @@ def _show_evaluation(folder: Path, *, json: bool) -> None:
         page.line(f"episodes of a team: {command}; ", (teams, "bold"))
     remark(record.complaints)
     if record.results is None:
-        raise RecordError(f"{folder}: show one of its teams: {teams}")
+        raise RecordError(f"{folder} has no results of all teams; show one of them: {teams}")
 
 
 def _show_run(

@@ -46,7 +46,7 @@ def command(
     """
     if check:
         if suite is None:
-            raise RecipeError("--check needs a suite, e.g. collab tasks nim --check")
+            raise RecipeError("--check needs a suite: collab tasks nim --check")
         _check(suite, consent(trust), json=json)
     elif suite is None:
         _suites(json=json)
