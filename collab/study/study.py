@@ -69,7 +69,6 @@ class Study:
         spec: StudySpec,
         out: Path,
         *,
-        resume: bool = False,
         retry: bool = False,
         trust: bool = False,
         emit: Emit = lambda _: None,
@@ -77,7 +76,7 @@ class Study:
         """Prepare the study. `retry` also trains the failed cells, and each process receives
         `trust`."""
         self.spec, self.cells, self.marks = spec, cells_of(spec), marks_of(spec)
-        self.folder = StudyFolder(out, spec, resume=resume)
+        self.folder = StudyFolder(out, spec)
         again = ("waiting", "interrupted", "failed") if retry else ("waiting", "interrupted")
         self.missing = [cell for cell in self.cells if self.folder.status(cell) in again]
         self._trust, self._emit = trust, emit
@@ -267,17 +266,14 @@ stop.
 class StudyFolder:
     """The folder of a study, open for writing by one process at a time."""
 
-    def __init__(self, path: Path, spec: StudySpec, *, resume: bool) -> None:
+    def __init__(self, path: Path, spec: StudySpec) -> None:
         """Open the folder, or make it.
 
         Raises:
-            RecordError: the folder contains a study and `resume` is False, or another study, or
-                something else, or another process writes to it.
+            RecordError: the folder contains another study, or something else, or another process
+                writes to it.
         """
         self.path = path
-        if not resume and path.exists() and any(path.iterdir()):
-            remedy = "continue with --resume, or " if (path / STUDY).exists() else ""
-            raise RecordError(f"{path} is not empty; {remedy}choose another folder with --out")
         check_no_other_files(path, STUDY_RECIPE)
         self._check_same(spec)
         self.lock = Lock(path)

@@ -64,8 +64,7 @@ def test_only_unfinished_cells_are_resumed(project: Path, monkeypatch: pytest.Mo
     calls.clear()
     calls.append([])
     calls.append([])
-    assert "not empty; continue with --resume" in collab("s.yaml", status=2).stderr
-    collab("s.yaml", "--resume", "--jobs", "1")
+    collab("s.yaml", "--jobs", "1")
     assert [call[0] for call in calls[2:]] == ["--resume"], "only unfinished cells run"
     assert results(project).status == "done"
     assert results(project).cells[0].seconds == first.cells[0].seconds > 0
@@ -87,9 +86,9 @@ def test_failed_cells_are_reported_and_retried_on_request(
     assert "no room left" in result.stdout
     assert results(project).status == "failed"
     monkeypatch.setattr(room, "train", train_here)
-    collab("s.yaml", "--resume", "--jobs", "1", status=1)
+    collab("s.yaml", "--jobs", "1", status=1)
     assert results(project).cells[0].message == "no room left", "a failed cell is not retried"
-    collab("s.yaml", "--resume", "--retry", "--jobs", "1")
+    collab("s.yaml", "--retry", "--jobs", "1")
     assert {cell.status for cell in results(project).cells} == {"done"}
 
 
@@ -109,10 +108,10 @@ def test_seeds_may_be_added_but_the_budget_may_not_change(project: Path) -> None
     (project / "s.yaml").write_text(one)
     collab("s.yaml", "--jobs", "1")
     (project / "s.yaml").write_text(one.replace("seeds: 1", "seeds: 2"))
-    collab("s.yaml", "--resume", "--jobs", "1")
+    collab("s.yaml", "--jobs", "1")
     assert [cell.seed for cell in results(project).cells] == [0, 1]
     (project / "s.yaml").write_text(one.replace("tokens: 100", "tokens: 200"))
-    reason = collab("s.yaml", "--resume", status=2).stderr
+    reason = collab("s.yaml", status=2).stderr
     assert "tokens is 100 in the study studies/s, and 200 would change it" in reason
 
 
@@ -164,7 +163,7 @@ def test_a_folder_is_written_by_one_study_at_a_time(project: Path) -> None:
     spec = load_study(Path("s.yaml"))
     first = room.Study(spec, Path("studies/s"))
     with pytest.raises(RecordError, match="is being written by another process"):
-        room.Study(spec, Path("studies/s"), resume=True)
+        room.Study(spec, Path("studies/s"))
     first.close()
 
 
@@ -187,9 +186,9 @@ def test_foreign_files_are_not_deleted(project: Path) -> None:
     notes.parent.mkdir(parents=True)
     notes.touch()
     with pytest.raises(RecordError, match="studies/s contains other files"):
-        room.Study(spec, folder, resume=True)
+        room.Study(spec, folder)
     moved = notes.parent.rename("moved")
-    study = room.Study(spec, folder, resume=True)
+    study = room.Study(spec, folder)
     moved.rename(notes.parent)
     with pytest.raises(RecordError, match="contains other files"):
         study.folder.prepare(study.cells[0])

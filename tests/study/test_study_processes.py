@@ -70,7 +70,7 @@ def test_killed_study_is_resumed_and_interrupted(project: Path) -> None:
         assert len(killed) == 2
         os.kill(study.pid, signal.SIGKILL)  # its training processes may still run during the resume
     assert results(project).status == "running"
-    with started(project, "--resume") as study:
+    with started(project) as study:
         wait_for(lambda: len(training_pids(project)) == 2 and not killed & training_pids(project))
         before = steps(project)
         wait_for(lambda: all(map(gt, steps(project), before)))

@@ -10,7 +10,6 @@ import typer
 
 from collab.cli.options import JSON, TRUST, argument, consent, flag, option
 from collab.cli.screen.page import open_page
-from collab.errors import RecipeError
 from collab.runs.layout import STUDIES
 from collab.signals import INTERRUPTED
 
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
 def command(
     study: Path = argument("STUDY", "A study file: trainers, suites, seeds and a budget."),
     *,
-    resume: bool = flag("--resume", "Continue a study and keep its finished runs."),
-    retry: bool = flag("--retry", "With --resume: also run those that failed again."),
+    retry: bool = flag("--retry", "Run the failed training runs of an earlier call again."),
     jobs: int | None = option(
         "--jobs", "N", "Number of parallel runs. Default: as many as the machine can handle.", min=1
     ),
     dry_run: bool = flag("--dry-run", "Check every run and show the plan, without training."),
     trust: bool = TRUST,
     json: bool = JSON,
+    _: bool = typer.Option(False, "--resume", hidden=True),  # for scripts of 0.2.0
     out: Path | None = option("--out", "DIR", f"The study's folder. Default: {STUDIES}/NAME."),
 ) -> None:
     """Compare trainers at equal numbers of generated tokens.
@@ -39,13 +38,18 @@ def command(
     of generated tokens. It shows curves, the tokens needed to get halfway to the
     best final return, and differences paired by suite and seed.
 
+    With the same --out, the command continues where it stopped, and keeps its
+    finished runs. It refuses a study that has changed, except for more seeds.
+
     Examples:
       collab study examples/studies/game.yaml --dry-run
       collab study examples/studies/game.yaml --jobs 2
-      collab study examples/studies/game.yaml --resume
 
-    Exit status: 0 success, 1 a run failed, 2 bad usage, 130 interrupted. Finished
-    work is always kept.
+    Exit status:
+      0    success
+      1    a training run failed
+      2    bad usage
+      130  interrupted
     """
     from json import dumps
 
@@ -56,8 +60,6 @@ def command(
     from collab.study.study import Study, free_memory, jobs_for
     from collab.trainers import make_plan
 
-    if retry and not resume:
-        raise RecipeError("--retry needs --resume; it runs those that failed again")
     spec = load_study(study, consent(trust))
     plans = {cell.name: make_plan(cell.read()[0]) for cell in cells_of(spec)}
     many = jobs or jobs_for(list(plans.values()), processors(), free_memory())
@@ -70,7 +72,7 @@ def command(
         show_study_plan(open_page(), spec, plans, many, folder)
     else:
         view = open_view(json=json)
-        run = Study(spec, folder, resume=resume, retry=retry, trust=trust, emit=view.see)
+        run = Study(spec, folder, retry=retry, trust=trust, emit=view.see)
         raise typer.Exit(_run(run, view, many, threads=max(1, processors() // many)))
 
 
@@ -89,6 +91,6 @@ def _run(run: Study, view: View, jobs: int, threads: int) -> int:
 
     def finish(_: object) -> str:
         run.close()
-        return f"; continue with --resume (in {run.folder.path})"
+        return f"; continue with the same command and --out {run.folder.path}"
 
     return status if run_to_end(main(), view, finish) else INTERRUPTED
