@@ -81,6 +81,34 @@ def _offered(names: Iterable[str], incomplete: str) -> list[str]:
     return sorted(n for n in names if n.startswith(incomplete) and _HARMLESS.fullmatch(n))
 
 
+def task_option(verb: str, more: str = " Repeatable.") -> Any:
+    """Return the option --task of a command that runs, trains on or probes tasks."""
+    return option(
+        "--task, -t",
+        "SUITE[/TASKS]",
+        f"Tasks to {verb}: a suite, SUITE/0-19 or FILE.jsonl/3.{more} Default: the recipe's tasks.",
+        autocompletion=complete_suites,
+    )
+
+
+def samples_option(usual: str, *, least: int = 1, default: int | None = None) -> Any:
+    """Return the option --samples of a command. `usual` says in words what the default is."""
+    text = f"Episodes per task. Default: {usual}."
+    return option("--samples, -n", "N", text, default, min=least, show_default=False)
+
+
+def seed_option(usual: str, *, default: int | None = None) -> Any:
+    """Return the option --seed of a command. `usual` says in words what the default is."""
+    same = "With local models on a CPU, the same seed gives the same tokens on the same machine."
+    text = f"Random seed. {same} Default: {usual}."
+    return option("--seed", "N", text, default, min=0, show_default=False)
+
+
+def out_option(usual: str) -> Any:
+    """Return the option --out of a command that writes a record. `usual` is its default."""
+    return option("--out", "DIR", f"Folder for the record. Default: {usual}.")
+
+
 TEAM = argument(
     "TEAM",
     "A team's name, a team file, a recipe file, or a run's folder.",
@@ -94,32 +122,16 @@ TEAMS = argument(
 SETTINGS = option(
     "--set", "KEY=VALUE", "Change one key of the recipe, e.g. team.turns=2. Repeatable."
 )
-PROBLEMS = option(
-    "--task, -t",
-    "SUITE[/TASKS]",
-    "Tasks to run: a suite, SUITE/0-19 or FILE.jsonl/3. Repeatable. Default: the recipe's tasks.",
-    autocompletion=complete_suites,
-)
 MODEL = option(
     "--model, -m",
     "NAME",
     "Model for all agents without their own: an alias, a hub name, a folder or ENGINE:NAME;"
     " see 'collab models'.",
 )
-SAMPLES = option(
-    "--samples, -n", "N", "Episodes per task. Default: the recipe's, otherwise 1.", min=1
-)
-SEED = option(
-    "--seed",
-    "N",
-    "Random seed. With local models on a CPU, the same seed gives the same result on the same"
-    " machine. Default: the recipe's, otherwise 0.",
-    min=0,
-)
+SEED = seed_option("the recipe's, otherwise 0")
 JSON = flag("--json", "Print JSON lines on stdout, everything else on stderr.")
 JSON_LIST = flag("--json", "Print JSON lines, one per row, with every field.")
-OUT = option("--out", "DIR", "Folder for the record.")
-RUN_OUT = option("--out", "DIR", f"Folder for the record. Default: {RUNS}/ID.")
+RUN_OUT = out_option(f"{RUNS}/ID")
 DRY_RUN = flag("--dry-run", "Check the recipe and show the plan, without running it.")
 SHOW_RECIPE = flag("--show-recipe", "Like --dry-run, but also show the full recipe.")
 Isolation = Literal["sealed", "unsafe"]

@@ -15,7 +15,6 @@ from collab.cli.options import (
     DRY_RUN,
     JSON,
     MODEL,
-    PROBLEMS,
     SANDBOX,
     SETTINGS,
     TEAMS,
@@ -25,8 +24,12 @@ from collab.cli.options import (
     consent,
     flag,
     option,
+    out_option,
     remark,
+    samples_option,
+    seed_option,
     send_spans,
+    task_option,
     with_sandbox,
 )
 from collab.cli.screen.page import open_page
@@ -50,7 +53,7 @@ _USUAL_K = ",".join(map(str, USUAL_K))
 def command(
     teams: list[str] = TEAMS,
     *,
-    task: list[str] | None = PROBLEMS,
+    task: list[str] | None = task_option("run"),
     split: str | None = option(
         "--split", "NAME", "Evaluate only one split of the suite, e.g. validation."
     ),
@@ -59,7 +62,7 @@ def command(
         "TEAM",
         "Score all teams with this team's reward, if their rewards differ.",
     ),
-    samples: int = option("--samples, -n", "N", "Episodes per task.", default=1, min=1),
+    samples: int = samples_option("1", default=1),
     k: str | None = option(
         "--k", "K,K", f"Values of k for pass@k and best of k. Default: {_USUAL_K} up to --samples."
     ),
@@ -82,19 +85,12 @@ def command(
     ),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
-    seed: int = option(
-        "--seed",
-        "N",
-        "Random seed. With local models on a CPU, the same seed gives the same tokens on the same"
-        " machine.",
-        default=0,
-        min=0,
-    ),
+    seed: int = seed_option("0", default=0),
     sandbox: Isolation | None = SANDBOX,
     workers: int | None = WORKERS,
     trust: bool = TRUST,
     json: bool = JSON,
-    out: Path | None = option("--out", "DIR", f"Folder for the record. Default: {EVALS}/ID."),
+    out: Path | None = out_option(f"{EVALS}/ID"),
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Compare teams on the same tasks, with intervals.

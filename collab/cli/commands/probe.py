@@ -21,7 +21,9 @@ from collab.cli.options import (
     consent,
     option,
     remark,
+    samples_option,
     suite_of,
+    task_option,
     with_sandbox,
 )
 
@@ -31,20 +33,10 @@ _SAMPLES = 8
 def command(
     team: str = TEAM,
     *,
-    task: list[str] | None = option(
-        "--task, -t",
-        "SUITE[/TASKS]",
-        "Tasks to probe: a suite, whose training split is used, SUITE/0-19 or FILE.jsonl/3."
-        " Repeatable. Default: the recipe's tasks.",
-    ),
+    task: list[str] | None = task_option("probe"),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
-    samples: int | None = option(
-        "--samples, -n",
-        "G",
-        f"Episodes per task. Default: trainer.group_size, or {_SAMPLES}.",
-        min=2,
-    ),
+    samples: int | None = samples_option(f"trainer.group_size, or {_SAMPLES}", least=2),
     tasks: int = option("--tasks", "N", "Maximum number of tasks.", min=1, default=10),
     seed: int | None = SEED,
     sandbox: Isolation | None = SANDBOX,
@@ -54,8 +46,9 @@ def command(
 ) -> None:
     """Check, before training, whether a team has anything to learn from.
 
-    The command draws some tasks by the seed, runs them with G samples each, and
-    scores all combinations of the agents' independent answers. Then it prints:
+    The command draws some tasks by the seed, from a suite's training split, runs
+    them with N samples each, and scores all combinations of the agents'
+    independent answers. Then it prints:
       the returns, and the share of groups whose returns are all equal
       the share of the reward's variance that each agent explains
       the shares of truncated and of empty answers

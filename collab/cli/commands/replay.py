@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from collab.cli.options import JSON, OUT, TRUST, argument, remark
+from collab.cli.options import JSON, TRUST, argument, option, remark
 from collab.errors import RecipeError
 from collab.signals import INTERRUPTED
 from collab.wording import counted
@@ -24,7 +24,7 @@ _READ = "; to run it again, read these files and add --trust"
 def command(
     run: Path = argument("RUN", "The folder of a run."),
     json: bool = JSON,
-    out: Path | None = OUT,
+    out: Path | None = option("--out", "DIR", "Folder for the record. Default: nothing is saved."),
     trust: bool = TRUST,
 ) -> None:
     """Run a recorded run again without a model, and compare.

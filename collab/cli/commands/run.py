@@ -12,9 +12,7 @@ from collab.cli.options import (
     DRY_RUN,
     JSON,
     MODEL,
-    PROBLEMS,
     RUN_OUT,
-    SAMPLES,
     SANDBOX,
     SEED,
     SETTINGS,
@@ -27,8 +25,10 @@ from collab.cli.options import (
     flag,
     option,
     remark,
+    samples_option,
     send_spans,
     suite_of,
+    task_option,
     with_sandbox,
 )
 from collab.cli.screen.page import Block, open_page
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 def command(
     team: str = TEAM,
     *,
-    task: list[str] | None = PROBLEMS,
+    task: list[str] | None = task_option("run"),
     prompt: str | None = option(
         "--prompt", "TEXT", "Run on this text instead of a task. The answer is not scored."
     ),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
-    samples: int | None = SAMPLES,
+    samples: int | None = samples_option("the recipe's, otherwise 1"),
     best_of: int | None = option(
         "--best-of",
         "G",

@@ -22,13 +22,13 @@ from collab.cli.options import (
     Isolation,
     argument,
     complete_runs,
-    complete_suites,
     complete_teams,
     complete_trainers,
     consent,
     option,
     remark,
     send_spans,
+    task_option,
     with_sandbox,
 )
 from collab.cli.screen.page import open_page
@@ -49,12 +49,7 @@ def command(
         default=None,
     ),
     *,
-    task: list[str] | None = option(
-        "--task, -t",
-        "SUITE[/TASKS]",
-        "Tasks to train on: a suite, SUITE/0-19 or FILE.jsonl/0-99. Default: the recipe's tasks.",
-        autocompletion=complete_suites,
-    ),
+    task: list[str] | None = task_option("train on", more=""),
     trainer: str | None = option(
         "--trainer",
         "NAME",
