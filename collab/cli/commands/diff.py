@@ -39,8 +39,9 @@ def command(
       collab diff evals/first/coding evals/first/coding-single
       collab diff runs/first runs/second --json | jq .settings
 
-    Exit status: 0 the runs were compared, regardless of differences; 2 bad
-    usage, or a folder cannot be read.
+    Exit status:
+      0  the runs were compared, regardless of differences
+      2  bad usage, or a folder cannot be read
     """
     from collab.cli.screen.streams import json_text
     from collab.evaluation.diff import diff

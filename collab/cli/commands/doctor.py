@@ -54,8 +54,9 @@ def command(
       collab doctor
       collab doctor --json
 
-    Exit status: 0 if `collab run coding --task humaneval/12` can run here,
-    otherwise 1.
+    Exit status:
+      0  `collab run coding --task humaneval/12` can run here
+      1  it cannot
     """
     from json import dumps
 

@@ -34,7 +34,9 @@ def command(
       collab export runs/first --adapters adapters
       collab export runs/first --merged models
 
-    Exit status: 0 success, 2 bad usage, or the weights cannot be written.
+    Exit status:
+      0  success
+      2  bad usage, or the weights cannot be written
     """
     from collab.sharing.export import export_adapters, export_merged
 

@@ -27,7 +27,9 @@ def command(
       collab push runs/first --to me/first --license apache-2.0
       collab run hub:me/first --task humaneval/140
 
-    Exit status: 0 success, 2 bad usage, or the hub refused the upload.
+    Exit status:
+      0  success
+      2  bad usage, or the hub refused the upload
     """
     import tempfile
 

@@ -34,12 +34,14 @@ def command(
     third-party functions, it only adds up the recorded rewards unless you pass
     --trust. For training runs, it always does only that.
 
-    Exit status: 0 everything is equal, 1 a reward, a token or a failure
-    differs.
-
     Examples:
       collab replay runs/20260101-120000-000-coding
       collab replay runs/20260101-120000-000-coding --json --out runs/again
+
+    Exit status:
+      0  everything is equal
+      1  a reward, a token or a failure differs
+      2  bad usage
     """
     from collab.cli.live import open_view
     from collab.cli.live.running import run_shown
