@@ -6,6 +6,7 @@ import re
 import sys
 import termios
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +16,8 @@ from collab.runs.layout import MARKS, PLACES, RUNS
 from collab.wording import for_command_line
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from collab.recipe.library import Kind
     from collab.trust import Consent, Question
 
@@ -102,6 +105,15 @@ def seed_option(usual: str, *, default: int | None = None) -> Any:
     same = "With local models on a CPU, the same seed gives the same tokens on the same machine."
     text = f"Random seed. {same} Default: {usual}."
     return option("--seed", "N", text, default, min=0, show_default=False)
+
+
+def setting_option(spec: type[DataclassInstance], name: str, value: str = "") -> Any:
+    """Return the option of one of the settings `spec`, with its own text, default and limit."""
+    [one] = [one for one in fields(spec) if one.name == name]
+    flags, text = f"--{name.replace('_', '-')}", one.metadata["help"]
+    if not value:
+        return flag(flags, text)
+    return option(flags, value, text, one.default, min=one.metadata["least"])
 
 
 def out_option(usual: str) -> Any:

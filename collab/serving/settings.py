@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from collab.distribution import optional
 from collab.errors import RecipeError
@@ -18,15 +18,11 @@ History = Literal["refuse", "join"]
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@*\sA-Z]+")
 """The header `origin` of a browser: a scheme, a host and perhaps a port."""
 
-LEAST = {
-    "concurrency": 1,
-    "queue": 0,
-    "seconds": 0.001,
-    "max_body": 1,
-    "client_seconds": 0.001,
-    "ping_seconds": 0.001,
-}
-"""The smallest value of each number. One with a whole smallest value must be whole."""
+
+def setting(default: Any, text: str, *, least: float | None = None) -> Any:
+    """Return a setting with the help text of its option. If the smallest value `least` is whole,
+    the setting must be whole too."""
+    return field(default=default, metadata={"help": text, "least": least})
 
 
 @dataclass(frozen=True)
@@ -35,32 +31,42 @@ class Settings:
 
     keys: tuple[str, ...] = field(default=(), repr=False)
     """Keys that give access to every path but `/health`. Without any, no key is needed."""
-    concurrency: int | None = None
-    """Number of concurrent episodes. Default: the recipe's, as for `collab run`."""
-    queue: int = 256
-    """Requests that may wait for their turn. More requests are refused with 429."""
-    seconds: float = 600.0
-    """Time limit of one episode, in seconds."""
-    max_body: int = 1_000_000
-    """Largest size of a request, in bytes."""
-    client_seconds: float = 30.0
-    """Time limit for a client to send its request, and to receive the end of its answer."""
-    ping_seconds: float = 15.0
-    """Seconds of silence after which a stream sends a comment, so that proxies keep it open."""
+    concurrency: int | None = setting(
+        None, "Number of parallel episodes. Default: the recipe's concurrency.", least=1
+    )
+    queue: int = setting(256, "Requests that may wait; further requests get status 429.", least=0)
+    seconds: float = setting(600.0, "Time limit of an episode, in seconds.", least=0.001)
+    max_body: int = setting(1_000_000, "Size limit of a request, in bytes.", least=1)
+    client_seconds: float = setting(
+        30.0,
+        "Time limit for a client to send its request, and to receive the end of its answer.",
+        least=0.001,
+    )
+    ping_seconds: float = setting(
+        15.0,
+        "Seconds of silence after which a stream sends a comment, so that proxies keep it open.",
+        least=0.001,
+    )
     details: bool = True
     """True if answers have each agent's response, as reasoning and in the object `collab`."""
-    allow_sampling: bool = False
-    """True if a request may choose `temperature` and `top_p`."""
-    history: History = "refuse"
-    """Earlier messages that no template reads: refuse them, or `join` them before the text."""
-    field: str | None = None
-    """The field that the user's text fills. Default: the templates' only one, or `prompt`."""
-    run_code: bool = False
-    """True if feedback may run the agents' code, in the sandbox."""
+    allow_sampling: bool = setting(False, "Let requests set temperature and top_p.")
+    history: History = setting(
+        "refuse",
+        "Earlier messages of a conversation, if no template reads them: refuse them, or put them"
+        " before the new one.",
+    )
+    field: str | None = setting(
+        None,
+        "Task field that gets the user's text. Default: the only field if there is one field,"
+        " otherwise prompt.",
+    )
+    run_code: bool = setting(False, "Let feedback run the agents' code in the sandbox.")
     mcp: bool = False
     """True if `/mcp` serves MCP, with each team as a tool."""
-    record: Path | None = None
-    """Folder for the episodes, with the users' prompts. Default: nothing is recorded."""
+    record: Path | None = setting(
+        None,
+        "Save all episodes in this folder, with the users' prompts. Default: nothing is saved.",
+    )
     hosts: tuple[str, ...] | None = None
     """Host names that requests may use, against DNS rebinding. None allows any name."""
     origins: tuple[str, ...] = ()
@@ -86,9 +92,9 @@ class Settings:
                 )
 
     def _check_values(self) -> None:
-        for name, least in LEAST.items():
-            value = getattr(self, name)
-            if name == "concurrency" and value is None:
+        for one in fields(self):
+            name, value, least = one.name, getattr(self, one.name), one.metadata.get("least")
+            if least is None or value is one.default is None:
                 continue
             whole = isinstance(least, int)
             if not (isinstance(value, int if whole else int | float) and value >= least):

@@ -20,10 +20,11 @@ from collab.cli.options import (
     option,
     remark,
     send_spans,
+    setting_option,
     with_sandbox,
 )
 from collab.errors import RecipeError
-from collab.serving.settings import LEAST, VARIABLE, History
+from collab.serving.settings import VARIABLE, History
 from collab.serving.settings import Settings as Serving
 
 if TYPE_CHECKING:
@@ -50,29 +51,17 @@ def command(
     ),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
-    field: str | None = option(
-        "--field",
-        "NAME",
-        "Task field that gets the user's text. Default: the only field if there is one field,"
-        " otherwise prompt.",
-    ),
-    history: History = option(
-        "--history",
-        "refuse|join",
-        "Earlier messages of a conversation: refuse them, or put them before the new one.",
-        default=Serving.history,
-    ),
-    allow_sampling: bool = flag("--allow-sampling", "Let requests set temperature and top_p."),
+    field: str | None = setting_option(Serving, "field", "NAME"),
+    history: History = setting_option(Serving, "history", "refuse|join"),
+    allow_sampling: bool = setting_option(Serving, "allow_sampling"),
     no_details: bool = flag("--no-details", "Omit the text of each agent from answers."),
     mcp: Literal["http", "stdio"] | None = option(
         "--mcp",
         "http|stdio",
         "Offer each team as an MCP tool. http adds /mcp; stdio uses only stdin and stdout.",
     ),
-    run_code: bool = flag("--run-code", "Let feedback run the agents' code in the sandbox."),
-    record: Path | None = option(
-        "--record", "DIR", "Save all episodes in this folder, with the users' prompts."
-    ),
+    run_code: bool = setting_option(Serving, "run_code"),
+    record: Path | None = setting_option(Serving, "record", "DIR"),
     key: list[str] | None = option(
         "--key",
         "KEY",
@@ -82,33 +71,10 @@ def command(
     origin: list[str] | None = option(
         "--origin", "URL", "Allow requests from web pages of this origin. Repeatable."
     ),
-    concurrency: int | None = option(
-        "--concurrency",
-        "N",
-        "Number of parallel episodes. Default: the recipe's concurrency.",
-        min=LEAST["concurrency"],
-    ),
-    queue: int = option(
-        "--queue",
-        "N",
-        "Requests that may wait; further requests get status 429.",
-        min=LEAST["queue"],
-        default=Serving.queue,
-    ),
-    seconds: float = option(
-        "--seconds",
-        "S",
-        "Time limit of an episode, in seconds.",
-        min=LEAST["seconds"],
-        default=Serving.seconds,
-    ),
-    max_body: int = option(
-        "--max-body",
-        "BYTES",
-        "Size limit of a request, in bytes.",
-        min=LEAST["max_body"],
-        default=Serving.max_body,
-    ),
+    concurrency: int | None = setting_option(Serving, "concurrency", "N"),
+    queue: int = setting_option(Serving, "queue", "N"),
+    seconds: float = setting_option(Serving, "seconds", "S"),
+    max_body: int = setting_option(Serving, "max_body", "BYTES"),
     drain: float = option(
         "--drain",
         "S",
