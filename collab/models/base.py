@@ -186,23 +186,18 @@ def complete(engine: Any) -> Model:
     return _completed.setdefault(id(engine), _Completed(engine))
 
 
-_PARTS = frozenset(part for part in vars(Model) if not part.startswith("_")) - {"capabilities"}
-
-
 class _Completed(Model):
     """A model whose class has another base, with the defaults of the parts that it lacks."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
-        parts = {"name", "batching", "generate", *_PARTS.intersection(dir(engine))}
-        self.has_own_weights = parts >= {"publish", "sleep"}
-        for part in parts:
-            setattr(self, part, getattr(engine, part))
 
     @property
-    def capabilities(self) -> Capabilities:  # type: ignore[override]
-        return getattr(self._engine, "capabilities", Model.capabilities)
+    def has_own_weights(self) -> bool:  # type: ignore[override]
+        return all(hasattr(self._engine, part) for part in ("publish", "sleep"))
 
-    def __getattr__(self, name: str) -> Any:
-        """Return an attribute that is no part of `Model`, such as the tokenizer."""
+    def __getattribute__(self, name: str) -> Any:
+        """Return the engine's present value of an attribute, or else the default."""
+        if name.startswith("_") or (hasattr(Model, name) and not hasattr(self._engine, name)):
+            return super().__getattribute__(name)
         return getattr(self._engine, name)

@@ -157,6 +157,8 @@ async def test_the_parts_that_an_own_engine_lacks_have_defaults() -> None:
     assert [answers[index].text for index in range(2)] == ["yes", "yes"]
     assert not model.has_own_weights
     assert complete(Beside()).has_own_weights
+    plain.name = "named when loaded"
+    assert model.name == plain.name
 
 
 @in_loop
