@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from collab.agents.joins import preamble
@@ -119,9 +119,11 @@ def _sentences(text: str, entry_point: str) -> Iterator[Example]:
         call = _call(text[match.start() : match.start() + _MAX_LITERAL], len(entry_point))
         if call is None:
             continue
+        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         rest = text[match.start() + len(call) :].partition("\n")[0]
         gives = _GIVES.match(rest)
-        expected = _literal_prefix(rest[gives.end() :]) if gives else None
+        literal = _literal_of_assert if "assert " in before else _literal
+        expected = _literal_prefix(rest[gives.end() :], literal) if gives else None
         if expected and _has_literal_arguments(call):
             yield Example(ast.unparse(ast.parse(call, mode="eval")), expected)
 
@@ -146,26 +148,34 @@ def _has_literal_arguments(call: str) -> bool:
     return all(_literal(ast.unparse(value)) for value in values)
 
 
-def _literal_prefix(text: str) -> str | None:
+def _literal_prefix(text: str, literal: Callable[[str], str | None]) -> str | None:
     """Return the longest literal at the start of `text` that no expression continues."""
     text = text.rstrip()[:_MAX_LITERAL]
     for end in range(len(text), 0, -1):
-        ends_sentence = text[end - 1] == "."
-        if ends_sentence or not _BEHIND.match(text[end:]):
+        ends_clause = text[end - 1] in ".,"
+        if ends_clause or not _BEHIND.match(text[end:]):
             continue
-        if literal := _literal(text[:end]):
-            return literal
+        if value := literal(text[:end]):
+            return value
     return None
 
 
+def _literal_of_assert(text: str) -> str | None:
+    """Return `text` as `_literal` does, or None if it has the message of an assert."""
+    try:
+        (statement,) = parse(f"assert {text}").body
+    except (SyntaxError, ValueError):
+        return None
+    return None if getattr(statement, "msg", None) else _literal(text)
+
+
 def _literal(text: str) -> str | None:
-    """Return `text` as a Python literal, or None if it is none, is in plain brackets, or is a tuple
-    without brackets, as in `assert f(1) == 2, "why"`."""
+    """Return `text` as a Python literal, or None if it is none or is in plain brackets."""
     text = _WORDS.get(text.strip(), text.strip())
     try:
-        value, in_brackets = ast.literal_eval(text), False
-        if text.startswith("("):
-            in_brackets = isinstance(ast.parse(f"f{text}", mode="eval").body, ast.Call)
+        value = ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
-    return repr(value) if in_brackets == isinstance(value, tuple) else None
+    if text.startswith("(") and not isinstance(value, tuple):
+        return None
+    return repr(value)
