@@ -77,8 +77,13 @@ def specs_in(value: Any) -> Iterator[Spec]:
 
 
 def paths_of(key: str, sections: Mapping[str, type[Spec]]) -> list[str]:
-    """Return the paths of the key in all sections that have it, e.g. `team.turns`."""
-    return [f"{name}.{key}" for name, section in sections.items() if key in section.model_fields]
+    """Return the paths of the key, or of the one that replaced it, in all sections that have it,
+    e.g. `team.turns`."""
+    return [
+        f"{name}.{section.renamed.get(key, key)}"
+        for name, section in sections.items()
+        if key in {*section.model_fields, *(old.partition(".")[0] for old in section.renamed)}
+    ]
 
 
 _SAME_LEVEL = 0.8

@@ -238,6 +238,13 @@ def test_key_of_a_section_is_an_argument() -> None:
         load_recipe("coding", seeed=4)
 
 
+def test_former_name_of_a_key_is_an_argument() -> None:
+    former: dict[str, Any] = {"report_samples": 0, "ranks": {"limit": 5}, "normalise": "group"}
+    trainer = load_recipe("coding", trainer="magrpo", **former).trainer
+    assert trainer is not None
+    assert (trainer.report_episodes, trainer.rank_timeout, trainer.normalize) == (0, 5, "group")
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
