@@ -78,7 +78,9 @@ def _row(path: Path) -> list[str]:
         if "extends" not in data or _source(data)[0]:
             break
         others = {key: value for key, value in data.items() if key not in ("extends", "source")}
-        data = {**read_mapping(find("task", str(data["extends"]))), **others}
+        beside = path.parent / (name := str(data["extends"]))
+        path = beside if beside.is_file() else find("task", name)
+        data = {**read_mapping(path), **others}
     return [*_source(data), str(data.get("description", ""))]
 
 
