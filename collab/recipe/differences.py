@@ -14,7 +14,7 @@ from collab.recipe.documents import read_mapping
 from collab.recipe.load import read_recipe
 from collab.recipe.overrides import flatten
 from collab.recipe.packing import Packing
-from collab.recipe.recipe import Recipe
+from collab.recipe.recipe import SECTIONS, Recipe
 from collab.recipe.reward import RewardSpec
 from collab.runs.layout import DATA, FUNCTIONS, RECIPE, TRAINING
 
@@ -59,8 +59,13 @@ def recipe_in(folder: Path) -> dict[str, Any]:
 
 
 def results_depend_on(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings in a recipe's data, flat, without the descriptions."""
-    settings = flatten(recipe)
+    """Return the settings in a recipe's data, flat, with current names, without descriptions."""
+    names = {
+        f"{section}.{former}": f"{section}.{now}"
+        for section, spec in SECTIONS.items()
+        for former, now in spec.renamed.items()
+    }
+    settings = {names.get(key, key): value for key, value in flatten(recipe).items()}
     return {key: settings[key] for key in settings if key.rpartition(".")[2] != "description"}
 
 

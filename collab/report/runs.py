@@ -263,7 +263,6 @@ HOUSEKEEPING = (
     "trainer.checkpoint_every",
     "trainer.keep_checkpoints",
     "trainer.report_episodes",
-    "trainer.report_samples",  # the former name
     "trainer.report_to",
 )
 """Keys that do not change the results of a run."""

@@ -144,6 +144,14 @@ def make_changed(folder: Path, changes: dict[str, str]) -> Path:
     return folder
 
 
+def test_run_of_an_older_version_has_the_same_recipe(tmp_path: Path) -> None:
+    older, now = (
+        make_changed(tmp_path / name, {"group_size: 4": f"group_size: 4\n  {key}"})
+        for name, key in {"older": "ranks: {limit: 9.0}", "now": "rank_timeout: 9.0"}.items()
+    )
+    assert labels_of(older, now) == ["older + now"]
+
+
 def test_recipe_with_a_long_difference_is_labeled_by_its_folder(tmp_path: Path) -> None:
     long_recipe = make_changed(
         tmp_path / "long", {"aux: {parser": f"aux: {{role: {'be ' * 20}, parser"}
