@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Self, assert_never, get_args
+from typing import Any, Self, assert_never, get_args
 
 from collab.errors import CollabError, ModelUnavailable, one_line
 from collab.models import fakes
@@ -152,6 +152,16 @@ def _key(spec: ModelSpec) -> str:
     return f"{type(spec).__name__} {spec.model_dump_json()}"
 
 
+_REQUIRED = ("name", "batching", "generate")
+"""The parts of an engine that have no default."""
+
+
+def _has(engine: Any, part: str) -> bool:
+    """Return True if the engine defines the part itself, beyond what the base `Model` has."""
+    inherited = getattr(type(engine), part, None) is getattr(Model, part, ())
+    return hasattr(engine, part) and not inherited
+
+
 def _open_plugin(spec: PluginSpec) -> Model:
     function = find("model", spec.engine, {})
     check_call(f"model engine {spec.engine!r}", function, ("spec",))
@@ -164,14 +174,17 @@ def _open_plugin(spec: PluginSpec) -> Model:
             f"model engine {spec.engine!r} failed to open: {one_line(error)}; collab calls it with"
             " the model's spec (engine, name, options)"
         ) from error
-    if not all(hasattr(model, part) for part in ("name", "batching", "generate")):
+    what = f"model engine {spec.engine!r}"
+    if lacked := ", ".join(part for part in _REQUIRED if not _has(model, part)):
         raise ModelUnavailable(
-            f"model engine {spec.engine!r} returned a {type(model).__name__}, which lacks a part "
-            "of collab.models.Model: name, batching, generate"
+            f"{what} returned a {type(model).__name__} without {lacked}; every engine needs"
+            f" {', '.join(_REQUIRED)}"
         )
     if model.batching not in get_args(Batching):
         raise ModelUnavailable(
-            f"model engine {spec.engine!r} has batching {model.batching!r}; it is one of "
-            f"{', '.join(get_args(Batching))}"
+            f"{what} has batching {model.batching!r}; it is one of {', '.join(get_args(Batching))}"
         )
+    check_call(f"generate of {what}", model.generate, ("requests", "progress"))
+    if hasattr(model, "check"):
+        check_call(f"check of {what}", model.check, ("sampling", "adapter"))
     return complete(model)

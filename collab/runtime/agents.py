@@ -8,7 +8,7 @@ from typing import Any
 
 from collab.agents import Template, parser_for
 from collab.agents.parsers import Parser
-from collab.errors import RecipeError
+from collab.errors import CollabError, ModelError, RecipeError, one_line
 from collab.models import Call, Model, Request
 from collab.recipe import AgentSpec, Recipe
 from collab.recipe.team import OBSERVATION, PROMPT, REVISE, TEMPLATES
@@ -108,7 +108,12 @@ def _make_agent(
     def template(field: str) -> Template:
         return Template(getattr(spec, field), f"team.agents.{name}.{field}")
 
-    model.check(sampling, spec.adapter)
+    try:
+        model.check(sampling, spec.adapter)
+    except CollabError:
+        raise
+    except Exception as error:
+        raise ModelError(f"check of model {model.name!r} failed: {one_line(error)}") from error
     if spec.prefix or spec.style == "completion":
         _check_continues(name, model)
     return RunningAgent(

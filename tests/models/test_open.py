@@ -36,6 +36,20 @@ def quick(spec):
     engine = EchoModel()
     engine.batching = "quick"
     return engine
+
+class Lone(EchoModel):
+    async def generate(self, requests):
+        return []
+
+class Careful(EchoModel):
+    def check(self, sampling):
+        pass
+
+def lone(spec):
+    return Lone()
+
+def careful(spec):
+    return Careful()
 """
 
 
@@ -107,8 +121,11 @@ def test_plugin_is_loaded_from_a_file(tmp_path: Path) -> None:
     file.write_text(PLUGIN)
     model = open_model(spec_of({"engine": f"{file}:loud", "name": "x", "options": {"volume": 11}}))
     assert model.name == "loud:x:11"
-    with pytest.raises(ModelUnavailable, match="returned a int, which lacks"):
+    with pytest.raises(ModelUnavailable, match="returned a int without name, batching, generate;"):
         open_model(spec_of(f"{file}:broken"))
+    for name, takes in {"lone": "requests, progress", "careful": "sampling, adapter"}.items():
+        with pytest.raises(RecipeError, match=rf":{name}' is called with \({takes}\) but takes"):
+            open_model(spec_of(f"{file}:{name}"))
     with pytest.raises(ModelUnavailable, match="has batching 'quick'; it is one of static, contin"):
         open_model(spec_of(f"{file}:quick"))
     failing = r"loud' failed to open: .*mine\.py:\d+: KeyError: 'volume'; collab calls"
