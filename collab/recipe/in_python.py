@@ -369,6 +369,11 @@ def _scalar(value: Any, key: str) -> Any:
     for kind in (int, float):
         if isinstance(value, kind):
             return kind(value)
+    if hasattr(value, "generate"):
+        raise RecipeError(
+            f"{key or 'the recipe'}: pass a function that returns the engine, e.g. lambda spec:"
+            " engine"
+        )
     raise RecipeError(
         f"{key or 'the recipe'}: YAML cannot hold {value!r:.40} of type {type(value).__name__};"
         " use text, a number, a list or a mapping (for an array, .tolist())"

@@ -12,6 +12,7 @@ import yaml
 
 import collab
 from collab.errors import RecipeError
+from collab.models.fakes import EchoModel
 from collab.passed_functions import is_passed_in_python, name_of, passed_function
 from collab.plugins import load
 from collab.recipe import load_recipe
@@ -258,6 +259,12 @@ def test_numpy_scalar_becomes_a_python_number(value: Any, data: Any) -> None:
 def test_value_unsupported_by_yaml_is_refused_with_its_key(value: Any) -> None:
     with pytest.raises(RecipeError, match=r"^learning_rate: YAML cannot hold .* of type"):
         GivenObjects().data({"trainer": {"learning_rate": value}})
+
+
+def test_engine_is_passed_by_a_function() -> None:
+    engine: Any = EchoModel()
+    with pytest.raises(RecipeError, match=r"^model: pass a function that returns the engine"):
+        collab.Team({"a": Agent()}, model=engine)
 
 
 def test_a_key_of_several_sections_needs_its_section() -> None:
