@@ -82,7 +82,8 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
         module = _from_module(kind, origin, attribute)
     function = getattr(module, attribute, None)
     if not callable(function):
-        known = [name for name, value in vars(module).items() if callable(value)]
+        functions = {name: value for name, value in vars(module).items() if callable(value)}
+        known = [n for n, f in functions.items() if getattr(f, "__module__", "") == module.__name__]
         raise UnknownName(f"{kind} function in {origin}", attribute, known)
     if inspect.isroutine(function) or inspect.isclass(function):
         _refuse_pythons_own(kind, reference, str(function.__module__))
