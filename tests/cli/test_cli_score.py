@@ -82,6 +82,7 @@ BAD = {
     "twice": (("--agent", "aux=aux.py", "--agent", "aux=main.py"), "is given twice"),
     "both": (("right.py", "--agent", "aux=aux.py"), "pass either whole programs"),
     "no effect": (("right.py", "--set", "team.turns=2"), "only the keys of task, sandbox; --team"),
+    "no answer": (("--team", "coding", "--agent", "aux=aux.py"), "there is no answer of 'main'"),
     "other agent": (("--team", "coding", "--agent", "axu=aux.py"), "did you mean 'aux'?"),
 }
 

@@ -192,6 +192,12 @@ def _artifacts(recipe: Recipe, problem: Problem, texts: dict[str, str]) -> dict[
         for name in texts:
             if name not in team.agents:
                 raise UnknownName("agent", name, list(team.agents))
+        for name in team.roles.contributors:
+            if name not in texts:
+                raise RecipeError(
+                    f"there is no answer of '{name}'; add --agent {name}=FILE, where an empty file"
+                    " is an empty answer"
+                )
         return {name: texts.get(name, "") for name in team.agents}
     roles = team.roles
     if len(roles.helpers) != 1 or not team.join.startswith("python"):
