@@ -47,7 +47,8 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
 
 
 def how_to_replace(name: str, folder: Path | None) -> str:
-    """Return what to do about a model with damaged files. An alias is installed only once."""
+    """Return the remedy for damaged files of a model. The files of an alias must be deleted first,
+    because an installed alias is not downloaded again."""
     if name in ALIASES:
         return f"delete {folder} to download the model again, or use another"
     return "download the model again, or use another"
