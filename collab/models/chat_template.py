@@ -16,12 +16,16 @@ from jinja2 import Template, TemplateError, TemplateRuntimeError
 from collab.trust.bounded import BoundedEnvironment
 from collab.trust.template_costs import Overrun, bounded, charge, cost_of_json, cost_of_time
 
-Given = dict[str, Any]
+TemplateItem = dict[str, Any]
 """A message or a tool, in the form that a template takes."""
 
 
 def render(
-    tokenizer: Any, messages: Sequence[Given], tools: Sequence[Given] = (), *, begin_answer: bool
+    tokenizer: Any,
+    messages: Sequence[TemplateItem],
+    tools: Sequence[TemplateItem] = (),
+    *,
+    begin_answer: bool,
 ) -> str:
     """Return a chat as text in the tokenizer's template. With `begin_answer`, the text ends with
     the beginning of the answer.
@@ -40,17 +44,17 @@ def render(
         "add_generation_prompt": begin_answer,
     }
     environment = _environment()
-    with bounded(), _failing():
+    with bounded(), _template_errors():
         source = tokenizer.get_chat_template(tools=list(tools) or None)
-        template = _compiled(environment, source)
-    with bounded(), _failing():
+        template = _compile(environment, source)
+    with bounded(), _template_errors():
         text = template.render(fields)
         text.encode()  # fails for half a character, which no tokenizer reads
     return text
 
 
 @contextmanager
-def _failing() -> Iterator[None]:
+def _template_errors() -> Iterator[None]:
     """Context manager for a template's own code: any exception becomes a TemplateError."""
     try:
         yield
@@ -61,7 +65,7 @@ def _failing() -> Iterator[None]:
 
 
 @lru_cache(maxsize=64)
-def _compiled(environment: BoundedEnvironment, source: str) -> Template:
+def _compile(environment: BoundedEnvironment, source: str) -> Template:
     return environment.from_string(source)
 
 
@@ -70,23 +74,23 @@ def _environment() -> BoundedEnvironment:
     """Return a bounded environment with the tags, filters and globals of transformers."""
     from transformers.utils.chat_template_utils import _compile_jinja_template
 
-    theirs = _compile_jinja_template("").environment
+    original = _compile_jinja_template("").environment
     environment = BoundedEnvironment(
         one_shot=True,
-        trim_blocks=theirs.trim_blocks,
-        lstrip_blocks=theirs.lstrip_blocks,
-        extensions=[type(extension) for extension in theirs.iter_extensions()],
+        trim_blocks=original.trim_blocks,
+        lstrip_blocks=original.lstrip_blocks,
+        extensions=[type(extension) for extension in original.iter_extensions()],
     )
-    environment.add_filter("tojson", theirs.filters["tojson"], cost_of_json)
-    environment.globals |= {name: theirs.globals[name] for name in _OF_TRANSFORMERS}
-    tell_time = theirs.globals["strftime_now"]
+    environment.add_filter("tojson", original.filters["tojson"], cost_of_json)
+    environment.globals |= {name: original.globals[name] for name in _TRANSFORMERS_GLOBALS}
+    format_time = original.globals["strftime_now"]
 
     def strftime_now(text: str) -> str:
         charge(cost_of_time(text))
-        return str(tell_time(text))
+        return str(format_time(text))
 
     environment.globals["strftime_now"] = strftime_now
     return environment
 
 
-_OF_TRANSFORMERS = ("raise_exception", "dict", "namespace")
+_TRANSFORMERS_GLOBALS = ("raise_exception", "dict", "namespace")

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from jinja2 import TemplateError
 
-from collab.models.chat_template import Given, render
+from collab.models.chat_template import TemplateItem, render
 from collab.models.controls import BLANK
 from collab.models.response_patterns import limited
 from collab.models.tool_text import UnreadableCall, before_calls, read_calls
@@ -38,12 +38,12 @@ class ToolTemplate:
     responses: Any = None
     """The tokenizer's `response_template`, by which transformers parses a response."""
 
-    def messages(self, messages: Sequence[Message]) -> list[Given]:
+    def messages(self, messages: Sequence[Message]) -> list[TemplateItem]:
         """Return messages for the template, with tool calls and results in its own fields."""
-        given: list[Given] = []
+        given: list[TemplateItem] = []
         numbers = iter(range(1, 100_000))
-        waiting: list[Given] = []  # calls without a result so far
-        later: list[Given] = []  # calls to write after the earlier ones have results
+        waiting: list[TemplateItem] = []  # calls without a result so far
+        later: list[TemplateItem] = []  # calls to write after the earlier ones have results
         for message in messages:
             if message.role == "tool":
                 if not waiting and later:
@@ -96,12 +96,12 @@ class ToolTemplate:
             return content
 
 
-def given_tools(tools: Sequence[ToolSpec]) -> list[Given]:
+def given_tools(tools: Sequence[ToolSpec]) -> list[TemplateItem]:
     """Return the tools as JSON schemas, the form that chat templates take."""
     return [{"type": "function", "function": tool.model_dump()} for tool in tools]
 
 
-def _call_field(call: ToolCall, number: int) -> Given:
+def _call_field(call: ToolCall, number: int) -> TemplateItem:
     function = {"name": call.name, "arguments": call.arguments}
     return {
         "id": f"call{number:05}",
@@ -110,7 +110,7 @@ def _call_field(call: ToolCall, number: int) -> Given:
     }  # Mistral: 9 letters
 
 
-def _result(message: Message, call: Given | None) -> Given:
+def _result(message: Message, call: TemplateItem | None) -> TemplateItem:
     name = message.answers.name if message.answers else "tool"
     given = {"role": "tool", "name": name, "content": message.content}
     return {**given, "tool_call_id": call["id"]} if call else given
