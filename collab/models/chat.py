@@ -10,7 +10,7 @@ from jinja2 import TemplateError
 
 from collab.errors import CollabError, ContextOverflow, ModelError
 from collab.models.base import Request
-from collab.models.controls import begins_with, chat_ids, text_ids
+from collab.models.controls import chat_ids, leading_ids, text_ids
 from collab.models.tool_template import given_tools, special_ids, tool_template
 from collab.models.tool_text import fenced
 from collab.records import Action, FinishReason, ToolCall, Usage, failure_of
@@ -36,7 +36,7 @@ def _ids_of_messages(request: Request, tokenizer: Any, model: str) -> list[int]:
     if request.style == "completion":
         parts = ["\n\n".join(m.content for m in request.messages), request.prefix]
         text = "\n".join(part for part in parts if part)
-        return [*begins_with(tokenizer), *text_ids(tokenizer, text)]
+        return [*leading_ids(tokenizer), *text_ids(tokenizer, text)]
     return chat_prompt_ids(request, tokenizer, model) + text_ids(tokenizer, request.prefix)
 
 

@@ -4,7 +4,7 @@ A tokenizer recognizes control tokens, such as `<|im_end|>`, wherever they are s
 therefore tokenized a second time with blank messages. If that gives the same control tokens, the
 tokens of `apply_chat_template` are used. Otherwise a message spells one, alone or together with its
 surroundings. The chat is then rendered with that message masked, the template's control tokens are
-renamed, and the mask is lifted. A twin of the tokenizer, which knows control tokens only by their
+renamed, and the mask is lifted. A copy of the tokenizer, which knows control tokens only by their
 new names, tokenizes the result.
 """
 
@@ -19,19 +19,15 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from collab.errors import ModelError
-from collab.models.chat_template import render
+from collab.models.chat_template import TemplateItem, render
 
-Message = dict[str, Any]
-"""A message for a chat template: `role` and `content`, and in a tool round `tool_calls` and
-`name`."""
-
-MASKS = range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE)
+MASK_RANGES = range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE)
 """Private-use characters, which have no meaning and occur in no template."""
-BLANK = chr(MASKS[0].start)
+BLANK = chr(MASK_RANGES[0].start)
 
-DATA = ("tool_calls", "tool_call_id", "name")
+TOOL_FIELDS = ("tool_calls", "tool_call_id", "name")
 """Fields of a message that templates write in addition to its content."""
-WORDS = {
+SCHEMA_WORDS = {
     *("type", "string", "integer", "number", "boolean", "null", "object", "array", "enum", "anyOf"),
     *("properties", "required", "items", "additionalProperties", "title", "default"),
     *("id", "function", "name", "description", "parameters", "arguments"),
@@ -44,10 +40,10 @@ class Chat:
     """Messages and tools, in the form that a chat template takes. Blanks or masks can hide their
     strings from the tokenizer."""
 
-    messages: Sequence[Message]
-    tools: Sequence[dict[str, Any]] = ()
+    messages: Sequence[TemplateItem]
+    tools: Sequence[TemplateItem] = ()
 
-    def rendered(self, tokenizer: Any) -> str:
+    def render(self, tokenizer: Any) -> str:
         """Return the chat and the beginning of its answer in the template.
 
         Raises:
@@ -60,33 +56,33 @@ class Chat:
         """Yield every string that comes from the messages and tools, not from the template."""
         for message in self.messages:
             yield message["content"]
-            yield from _texts([message.get(key) for key in DATA])
-        yield from _texts(self.tools)
+            yield from _strings([message.get(key) for key in TOOL_FIELDS])
+        yield from _strings(self.tools)
 
     @cached_property
     def masks(self) -> dict[int, int]:
         """Masks by character, for every character of the chat's strings except whitespace, which
         templates trim."""
         used = {ord(char) for text in self.texts() for char in text}
-        free = (code for codes in MASKS for code in codes if code not in used)
+        free = (code for codes in MASK_RANGES for code in codes if code not in used)
         visible = sorted(code for code in used if not chr(code).isspace())
         return dict(zip(visible, free, strict=False))
 
-    def masked(self, which: Collection[int]) -> Chat:
+    def with_masks(self, numbers: Collection[int]) -> Chat:
         """Return the chat with all tool data masked, and the contents of the messages numbered
-        `which`.
+        `numbers`.
         """
-        return self._with(
+        return self._with_contents(
             [
-                message["content"].translate(self.masks) if n in which else message["content"]
+                message["content"].translate(self.masks) if n in numbers else message["content"]
                 for n, message in enumerate(self.messages)
             ]
         )
 
-    def blank(self) -> Chat:
+    def with_blanks(self) -> Chat:
         """Return the chat with each content that is not empty replaced by one character."""
         contents = [message["content"] for message in self.messages]
-        return self._with([BLANK if content.strip() else content for content in contents])
+        return self._with_contents([BLANK if content.strip() else content for content in contents])
 
     def with_content(self, number: int, content: str) -> Chat:
         """Return the chat with `content` in message `number`."""
@@ -94,57 +90,63 @@ class Chat:
         messages[number] = {**messages[number], "content": content}
         return replace(self, messages=messages)
 
-    def _with(self, contents: Sequence[str]) -> Chat:
+    def _with_contents(self, contents: Sequence[str]) -> Chat:
         """Return the chat with these contents, and masks over the data of messages and tools."""
         # Characters that JSON escapes are not masked, so that JSON still escapes them.
         table = {c: mask for c, mask in self.masks.items() if c >= ord(" ") and chr(c) not in '"\\'}
         messages = [
-            {**m, "content": content, **{key: _hidden(m[key], table) for key in DATA if key in m}}
+            {
+                **m,
+                "content": content,
+                **{key: _mask_strings(m[key], table) for key in TOOL_FIELDS if key in m},
+            }
             for m, content in zip(self.messages, contents, strict=True)
         ]
-        return Chat(messages, [_hidden(tool, table) for tool in self.tools])
+        return Chat(messages, [_mask_strings(tool, table) for tool in self.tools])
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _strings(value: Any) -> Iterator[str]:
     """Yield the strings within JSON data, including its keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        yield from _texts([*value, *value.values()])
+        yield from _strings([*value, *value.values()])
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts(item)
+            yield from _strings(item)
 
 
-def _hidden(value: Any, table: Mapping[int, int]) -> Any:
-    """Return JSON data with a mask over every string that is not in `WORDS`."""
+def _mask_strings(value: Any, table: Mapping[int, int]) -> Any:
+    """Return JSON data with a mask over every string that is not in `SCHEMA_WORDS`."""
     if isinstance(value, str):
-        return value if value in WORDS else value.translate(table)
+        return value if value in SCHEMA_WORDS else value.translate(table)
     if isinstance(value, Mapping):
-        return {_hidden(key, table): _hidden(item, table) for key, item in value.items()}
+        return {
+            _mask_strings(key, table): _mask_strings(item, table) for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_hidden(item, table) for item in value]
+        return [_mask_strings(item, table) for item in value]
     return value
 
 
 @dataclass
-class Controls:
+class ControlTokens:
     """The control tokens of one tokenizer: all added tokens except whitespace."""
 
     spellings: dict[int, str]
     unknown: int | None
     """The unknown-word token, which ordinary text gives too."""
-    twin: Twin | None = None
+    copy: RenamedTokenizer | None = None
 
-    def among(self, ids: Sequence[int]) -> list[int]:
+    def find(self, ids: Sequence[int]) -> list[int]:
         """Return the control tokens in `ids`, in order. Ordinary text cannot produce them."""
         return [i for i in ids if i in self.spellings and i != self.unknown]
 
-    def spelled_unknown(self, text: str) -> bool:
+    def spells_unknown(self, text: str) -> bool:
         return self.unknown in self.spellings and self.spellings[self.unknown] in text
 
 
-class Twin:
+class RenamedTokenizer:
     """A copy of a tokenizer with unguessable names for the control tokens."""
 
     def __init__(self, backend: Any, controls: Mapping[int, str]) -> None:
@@ -155,20 +157,22 @@ class Twin:
         renamed = {spelling: self.names[i] for i, spelling in controls.items()}
         data = json.loads(backend.to_str())
         data["truncation"] = data["padding"] = data["post_processor"] = None
-        _rename(data["model"], renamed)
+        _rename_entries(data["model"], renamed)
         added = data["added_tokens"]
         for token in added:
             token["content"] = renamed.get(token["content"], token["content"])
         self._tokenizer = Tokenizer.from_str(json.dumps(data))
-        self._true = {self._tokenizer.token_to_id(token["content"]): token["id"] for token in added}
+        self._original_ids = {
+            self._tokenizer.token_to_id(token["content"]): token["id"] for token in added
+        }
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of `text`, with the ids of the original tokenizer."""
         ids = self._tokenizer.encode(text, add_special_tokens=False).ids
-        return [self._true.get(i, i) for i in ids]
+        return [self._original_ids.get(i, i) for i in ids]
 
 
-_KNOWN: WeakKeyDictionary[Any, Controls] = WeakKeyDictionary()
+_CONTROLS: WeakKeyDictionary[Any, ControlTokens] = WeakKeyDictionary()
 
 
 def text_ids(tokenizer: Any, text: str) -> list[int]:
@@ -180,12 +184,12 @@ def text_ids(tokenizer: Any, text: str) -> list[int]:
     if not text:
         return []
     ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-    if _controls_of(tokenizer).among(ids):
-        raise _refusal(tokenizer)
+    if _controls_of(tokenizer).find(ids):
+        raise _control_token_error(tokenizer)
     return list(ids)
 
 
-def begins_with(tokenizer: Any) -> list[int]:
+def leading_ids(tokenizer: Any) -> list[int]:
     """Return the tokens that the tokenizer puts before every string, such as a token for the
     beginning."""
     text = "a"
@@ -195,7 +199,7 @@ def begins_with(tokenizer: Any) -> list[int]:
 
 
 def chat_ids(
-    tokenizer: Any, messages: Sequence[Message], tools: Sequence[dict[str, Any]] = ()
+    tokenizer: Any, messages: Sequence[TemplateItem], tools: Sequence[TemplateItem] = ()
 ) -> list[int]:
     """Return the tokens of a chat and of the answer's beginning. The template receives `tools`.
 
@@ -206,44 +210,47 @@ def chat_ids(
     """
     controls = _controls_of(tokenizer)
     chat = Chat(messages, tools)
-    ids = _ids(tokenizer, chat)
-    blank = chat.blank()
-    expected = controls.among(_ids(tokenizer, blank))
-    odd = any(controls.spelled_unknown(text) for text in chat.texts())
-    if not odd and controls.among(ids) == expected:
+    ids = _chat_tokens(tokenizer, chat)
+    blank = chat.with_blanks()
+    expected = controls.find(_chat_tokens(tokenizer, blank))
+    if controls.find(ids) == expected and not any(map(controls.spells_unknown, chat.texts())):
         return ids
-    ids = _read_apart(tokenizer, controls, chat, expected)
-    if controls.among(ids) != expected:
-        raise _refusal(tokenizer)
+    ids = _masked_chat_ids(tokenizer, controls, chat, expected)
+    if controls.find(ids) != expected:
+        raise _control_token_error(tokenizer)
     return ids
 
 
-def _read_apart(tokenizer: Any, controls: Controls, chat: Chat, expected: list[int]) -> list[int]:
+def _masked_chat_ids(
+    tokenizer: Any, controls: ControlTokens, chat: Chat, expected: list[int]
+) -> list[int]:
     if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise _refusal(tokenizer)
+        raise _control_token_error(tokenizer)
 
-    def sound(chat: Chat) -> bool:
-        return controls.among(_ids(tokenizer, chat)) == expected
+    def keeps_controls(chat: Chat) -> bool:
+        return controls.find(_chat_tokens(tokenizer, chat)) == expected
 
-    blank = chat.blank()
+    blank = chat.with_blanks()
     suspects = {
         n
         for n, message in enumerate(chat.messages)
-        if controls.spelled_unknown(message["content"])
-        or not sound(blank.with_content(n, message["content"]))
+        if controls.spells_unknown(message["content"])
+        or not keeps_controls(blank.with_content(n, message["content"]))
     }
-    masked = chat.masked(suspects)
-    if not sound(masked):  # several messages together spell one token
-        masked = chat.masked(range(len(chat.messages)))
-    if controls.twin is None:
-        controls.twin = Twin(tokenizer.backend_tokenizer, controls.spellings)
-    text = masked.rendered(tokenizer)
-    renamed = _renamed(tokenizer, text, controls, controls.twin)
-    return controls.twin.encode(renamed.translate({mask: c for c, mask in chat.masks.items()}))
+    masked = chat.with_masks(suspects)
+    if not keeps_controls(masked):  # several messages together spell one token
+        masked = chat.with_masks(range(len(chat.messages)))
+    if controls.copy is None:
+        controls.copy = RenamedTokenizer(tokenizer.backend_tokenizer, controls.spellings)
+    text = masked.render(tokenizer)
+    renamed = _rename_controls(tokenizer, text, controls, controls.copy)
+    return controls.copy.encode(renamed.translate({mask: c for c, mask in chat.masks.items()}))
 
 
-def _renamed(tokenizer: Any, text: str, controls: Controls, twin: Twin) -> str:
-    """Return the text with the twin's names for its control tokens."""
+def _rename_controls(
+    tokenizer: Any, text: str, controls: ControlTokens, copy: RenamedTokenizer
+) -> str:
+    """Return the text with the copy's names for its control tokens."""
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     pieces, end = [], 0
     for token, (start, stop) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
@@ -251,31 +258,31 @@ def _renamed(tokenizer: Any, text: str, controls: Controls, twin: Twin) -> str:
             spelled = text[start:stop]  # with whitespace, if the token includes it
             core = controls.spellings[token]
             core = core if core in spelled else spelled.strip()
-            pieces += [text[end:start], spelled.replace(core, twin.names[token], 1)]
+            pieces += [text[end:start], spelled.replace(core, copy.names[token], 1)]
             end = stop
     return "".join([*pieces, text[end:]])
 
 
-def _ids(tokenizer: Any, chat: Chat) -> list[int]:
-    ids: list[int] = tokenizer(chat.rendered(tokenizer), add_special_tokens=False)["input_ids"]
+def _chat_tokens(tokenizer: Any, chat: Chat) -> list[int]:
+    ids: list[int] = tokenizer(chat.render(tokenizer), add_special_tokens=False)["input_ids"]
     return ids
 
 
-def _controls_of(tokenizer: Any) -> Controls:
+def _controls_of(tokenizer: Any) -> ControlTokens:
     """Return the tokenizer's control tokens, found once per tokenizer."""
-    if tokenizer not in _KNOWN:
+    if tokenizer not in _CONTROLS:
         spellings = {
             i: str(token)
             for i, token in tokenizer.added_tokens_decoder.items()
             if str(token).replace("\N{LOWER ONE EIGHTH BLOCK}", " ").strip()
         }
-        strange = tokenizer(BLANK, add_special_tokens=False)["input_ids"]
-        unknown = next((i for i in strange if i in spellings), None)
-        _KNOWN[tokenizer] = Controls(spellings, unknown)
-    return _KNOWN[tokenizer]
+        blank_ids = tokenizer(BLANK, add_special_tokens=False)["input_ids"]
+        unknown = next((i for i in blank_ids if i in spellings), None)
+        _CONTROLS[tokenizer] = ControlTokens(spellings, unknown)
+    return _CONTROLS[tokenizer]
 
 
-def _rename(model: dict[str, Any], names: Mapping[str, str]) -> None:
+def _rename_entries(model: dict[str, Any], names: Mapping[str, str]) -> None:
     """Rename entries of a tokenizer's vocabulary, and drop its cached rules for splitting text."""
     vocabulary = model["vocab"]
     if isinstance(vocabulary, dict):
@@ -289,7 +296,7 @@ def _rename(model: dict[str, Any], names: Mapping[str, str]) -> None:
         model["unk_token"] = names[model["unk_token"]]
 
 
-def _refusal(tokenizer: Any) -> ModelError:
+def _control_token_error(tokenizer: Any) -> ModelError:
     return ModelError(
         f"a message spells a control token, and a {type(tokenizer).__name__} cannot read it as text"
     )
