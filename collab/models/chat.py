@@ -11,7 +11,7 @@ from jinja2 import TemplateError
 from collab.errors import CollabError, ContextOverflow, ModelError
 from collab.models.base import Request
 from collab.models.controls import chat_ids, leading_ids, text_ids
-from collab.models.tool_template import given_tools, special_ids, tool_template
+from collab.models.tool_template import special_ids, tool_schemas, tool_template
 from collab.models.tool_text import fenced
 from collab.records import Action, FinishReason, ToolCall, Usage, failure_of
 from collab.trust.template_costs import MOST_COST, STEP_COST, Overrun
@@ -55,8 +55,8 @@ def chat_prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
     template = tool_template(tokenizer) if request.tools else None
     try:
         if template:
-            messages = template.messages(request.messages)
-            return chat_ids(tokenizer, messages, given_tools(request.tools))
+            messages = template.convert_messages(request.messages)
+            return chat_ids(tokenizer, messages, tool_schemas(request.tools))
         return chat_ids(
             tokenizer, [{"role": m.role, "content": m.content} for m in fenced(request)]
         )
@@ -101,7 +101,7 @@ def answer(
     text: str = tokenizer.decode(ids, skip_special_tokens=not template)
     ends = [at for string in request.sampling.stop if (at := text.find(string)) >= 0]
     text = request.prefix + (text[: min(ends)] if ends else text)
-    return text, template.read(tokenizer, text, prompt, request.tools) if template else ()
+    return text, template.parse_calls(tokenizer, text, prompt, request.tools) if template else ()
 
 
 def action_of(

@@ -68,7 +68,7 @@ def read_calls(text: str, tools: Collection[str] = ()) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
-def before_calls(text: str) -> str:
+def text_before_calls(text: str) -> str:
     """Return the text of a response before its first call, including its thoughts."""
     thought, mark, content = text.rpartition("</think>")
     starts = [match.start() for form in (_OPENING, _LIST) if (match := form.search(content))]

@@ -17,7 +17,7 @@ from collab.errors import ModelError
 from collab.models.base import Call, Request
 from collab.models.chat import prompt_ids
 from collab.models.chat_template import render
-from collab.models.tool_template import PROBE, ToolTemplate, given_tools, tool_template
+from collab.models.tool_template import PROBE_TOOL, ToolTemplate, tool_schemas, tool_template
 from collab.records import Message, Sampling
 
 LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
@@ -160,7 +160,7 @@ def test_harmless_template_renders_as_in_transformers(name: str) -> None:
         {"role": "assistant", "content": "<think>\nhm</think>\n\n8"},
         {"role": "user", "content": "again"},
     ]
-    for tools in ([], given_tools([PROBE])):
+    for tools in ([], tool_schemas([PROBE_TOOL])):
         for begins in (False, True):
             expected = tokenizer.apply_chat_template(
                 messages, tools=tools or None, add_generation_prompt=begins, tokenize=False

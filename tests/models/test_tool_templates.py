@@ -16,7 +16,7 @@ from collab.models import response_patterns
 from collab.models.base import Call, Request
 from collab.models.chat import answer, prompt_ids
 from collab.models.tool_template import tool_template
-from collab.models.tool_text import UnreadableCall, before_calls, read_calls
+from collab.models.tool_text import UnreadableCall, read_calls, text_before_calls
 from collab.records import Message, Sampling, ToolCall, ToolSpec
 
 FAMILIES = list(TOOL_TEMPLATES)
@@ -207,7 +207,7 @@ def test_malformed_call_is_unreadable(text: str) -> None:
     ],
 )
 def test_text_before_a_call_is_extracted(text: str, before: str) -> None:
-    assert before_calls(text) == before
+    assert text_before_calls(text) == before
 
 
 def test_special_tokens_are_kept_only_when_they_mark_a_call() -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from collab.cli.screen.page import BAD, BOLD, DIM, GOOD, WARN, Block, Page, Piece
-from collab.models.tool_text import before_calls
+from collab.models.tool_text import text_before_calls
 from collab.records import (
     Action,
     Decision,
@@ -113,7 +113,7 @@ def _work_of(turn: Turn, agent: str) -> Block:
 def _lack(action: Action) -> str:
     """Explain why a response has no artifact."""
     text = action.text.strip()
-    if action.tool_calls or before_calls(text) != text:
+    if action.tool_calls or text_before_calls(text) != text:
         return "a tool call and no answer"
     return "no artifact in the response" if text else "empty"
 

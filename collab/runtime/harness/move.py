@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from collab.models.tool_text import UnreadableCall, before_calls, read_calls
+from collab.models.tool_text import UnreadableCall, read_calls, text_before_calls
 from collab.records import Action, Failure, Message
 from collab.tools import Tool
 
@@ -64,7 +64,7 @@ class Move:
         """Text of the last response, without tool calls that got no result."""
         action = self.steps[-1].action
         is_call = bool(action.tool_calls) or bool(self.call_fault(action))
-        return before_calls(action.text) if is_call else action.text
+        return text_before_calls(action.text) if is_call else action.text
 
     def call_fault(self, action: Action) -> str:
         """Describe the malformed tool call in the response, or return "" if there is none."""
