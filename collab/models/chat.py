@@ -12,7 +12,7 @@ from collab.errors import CollabError, ContextOverflow, ModelError
 from collab.models.base import Request
 from collab.models.controls import chat_ids, leading_ids, text_ids
 from collab.models.tool_template import special_ids, tool_schemas, tool_template
-from collab.models.tool_text import fenced
+from collab.models.tool_text import plain_messages
 from collab.records import Action, FinishReason, ToolCall, Usage, failure_of
 from collab.trust.template_costs import MOST_COST, STEP_COST, Overrun
 
@@ -26,13 +26,13 @@ def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
     """
     if not request.prompt_ids and not request.messages:
         raise ModelError("a request has neither messages nor prompt_ids")
-    ids = list(request.prompt_ids) or _ids_of_messages(request, tokenizer, model)
+    ids = list(request.prompt_ids) or _message_ids(request, tokenizer, model)
     if not ids:
         raise ModelError(f"the prompt for {model!r} has no tokens; give the agent a prompt")
     return ids
 
 
-def _ids_of_messages(request: Request, tokenizer: Any, model: str) -> list[int]:
+def _message_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
     if request.style == "completion":
         parts = ["\n\n".join(m.content for m in request.messages), request.prefix]
         text = "\n".join(part for part in parts if part)
@@ -58,7 +58,7 @@ def chat_prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
             messages = template.convert_messages(request.messages)
             return chat_ids(tokenizer, messages, tool_schemas(request.tools))
         return chat_ids(
-            tokenizer, [{"role": m.role, "content": m.content} for m in fenced(request)]
+            tokenizer, [{"role": m.role, "content": m.content} for m in plain_messages(request)]
         )
     except TemplateError as error:
         raise ModelError(f"the chat template of {model!r} refuses the messages: {error}") from error
@@ -85,7 +85,7 @@ def check_context(prompt: int, new: int, context: int, model: str) -> None:
     )
 
 
-def answer(
+def parse_answer(
     request: Request, prompt: Sequence[int], token_ids: Sequence[int], tokenizer: Any
 ) -> tuple[str, tuple[ToolCall, ...]]:
     """Return a response's text, and the tool calls that transformers finds in it.
@@ -118,7 +118,7 @@ def action_of(
     version: int | None = None,
 ) -> Action:
     """Return the action of a response to a request that was dispatched at the time `started`."""
-    text, calls = answer(request, prompt, token_ids, tokenizer)
+    text, calls = parse_answer(request, prompt, token_ids, tokenizer)
     return Action(
         text=text,
         token_ids=tuple(token_ids),
@@ -136,7 +136,7 @@ def action_of(
     )
 
 
-def failed(request: Request, error: CollabError, model: str, started: float) -> Action:
+def failed_action(request: Request, error: CollabError, model: str, started: float) -> Action:
     """Return the action of a request, dispatched at the time `started`, that has no response."""
     return Action(
         text="",

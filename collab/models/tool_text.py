@@ -22,16 +22,16 @@ from collab.records import Message, ToolCall, ToolSpec
 from collab.wording import faults
 
 _OPENING = re.compile(r"(?:<tool_call>|```tool\b[^\S\n]*\n)\s*")
-_LIST = re.compile(r"\[TOOL_CALLS\]\s*")
+_LIST_OPENING = re.compile(r"\[TOOL_CALLS\]\s*")
 _NAME = r"[\w.-]{1,64}"
-_LISTED = re.compile(rf"({_NAME})(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*(?=\{{)")
-_BARE = re.compile(
+_LISTED_CALL = re.compile(rf"({_NAME})(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*(?=\{{)")
+_BARE_CALL = re.compile(
     r'(?:<\|python_tag\|>)?\s*(?=\{\s*(?:"type"\s*:\s*"function"\s*,\s*)?'
     rf'"name"\s*:\s*"({_NAME})"\s*,\s*"(?:parameters|arguments)"\s*:)'
 )
-_JSON = json.JSONDecoder(strict=False)  # models write line breaks in strings
+_JSON_DECODER = json.JSONDecoder(strict=False)  # models write line breaks in strings
 
-_FORM = """\
+_CALL_INSTRUCTIONS = """\
 You can call tools before you answer. To call one, write a block of this form and end there:
 
 ```tool
@@ -56,65 +56,67 @@ def read_calls(text: str, tools: Collection[str] = ()) -> tuple[ToolCall, ...]:
         UnreadableCall: a call is malformed. The message says why.
     """
     content = text.rpartition("</think>")[2].strip()
-    if (bare := _BARE.match(content)) and bare[1] in tools:
-        return _read_bare(content[bare.end() :])
-    if listed := _LIST.search(content):
-        return _read_list(content[listed.end() :])
+    if (bare := _BARE_CALL.match(content)) and bare[1] in tools:
+        return _read_bare_calls(content[bare.end() :])
+    if listed := _LIST_OPENING.search(content):
+        return _read_call_list(content[listed.end() :])
     calls: list[ToolCall] = []
     end = 0
     while match := _OPENING.search(content, end):
-        data, end = _decoded(content, match.end())
-        calls.append(_call(data))
+        data, end = _decode_json(content, match.end())
+        calls.append(_make_call(data))
     return tuple(calls)
 
 
 def text_before_calls(text: str) -> str:
     """Return the text of a response before its first call, including its thoughts."""
     thought, mark, content = text.rpartition("</think>")
-    starts = [match.start() for form in (_OPENING, _LIST) if (match := form.search(content))]
-    if bare := _BARE.match(content.strip()):
+    starts = [
+        match.start() for form in (_OPENING, _LIST_OPENING) if (match := form.search(content))
+    ]
+    if bare := _BARE_CALL.match(content.strip()):
         starts.append(content.index(content.strip()) + bare.start())
     return f"{thought}{mark}{content[: min(starts)] if starts else content}".rstrip()
 
 
-def _read_bare(content: str) -> tuple[ToolCall, ...]:
+def _read_bare_calls(content: str) -> tuple[ToolCall, ...]:
     """Read bare objects, separated only by a semicolon or whitespace."""
     calls: list[ToolCall] = []
     end = 0
     while end < len(content):
-        data, end = _decoded(content, end)
-        calls.append(_call(data))
+        data, end = _decode_json(content, end)
+        calls.append(_make_call(data))
         end += len(content[end:]) - len(content[end:].lstrip("; \n\t"))
     return tuple(calls)
 
 
-def _read_list(content: str) -> tuple[ToolCall, ...]:
+def _read_call_list(content: str) -> tuple[ToolCall, ...]:
     """Read a list of objects, or each name before its arguments, as later versions write it."""
     if content.startswith("["):
-        data, _ = _decoded(content, 0)
-        return tuple(_call(item) for item in data) if isinstance(data, list) else ()
+        data, _ = _decode_json(content, 0)
+        return tuple(_make_call(item) for item in data) if isinstance(data, list) else ()
     calls: list[ToolCall] = []
     end = 0
-    while named := _LISTED.match(content, end):
-        arguments, end = _decoded(content, named.end())
-        calls.append(_call({"name": named[1], "arguments": arguments}))
-        if again := _LIST.match(content, end):
+    while named := _LISTED_CALL.match(content, end):
+        arguments, end = _decode_json(content, named.end())
+        calls.append(_make_call({"name": named[1], "arguments": arguments}))
+        if again := _LIST_OPENING.match(content, end):
             end = again.end()
     if not calls:
         raise UnreadableCall("no tool name with arguments follows [TOOL_CALLS]")
     return tuple(calls)
 
 
-def _decoded(text: str, start: int) -> tuple[object, int]:
+def _decode_json(text: str, start: int) -> tuple[object, int]:
     try:
-        return _JSON.raw_decode(text, start)
+        return _JSON_DECODER.raw_decode(text, start)
     except ValueError as error:
         raise UnreadableCall(f"not JSON: {error}") from None
     except RecursionError:
         raise UnreadableCall("it is nested too deeply") from None
 
 
-def _call(data: object) -> ToolCall:
+def _make_call(data: object) -> ToolCall:
     if not isinstance(data, dict) or "name" not in data:
         raise UnreadableCall('not an object with "name" and "arguments"')
     name, arguments = data["name"], data.get("arguments", data.get("parameters", {}))
@@ -128,7 +130,7 @@ def _call(data: object) -> ToolCall:
         raise UnreadableCall(faults(error)[0]) from None
 
 
-def fenced(request: Request) -> tuple[Message, ...]:
+def plain_messages(request: Request) -> tuple[Message, ...]:
     """Return the request's messages for a model without tool support.
 
     The first message describes the tools. A tool's result becomes a user message.
@@ -138,13 +140,13 @@ def fenced(request: Request) -> tuple[Message, ...]:
     history: list[Message] = []
     after_tool = False
     for message in request.messages:
-        turn = plain(message)
+        turn = plain_message(message)
         if after_tool and turn.role == "user":  # templates expect turns to alternate
             turn = Message(role="user", content=f"{history.pop().content}\n\n{turn.content}")
         history.append(turn)
         after_tool = message.role == "tool"
     first, *others = history
-    description = describe(request.tools)
+    description = describe_tools(request.tools)
     content = (
         f"{first.content}\n\n{description}"
         if first.role == "system"
@@ -153,7 +155,7 @@ def fenced(request: Request) -> tuple[Message, ...]:
     return (first.model_copy(update={"content": content}), *others)
 
 
-def plain(message: Message) -> Message:
+def plain_message(message: Message) -> Message:
     """Return the message with its tool calls and results written as text."""
     if message.role == "tool":
         name = message.answers.name if message.answers else "the tool"
@@ -169,10 +171,10 @@ def format_call(call: ToolCall) -> str:
     return f"```tool\n{json.dumps(data, ensure_ascii=False)}\n```"
 
 
-def describe(tools: Sequence[ToolSpec]) -> str:
+def describe_tools(tools: Sequence[ToolSpec]) -> str:
     """Return a description of the call format, and of each tool with its arguments, for a
     prompt."""
-    return _FORM + "".join(
+    return _CALL_INSTRUCTIONS + "".join(
         f"\n{tool.name}: {tool.description}\n"
         f"its arguments, as JSON Schema: {json.dumps(tool.parameters)}\n"
         for tool in tools

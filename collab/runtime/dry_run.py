@@ -24,7 +24,7 @@ from collab.feedback import Outcome, Source, check_sources
 from collab.models import Progress, Request
 from collab.models.fakes import EchoModel
 from collab.models.lengths import check_adapter, check_fits
-from collab.models.tool_text import fenced
+from collab.models.tool_text import plain_messages
 from collab.recipe import BudgetSpec, Recipe, library, read_recipe
 from collab.recipe.feedback import ExpertFeedbackSpec, FeedbackSpec
 from collab.recipe.hosted import MCPServer
@@ -175,7 +175,7 @@ def most_responses(recipe: Recipe, agent: str) -> int:
 
 def characters(request: Request) -> int:
     """Return the number of characters in a request's messages and tool descriptions."""
-    return sum(len(message.content) for message in fenced(request))
+    return sum(len(message.content) for message in plain_messages(request))
 
 
 async def _run(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Request], list[str]]:

@@ -14,7 +14,7 @@ from support.tools.chats import TOOL_TEMPLATES, tool_tokenizer
 from collab.errors import ModelError
 from collab.models import response_patterns
 from collab.models.base import Call, Request
-from collab.models.chat import answer, prompt_ids
+from collab.models.chat import parse_answer, prompt_ids
 from collab.models.tool_template import tool_template
 from collab.models.tool_text import UnreadableCall, read_calls, text_before_calls
 from collab.records import Message, Sampling, ToolCall, ToolSpec
@@ -104,7 +104,7 @@ def test_calls_written_by_the_template_are_parsed(family: str) -> None:
     written = after[len(before) :].partition("</s>" if family == "mistral" else "<|")[0]
     ids = tokenizer(written, add_special_tokens=False)["input_ids"]
     request = request_of(user("twice 4?"))
-    text, calls = answer(request, (), [*ids, tokenizer.eos_token_id], tokenizer)
+    text, calls = parse_answer(request, (), [*ids, tokenizer.eos_token_id], tokenizer)
     assert calls == ()
     [call] = read_calls(text, ["double"])
     assert (call.name, call.arguments) == ("double", {"n": 4})
@@ -213,15 +213,15 @@ def test_text_before_a_call_is_extracted(text: str, before: str) -> None:
 def test_special_tokens_are_kept_only_when_they_mark_a_call() -> None:
     tokenizer = tool_tokenizer("mistral")
     marks = tokenizer.convert_tokens_to_ids(["[TOOL_CALLS]", "[INST]", "</s>"])
-    assert answer(request_of(user("u")), (), marks, tokenizer) == ("[TOOL_CALLS]", ())
-    assert answer(request_of(user("u"), tools=()), (), marks, tokenizer) == ("", ())
+    assert parse_answer(request_of(user("u")), (), marks, tokenizer) == ("[TOOL_CALLS]", ())
+    assert parse_answer(request_of(user("u"), tools=()), (), marks, tokenizer) == ("", ())
 
 
 def test_a_stop_string_ends_a_call_too() -> None:
     tokenizer = tool_tokenizer("hermes")
     request = request_of(user("u")).model_copy(update={"sampling": Sampling(stop=("}",))})
     ids = tokenizer('<tool_call>{"name": "f"}', add_special_tokens=False)["input_ids"]
-    assert answer(request, (), ids, tokenizer)[0] == '<tool_call>{"name": "f"'
+    assert parse_answer(request, (), ids, tokenizer)[0] == '<tool_call>{"name": "f"'
 
 
 XML = TOOL_TEMPLATES["hermes"].replace(
@@ -262,7 +262,7 @@ def test_transformers_parses_calls_with_a_response_template() -> None:
         "So:\n<tool_call>\n<function=double><parameter=n>4</parameter></function>\n</tool_call>"
     )
     ids = tokenizer(f"{response}<|im_end|>", add_special_tokens=False)["input_ids"]
-    text, calls = answer(request, prompt, ids, tokenizer)
+    text, calls = parse_answer(request, prompt, ids, tokenizer)
     assert (text, calls) == (response, (FOUR,))
     word = ToolCall(name="double", arguments={"n": "four"})
     again = read(
@@ -271,7 +271,7 @@ def test_transformers_parses_calls_with_a_response_template() -> None:
     assert again.count("So:") == 1
     assert again.count("<function=double>") == 1
     broken = tokenizer("<tool_call>\n<function=", add_special_tokens=False)["input_ids"]
-    assert answer(request, prompt, broken, tokenizer) == ("<tool_call>\n<function=", ())
+    assert parse_answer(request, prompt, broken, tokenizer) == ("<tool_call>\n<function=", ())
 
 
 @pytest.mark.parametrize("pattern", ["(?:a|aa|b)+(?:a|aa|c)+[xy]", "(?=a)"])

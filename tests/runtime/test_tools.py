@@ -13,7 +13,7 @@ from collab.cli.screen.episode import show_episode
 from collab.cli.screen.page import PlainPage
 from collab.errors import RecipeError
 from collab.models import Call, Request
-from collab.models.tool_text import UnreadableCall, fenced, read_calls
+from collab.models.tool_text import UnreadableCall, plain_messages, read_calls
 from collab.recipe.names import map_names
 from collab.records import Episode, Message, ToolCall, ToolSpec
 from collab.runtime.dry_run import dry_run
@@ -269,7 +269,7 @@ def request_of(*messages: Message) -> Request:
 
 def test_tools_are_rendered_as_text_without_a_template() -> None:
     call = ToolCall(name="double", arguments={"n": 4})
-    system, user, assistant, results = fenced(
+    system, user, assistant, results = plain_messages(
         request_of(
             Message(role="system", content="Be brief."),
             Message(role="user", content="What is twice 4?"),
@@ -287,7 +287,7 @@ def test_tools_are_rendered_as_text_without_a_template() -> None:
 
 
 def test_first_message_describes_the_tools_without_a_system_message() -> None:
-    [user] = fenced(request_of(Message(role="user", content="What is twice 4?")))
+    [user] = plain_messages(request_of(Message(role="user", content="What is twice 4?")))
     assert user.role == "user"
     assert user.content.endswith("What is twice 4?")
 

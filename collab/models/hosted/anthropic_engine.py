@@ -11,7 +11,7 @@ from collab.models.base import Progress, Request
 from collab.models.hosted.engine import HostedEngine, Reply, count
 from collab.models.hosted.errors import Rejection, Transient, error_of, is_page, page_at
 from collab.models.keys import redact_line
-from collab.models.tool_text import plain
+from collab.models.tool_text import plain_message
 from collab.recipe.hosted import AnthropicSpec
 from collab.records import FinishReason, Message, Sampling
 
@@ -60,7 +60,7 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
         if not call.is_text
     ]
     if not calls:
-        return [text_block(plain(message).content)]
+        return [text_block(plain_message(message).content)]
     text = [text_block(message.content)] if message.content.strip() else []
     return [*text, *calls]
 

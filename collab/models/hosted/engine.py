@@ -25,7 +25,7 @@ from collab.errors import (
 from collab.models.base import Batching, Model, Progress, Request
 from collab.models.hosted.errors import Transient
 from collab.models.keys import LONGEST, Redactor, read_key, redact
-from collab.models.tool_text import fenced
+from collab.models.tool_text import plain_messages
 from collab.recipe.documents import parse_json
 from collab.recipe.hosted import AnthropicSpec, OpenAISpec, address
 from collab.records import Action, FinishReason, Sampling, ToolCall, Usage, failure_of
@@ -317,7 +317,7 @@ class HostedEngine(Model, ABC):
     async def _attempt(self, request: Request, progress: Progress | None) -> Reply:
         """Make one attempt within the budget, and settle its cost: the reserved one if the answer
         broke off."""
-        text = "".join(m.content for m in fenced(request))
+        text = "".join(m.content for m in plain_messages(request))
         guess = len(text.encode(errors="replace")) // BYTES_PER_TOKEN
         reserved = self._spending.reserve(self.name, guess, request.sampling.max_new_tokens)
         reply, seconds = Reply(), self.spec.seconds

@@ -21,7 +21,7 @@ from collab.models.hosted.errors import (
     page_at,
 )
 from collab.models.keys import LONGEST, redact, redact_line
-from collab.models.tool_text import fenced, plain
+from collab.models.tool_text import plain_message, plain_messages
 from collab.recipe.documents import parse_json
 from collab.recipe.hosted import OpenAISpec
 from collab.records import FinishReason, Message
@@ -89,7 +89,7 @@ class Dialect:
 
     def _messages(self, request: Request) -> list[dict[str, Any]]:
         if self._tools_as_text:
-            return [{"role": m.role, "content": m.content} for m in fenced(request)]
+            return [{"role": m.role, "content": m.content} for m in plain_messages(request)]
         return [_message(m) for m in request.messages]
 
     def learn(self, rejection: Rejection, body: dict[str, Any]) -> bool:
@@ -133,7 +133,7 @@ def _message(message: Message) -> dict[str, Any]:
     ]
     if calls:
         return {"role": "assistant", "content": message.content, "tool_calls": calls}
-    text = plain(message)
+    text = plain_message(message)
     return {"role": text.role, "content": text.content}
 
 

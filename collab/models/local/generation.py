@@ -17,7 +17,7 @@ from torch import Tensor
 
 from collab.errors import ModelError
 from collab.models.base import Answered, Request
-from collab.models.chat import action_of, check_context, failed, prompt_ids
+from collab.models.chat import action_of, check_context, failed_action, prompt_ids
 from collab.models.local.adapters import Adapters
 from collab.models.local.batching import default_batch_tokens, pack
 from collab.models.local.kv_cache import KVCache, plain
@@ -236,7 +236,7 @@ class Generation:
             try:
                 rows.append(self._row(index, request))
             except ModelError as error:
-                answered(index, failed(request, error, self._model, started))
+                answered(index, failed_action(request, error, self._model, started))
 
         def ended(row: Row) -> None:
             action = action_of(

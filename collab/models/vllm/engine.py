@@ -278,7 +278,7 @@ class VLLMEngine(Model):
                 )
                 completion = await self._backend.complete(generation)
         except CollabError as error:
-            return chat.failed(request, error, self.name, started)
+            return chat.failed_action(request, error, self.name, started)
         return chat.action_of(
             request,
             prompt_ids,

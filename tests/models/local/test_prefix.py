@@ -7,7 +7,7 @@ import pytest
 
 from collab.errors import RecipeError
 from collab.models import Call, Request
-from collab.models.chat import answer, prompt_ids
+from collab.models.chat import parse_answer, prompt_ids
 from collab.models.local.engine import TransformersEngine
 from collab.recipe import AgentSpec
 from collab.recipe.model import TransformersSpec
@@ -49,13 +49,13 @@ def test_chat_answer_begins_with_the_prefix(smollm2: TransformersEngine) -> None
     begun = prompt_ids(request("chat"), smollm2.tokenizer, "m")
     assert begun[: len(chat)] == chat
     assert smollm2.tokenizer.decode(begun[len(chat) :]) == PREFIX
-    text, _ = answer(request("chat"), begun, (216, 33), smollm2.tokenizer)
+    text, _ = parse_answer(request("chat"), begun, (216, 33), smollm2.tokenizer)
     assert text.startswith(PREFIX)
 
 
 def test_stop_string_in_the_prefix_does_not_end_the_answer(smollm2: TransformersEngine) -> None:
     ids = smollm2.tokenizer(" x + 5\nmore")["input_ids"]
-    text, _ = answer(request(), (), ids, smollm2.tokenizer)
+    text, _ = parse_answer(request(), (), ids, smollm2.tokenizer)
     assert text == PREFIX + " x + 5"
 
 

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from collab.models import Call, Request
-from collab.models.chat import answer
+from collab.models.chat import parse_answer
 from collab.models.local.generation import Row
 from collab.records import Sampling
 
@@ -37,7 +37,7 @@ def streamed_and_answer(
             news.append(row.news(Pieces()))
         if row.finish_reason:
             break
-    return news, answer(row.request, row.prompt, row.tokens, Pieces())[0]
+    return news, parse_answer(row.request, row.prompt, row.tokens, Pieces())[0]
 
 
 @pytest.mark.parametrize("stop", [(), ("END",), ("END", "D x"), ("zz", "more"), ("D", " ")])
