@@ -10,31 +10,31 @@ from httpx import AsyncByteStream, AsyncClient, Limits, Request, Response
 from collab.errors import ModelError
 from collab.loopback import leads_to_loopback
 
-MOST_BYTES = 64_000_000
+MAX_ANSWER_BYTES = 64_000_000
 """Longest answer. A stream with log-probabilities has about 500 bytes per token."""
 
 
 class ModelClient(AsyncClient):
     """A client without limits on time and connections, because the engines have their own.
 
-    Reading an answer of more than `MOST_BYTES` raises ModelError. So does an answer that is
+    Reading an answer of more than `MAX_ANSWER_BYTES` raises ModelError. So does an answer that is
     compressed twice, or by another method than asked for. The client follows no redirects, and uses
     no proxy from the environment for this machine's own addresses, which a proxy cannot reach.
     """
 
-    def __init__(self, url: str, key: str = "", *, most_idle: int | None = None, **options: Any):
-        """Prepare a client for the server at `url`, which keeps `most_idle` idle connections."""
-        given = {"authorization": f"Bearer {key}"} if key else {}
+    def __init__(self, url: str, key: str = "", *, max_idle: int | None = None, **options: Any):
+        """Prepare a client for the server at `url`, which keeps `max_idle` idle connections."""
+        authorization = {"authorization": f"Bearer {key}"} if key else {}
         super().__init__(
-            headers={"accept-encoding": "gzip, deflate", **given},
-            limits=Limits(max_connections=None, max_keepalive_connections=most_idle),
+            headers={"accept-encoding": "gzip, deflate", **authorization},
+            limits=Limits(max_connections=None, max_keepalive_connections=max_idle),
             timeout=None,
             trust_env=not leads_to_loopback(url),
             **options,
         )
 
     async def send(self, request: Request, *, stream: bool = False, **options: Any) -> Response:
-        response = _limited(await super().send(request, stream=True, **options))
+        response = _limit_body(await super().send(request, stream=True, **options))
         if not stream:
             try:
                 await response.aread()
@@ -43,14 +43,16 @@ class ModelClient(AsyncClient):
         return response
 
 
-def limit_of(most: int, refused: Callable[[str], Exception]) -> Callable[[Any], Awaitable[None]]:
+def size_limit_hook(
+    max_bytes: int, make_error: Callable[[str], Exception]
+) -> Callable[[Any], Awaitable[None]]:
     """Return a response hook for clients of httpx2, which SDKs use.
 
-    It raises `refused` with a reason for answers of more than `most` bytes and compressed ones.
+    It raises `make_error` with a reason for compressed answers and those of more than `max_bytes`.
     """
     import httpx2
 
-    class Limited(httpx2.AsyncByteStream):
+    class LimitedStream(httpx2.AsyncByteStream):
         def __init__(self, stream: Any) -> None:
             self._stream = stream
 
@@ -58,22 +60,22 @@ def limit_of(most: int, refused: Callable[[str], Exception]) -> Callable[[Any], 
             size = 0
             async for chunk in self._stream:
                 size += len(chunk)
-                if size > most:
-                    raise refused(f"an answer has more than {most:,} bytes")
+                if size > max_bytes:
+                    raise make_error(f"an answer has more than {max_bytes:,} bytes")
                 yield chunk
 
         async def aclose(self) -> None:
             await self._stream.aclose()
 
     async def check(answer: Any) -> None:
-        answer.stream = Limited(answer.stream)
+        answer.stream = LimitedStream(answer.stream)
         if answer.headers.get("content-encoding", "identity") != "identity":
-            raise refused("the server compresses its answers without being asked")
+            raise make_error("the server compresses its answers without being asked")
 
     return check
 
 
-def _limited(response: Response) -> Response:
+def _limit_body(response: Response) -> Response:
     """Return the response with a limit on its decoded body."""
     headers = [
         (name, value)
@@ -83,13 +85,13 @@ def _limited(response: Response) -> Response:
     return Response(
         response.status_code,
         headers=headers,
-        stream=_Limited(response),
+        stream=_LimitedStream(response),
         request=response.request,
         extensions=response.extensions,
     )
 
 
-class _Limited(AsyncByteStream):
+class _LimitedStream(AsyncByteStream):
     def __init__(self, response: Response) -> None:
         self._response = response
 
@@ -103,10 +105,10 @@ class _Limited(AsyncByteStream):
         size = 0
         async for chunk in self._response.aiter_bytes():
             size += len(chunk)
-            if size > MOST_BYTES:
+            if size > MAX_ANSWER_BYTES:
                 raise ModelError(
-                    f"the server at {self._response.url.host} sent more than {MOST_BYTES:,} bytes"
-                    " in one answer"
+                    f"the server at {self._response.url.host} sent more than"
+                    f" {MAX_ANSWER_BYTES:,} bytes in one answer"
                 )
             yield chunk
 

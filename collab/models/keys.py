@@ -7,12 +7,12 @@ from typing import Any
 
 from collab.errors import ModelUnavailable
 
-LONGEST = 300
-SECRET = 12
+MAX_LINE_LENGTH = 300
+MIN_SECRET_LENGTH = 12
 """Minimum length of a key that counts as secret. Short keys such as `EMPTY` also occur
 elsewhere.
 """
-HIDDEN = "[key]"
+KEY_PLACEHOLDER = "[key]"
 
 
 def read_key(variable: str) -> str:
@@ -33,19 +33,19 @@ def read_key(variable: str) -> str:
 
 def redact_line(text: str, key: str) -> str:
     """Return the text on one line of limited length, without the key."""
-    hidden = text.replace(key, HIDDEN) if key else text
-    return " ".join(hidden.split())[:LONGEST]
+    redacted = text.replace(key, KEY_PLACEHOLDER) if key else text
+    return " ".join(redacted.split())[:MAX_LINE_LENGTH]
 
 
 def redact(value: Any, key: str) -> Any:
     """Return a response, a string or parsed JSON, with the key replaced everywhere.
 
-    A key of fewer than `SECRET` characters stays, because ordinary text could contain it.
+    A key shorter than `MIN_SECRET_LENGTH` stays, because ordinary text could contain it.
     """
-    if len(key) < SECRET:
+    if len(key) < MIN_SECRET_LENGTH:
         return value
     if isinstance(value, str):
-        return value.replace(key, HIDDEN)
+        return value.replace(key, KEY_PLACEHOLDER)
     if isinstance(value, list):
         return [redact(item, key) for item in value]
     if isinstance(value, dict):
@@ -57,12 +57,12 @@ class Redactor:
     """Removes the key from a string that arrives in pieces. A piece may end within the key."""
 
     def __init__(self, key: str) -> None:
-        self._key = key if len(key) >= SECRET else ""
+        self._key = key if len(key) >= MIN_SECRET_LENGTH else ""
         self._kept = ""
 
     def __call__(self, piece: str) -> str:
         """Return the text that is safe to show, and hold back a possible beginning of the key."""
-        text = (self._kept + piece).replace(self._key, HIDDEN) if self._key else piece
+        text = (self._kept + piece).replace(self._key, KEY_PLACEHOLDER) if self._key else piece
         limit = min(len(self._key) - 1, len(text))
         kept = next((n for n in range(limit, 0, -1) if text.endswith(self._key[:n])), 0)
         self._kept = text[len(text) - kept :]

@@ -16,35 +16,35 @@ from functools import cache, partial
 from math import prod
 from typing import Any
 
-SECONDS = 1.0
+PARSE_SECONDS = 1.0
 """Time to parse one response."""
-MOST_CHARACTERS, MOST_GROUPS = 1_000, 50
+MAX_CHARACTERS, MAX_GROUPS = 1_000, 50
 """Limits of a regular expression: its length, and its groups and character classes."""
-MOST_COPIED = 100_000
+MAX_COPIED_CHARACTERS = 100_000
 """Limit of an expression's length times the copies that its repetitions make."""
-_AT_LEAST = re.compile(r"\{([0-9]+)")
-_REFUSED = re.compile(r"\(\?(?:[\w-]*x|R|P>|[&+#0-9]|-[0-9])")
+_REQUIRED_COUNT = re.compile(r"\{([0-9]+)")
+_FORBIDDEN_GROUP = re.compile(r"\(\?(?:[\w-]*x|R|P>|[&+#0-9]|-[0-9])")
 """Groups that call groups, and comments and the verbose mode, which may hide a repetition."""
 
 _deadline: ContextVar[float | None] = ContextVar("_deadline", default=None)
 
 
 @contextmanager
-def limited() -> Iterator[None]:
+def parsing_limits() -> Iterator[None]:
     """Let transformers parse one response within the time limit.
 
     Raises:
         TimeoutError: parsing took longer.
     """
-    _patch()
-    token = _deadline.set(time.monotonic() + SECONDS)
+    _patch_transformers()
+    token = _deadline.set(time.monotonic() + PARSE_SECONDS)
     try:
         yield
     finally:
         _deadline.reset(token)
 
 
-class _Timed:
+class _TimedPattern:
     """An expression of the module `regex` whose searches end at the deadline."""
 
     def __init__(self, untimed: Any) -> None:
@@ -55,13 +55,13 @@ class _Timed:
         return partial(_search, value) if name in {"search", "finditer", "sub"} else value
 
 
-class _TimedModule(_Timed):
+class _TimedModule(_TimedPattern):
     """The module `regex`, with a deadline for its functions and bounds for their expressions."""
 
-    def compile(self, pattern: str, *args: Any) -> _Timed:
+    def compile(self, pattern: str, *args: Any) -> _TimedPattern:
         _time_left()
-        _check(pattern)
-        return _Timed(self._untimed.compile(pattern, *args))
+        _check_pattern(pattern)
+        return _TimedPattern(self._untimed.compile(pattern, *args))
 
     def finditer(self, pattern: str, text: str, flags: int) -> Any:
         return self.compile(pattern, flags).finditer(text)
@@ -70,18 +70,18 @@ class _TimedModule(_Timed):
         return self.compile(pattern, flags).sub(new, text)
 
 
-def _check(pattern: str) -> None:
+def _check_pattern(pattern: str) -> None:
     """Raise ValueError for an expression that may be slow or large to compile.
 
     Brackets and numbers also count where they have no special meaning. A repeated group is copied
     for each required repetition and once more for optional ones.
     """
-    copies = 2 ** pattern.count(")+") * prod(int(n) + 1 for n in _AT_LEAST.findall(pattern))
+    copies = 2 ** pattern.count(")+") * prod(int(n) + 1 for n in _REQUIRED_COUNT.findall(pattern))
     groups = pattern.count("(") + pattern.count("[")
-    is_large = len(pattern) > MOST_CHARACTERS or groups > MOST_GROUPS
-    if is_large or len(pattern) * copies > MOST_COPIED:
+    is_large = len(pattern) > MAX_CHARACTERS or groups > MAX_GROUPS
+    if is_large or len(pattern) * copies > MAX_COPIED_CHARACTERS:
         raise ValueError("a regular expression of the response template is too large")
-    if _REFUSED.search(pattern):
+    if _FORBIDDEN_GROUP.search(pattern):
         raise ValueError("a regular expression of the response template calls its own groups")
 
 
@@ -99,7 +99,7 @@ def _search(search: Any, *args: Any, **options: Any) -> Any:
 
 
 @cache
-def _patch() -> None:
+def _patch_transformers() -> None:
     from transformers.utils.chat_parsing import content_parsers, response_templates
 
     modules: list[Any] = [content_parsers, response_templates]

@@ -16,7 +16,7 @@ from jinja2 import TemplateError
 
 from collab.models.chat_template import TemplateItem, render
 from collab.models.controls import BLANK
-from collab.models.response_patterns import limited
+from collab.models.response_patterns import parsing_limits
 from collab.models.tool_text import UnreadableCall, read_calls, text_before_calls
 from collab.records import Message, ToolCall, ToolSpec
 from collab.trust.template_costs import Overrun
@@ -74,7 +74,7 @@ class ToolTemplate:
         if self.response_template is None:
             return ()
         try:
-            with limited():
+            with parsing_limits():
                 parsed = tokenizer.parse_response(
                     text, prefix=list(prompt), tools=tool_schemas(tools)
                 )
@@ -89,7 +89,7 @@ class ToolTemplate:
         from transformers.utils.chat_parsing import parse_response
 
         try:
-            with limited():
+            with parsing_limits():
                 parsed = parse_response(content, self.response_template, prefix="")
             return str(parsed.get("content") or "")
         except _PARSE_ERRORS:

@@ -190,7 +190,7 @@ def _http(spec: MCPServer, log: Any) -> Any:
     """
     import httpx2
 
-    from collab.models.http_client import limit_of
+    from collab.models.http_client import size_limit_hook
 
     def refused(reason: str) -> httpx2.StreamError:
         log.write(f"{reason}\n")
@@ -205,7 +205,7 @@ def _http(spec: MCPServer, log: Any) -> Any:
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": "identity", **key},
         timeout=httpx2.Timeout(spec.seconds, read=None),
-        event_hooks={"response": [limit_of(MOST_BYTES, refused), note]},
+        event_hooks={"response": [size_limit_hook(MOST_BYTES, refused), note]},
     )
 
 

@@ -48,7 +48,7 @@ def test_answer_size_is_limited(
     sent: bytes,
     status: int,
 ) -> None:
-    monkeypatch.setattr("collab.models.http_client.MOST_BYTES", 39)
+    monkeypatch.setattr("collab.models.http_client.MAX_ANSWER_BYTES", 39)
 
     async def run() -> None:
         async with answering(sent, status) as client:
@@ -59,7 +59,7 @@ def test_answer_size_is_limited(
 
 
 def test_the_limit_counts_decompressed_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collab.models.http_client.MOST_BYTES", 1000)
+    monkeypatch.setattr("collab.models.http_client.MAX_ANSWER_BYTES", 1000)
 
     async def run(size: int) -> bytes:
         packed = gzip.compress(b"x" * size)

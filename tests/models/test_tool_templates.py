@@ -279,7 +279,7 @@ def test_response_template_with_endless_matching_supports_no_tools(
     pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One pattern backtracks forever; the other matches the same place forever."""
-    monkeypatch.setattr(response_patterns, "SECONDS", 0.2)
+    monkeypatch.setattr(response_patterns, "PARSE_SECONDS", 0.2)
     tokenizer = tokenizer_of("bytes", "chatml", template=XML.replace("<tool_call>", "a" * 80 + "!"))
     field = {"open_pattern": pattern, "close_pattern": pattern, "content": "text"}
     tokenizer.response_template = RESPONSES | {"fields": {"content": field, "tool_calls": CALLS}}

@@ -184,9 +184,9 @@ class AnthropicEngine(HostedEngine):
     def _connect(self) -> Any:
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
-        from collab.models.http_client import MOST_BYTES, limit_of
+        from collab.models.http_client import MAX_ANSWER_BYTES, size_limit_hook
 
-        def refused(reason: str) -> ModelError:
+        def make_error(reason: str) -> ModelError:
             return ModelError(f"{self.peer}: {reason}")
 
         # collab has its own time limits and retries.
@@ -197,7 +197,7 @@ class AnthropicEngine(HostedEngine):
             max_retries=0,
             http_client=DefaultAsyncHttpxClient(
                 headers={"accept-encoding": "identity"},
-                event_hooks={"response": [limit_of(MOST_BYTES, refused)]},
+                event_hooks={"response": [size_limit_hook(MAX_ANSWER_BYTES, make_error)]},
             ),
         )
 

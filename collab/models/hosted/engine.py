@@ -24,7 +24,7 @@ from collab.errors import (
 )
 from collab.models.base import Batching, Model, Progress, Request
 from collab.models.hosted.errors import Transient
-from collab.models.keys import LONGEST, Redactor, read_key, redact
+from collab.models.keys import MAX_LINE_LENGTH, Redactor, read_key, redact
 from collab.models.tool_text import plain_messages
 from collab.recipe.documents import parse_json
 from collab.recipe.hosted import AnthropicSpec, OpenAISpec, address
@@ -372,7 +372,7 @@ class HostedEngine(Model, ABC):
             logprobs=tuple(reply.logprobs),
             prompt_ids=tuple(reply.prompt_ids),
             finish_reason=finish_reason,
-            model=f"{self.spec.engine}:{redact(str(reply.model), self._key)[:LONGEST]}",
+            model=f"{self.spec.engine}:{redact(str(reply.model), self._key)[:MAX_LINE_LENGTH]}",
             usage=Usage(
                 prompt_tokens=reply.prompt_tokens + reply.cache_read + reply.cache_written,
                 new_tokens=reply.new_tokens,

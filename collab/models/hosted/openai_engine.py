@@ -20,7 +20,7 @@ from collab.models.hosted.errors import (
     is_page,
     page_at,
 )
-from collab.models.keys import LONGEST, redact, redact_line
+from collab.models.keys import MAX_LINE_LENGTH, redact, redact_line
 from collab.models.tool_text import plain_message, plain_messages
 from collab.recipe.documents import parse_json
 from collab.recipe.hosted import OpenAISpec
@@ -314,7 +314,9 @@ class OpenAIEngine(HostedEngine):
             async with asyncio.timeout(LISTING_SECONDS):
                 response = await self._client.get("models")
             listed = parse_json(response.raise_for_status().content)
-            names = [redact(str(model["id"]), self._key)[:LONGEST] for model in listed["data"]]
+            names = [
+                redact(str(model["id"]), self._key)[:MAX_LINE_LENGTH] for model in listed["data"]
+            ]
         except Exception:
             return f"is {self._url} right, and the model {self.spec.name!r}?"
         more = ", ..." if len(names) > MOST_LISTED else ""

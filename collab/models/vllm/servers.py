@@ -239,7 +239,7 @@ class Servers:
         trusted = create_ssl_context()
         for url in self._spec.servers:
             # Few idle connections are kept, because each is checked again and again.
-            yield ModelClient(url, self._key, most_idle=KEPT_IDLE, verify=trusted)
+            yield ModelClient(url, self._key, max_idle=KEPT_IDLE, verify=trusted)
 
     async def _meet_all(self, servers: list[Server]) -> None:
         """Meet servers that may still be starting."""

@@ -161,7 +161,7 @@ def test_missing_key_is_refused_on_construction(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("behavior", [answer("x" * 4000), status(500, message="x" * 4000)])
 def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch, behavior: Behavior) -> None:
-    monkeypatch.setattr("collab.models.http_client.MOST_BYTES", 3000)
+    monkeypatch.setattr("collab.models.http_client.MAX_ANSWER_BYTES", 3000)
     with ClaudeServer(behavior) as server:
         [action] = ask_claude(server)
     assert action.failure is not None
