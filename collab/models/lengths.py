@@ -66,14 +66,14 @@ def check_fits(request: Request, spec: ModelSpec) -> None:
     tokens = len(request.prompt_ids)
     if not tokens:
         # A token has at least one byte.
-        if _most_bytes(request) + new <= context and not request.tools:
+        if _max_prompt_bytes(request) + new <= context and not request.tools:
             return
         tokenizer = _tokenizer(weights.name, weights.revision)
         tokens = len(prompt_ids(request, tokenizer, weights.name))
     check_context(tokens, new, context, weights.name)
 
 
-def _most_bytes(request: Request) -> int:
+def _max_prompt_bytes(request: Request) -> int:
     """Return an upper estimate of the bytes of a prompt without tools."""
     texts = [*(message.content for message in request.messages), request.prefix]
     added = TEMPLATE_BYTES + MESSAGE_BYTES * len(request.messages)
@@ -97,9 +97,9 @@ def _config(name: str, revision: str | None) -> dict[str, Any] | None:
 
 @cache
 def _tokenizer(name: str, revision: str | None) -> Any:
-    from collab.models.weights import load_tokenizer, reading
+    from collab.models.weights import load_errors, load_tokenizer
 
     folder = store.local_folder(name, revision)
     assert folder is not None  # its configuration was read
-    with reading(name, folder):
+    with load_errors(name, folder):
         return load_tokenizer(folder)

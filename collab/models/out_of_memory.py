@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
     from collab.recipe import Recipe
 
-VARIABLES = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
+ALLOCATOR_VARIABLES = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
 
-_SIGNS = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+_ERROR_PHRASES = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 """Words in errors that have no separate type: on a CPU, and in CUDA outside the allocator."""
 
 
@@ -21,7 +21,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     import torch
 
     is_typed = isinstance(error, torch.OutOfMemoryError)
-    is_untyped = isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
+    is_untyped = isinstance(error, RuntimeError) and any(
+        sign in str(error) for sign in _ERROR_PHRASES
+    )
     return is_typed or is_untyped
 
 
@@ -46,6 +48,6 @@ def grow_segments(recipe: Recipe) -> None:
     """
     import torch
 
-    is_configured = bool(os.environ.keys() & set(VARIABLES))
+    is_configured = bool(os.environ.keys() & set(ALLOCATOR_VARIABLES))
     if torch.cuda.is_available() and not (is_configured or recipe.vllm_engines):
-        os.environ[VARIABLES[0]] = "expandable_segments:True"
+        os.environ[ALLOCATOR_VARIABLES[0]] = "expandable_segments:True"

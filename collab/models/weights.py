@@ -28,7 +28,7 @@ from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe.model import TransformersSpec
 
 
-def four_bits(model: str, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
+def four_bit_options(model: str, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
     """Return transformers' options for 4-bit weights: NF4, computed in `dtype` (arXiv
     2305.14314). `model` is for the error.
 
@@ -63,7 +63,7 @@ def keep_gradients(module: Any) -> None:
             part.support_avx512bf16_for_cpu = False
 
 
-def four_bit_weights(module: Any) -> int:
+def count_four_bit_weights(module: Any) -> int:
     """Return the number of weights that a language model holds in 4 bits: all linear layers except
     the head."""
     from torch import nn
@@ -73,13 +73,13 @@ def four_bit_weights(module: Any) -> int:
     return sum(layer.weight.numel() for layer in layers)
 
 
-_DAMAGE = (
+_FILE_ERRORS = (
     *(KeyError, TypeError, AttributeError, ArithmeticError),
     *(SafetensorError, UnpicklingError, StrictDataclassError),
 )
 """Errors that transformers raises for damaged or incomplete files."""
 
-_ONE_AT_A_TIME = RLock()
+_TRANSFORMERS_LOCK = RLock()
 
 
 @dataclass
@@ -107,10 +107,10 @@ def load_model(folder: Path, spec: TransformersSpec) -> LoadedModel:
     """
     target = pick_device(spec.device)
     dtype = pick_dtype(spec.dtype, target)
-    options = four_bits(spec.name, dtype, target) if spec.load_in else {}
+    options = four_bit_options(spec.name, dtype, target) if spec.load_in else {}
     store.read_config(folder, spec.name)
     try:
-        with reading(spec.name, folder):
+        with load_errors(spec.name, folder):
             from transformers import AutoModelForCausalLM
 
             tokenizer = load_tokenizer(folder)
@@ -143,7 +143,7 @@ def load_model(folder: Path, spec: TransformersSpec) -> LoadedModel:
     )
 
 
-MOST_PER_BYTE = 8
+MAX_PARAMETERS_PER_BYTE = 8
 """Largest number of parameters per byte of the files, for weights of one bit."""
 
 
@@ -166,10 +166,10 @@ def check_parameters(folder: Path, name: str) -> None:
     with torch.device("meta"):
         module = AutoModelForCausalLM.from_config(load_config(folder), trust_remote_code=False)
     parameters = sum(parameter.numel() for parameter in module.parameters())
-    if parameters > MOST_PER_BYTE * size:
+    if parameters > MAX_PARAMETERS_PER_BYTE * size:
         raise ModelUnavailable(
             f"model {name!r}: config.json describes {parameters:,} parameters, and weights of"
-            f" {size:,} bytes hold at most {MOST_PER_BYTE * size:,};"
+            f" {size:,} bytes hold at most {MAX_PARAMETERS_PER_BYTE * size:,};"
             f" {store.how_to_replace(name, folder)}"
         )
 
@@ -189,14 +189,14 @@ def pick_device(name: str) -> torch.device:
         raise ModelUnavailable(f"unknown device {name!r}; use auto, cpu, cuda or cuda:N") from None
     count = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= count:
-        why = f"; {problem}" if (problem := unused_gpu()) else ""
+        why = f"; {problem}" if (problem := gpu_problem()) else ""
         raise ModelUnavailable(
             f"device {name!r} does not exist: torch sees {count} CUDA devices{why}"
         )
     return device
 
 
-def unused_gpu() -> str:
+def gpu_problem() -> str:
     """Return why torch cannot use the NVIDIA GPU that this machine seems to have, with a remedy.
 
     The result is "" if torch uses a GPU, if there is none, or if the user has hidden it.
@@ -218,7 +218,7 @@ def unused_gpu() -> str:
 
 @cache
 def _warn_of_unused_gpu() -> None:
-    if problem := unused_gpu():
+    if problem := gpu_problem():
         getLogger("collab.models").warning("collab uses the CPU: %s", problem)
 
 
@@ -226,12 +226,12 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype:
     """Return the dtype called `name`. `auto` is bfloat16 if the device multiplies it natively,
     otherwise float32."""
     if name == "auto":
-        name = "bfloat16" if _native_bfloat16(device) else "float32"
+        name = "bfloat16" if _has_native_bfloat16(device) else "float32"
     dtype: torch.dtype = getattr(torch, name)
     return dtype
 
 
-def _native_bfloat16(device: torch.device) -> bool:
+def _has_native_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
@@ -270,7 +270,7 @@ def _pad_id(tokenizer: Any) -> int:
 
 
 @contextmanager
-def reading(name: str, folder: Path | None) -> Iterator[None]:
+def load_errors(name: str, folder: Path | None) -> Iterator[None]:
     """Silence transformers while it reads a model's files, and name the model in its errors.
 
     A RuntimeError that leaves the block means that the memory was too small.
@@ -281,13 +281,13 @@ def reading(name: str, folder: Path | None) -> Iterator[None]:
     try:
         with quiet_transformers():
             yield
-    except (*_DAMAGE, OSError, ValueError, ImportError, RuntimeError) as error:
+    except (*_FILE_ERRORS, OSError, ValueError, ImportError, RuntimeError) as error:
         if is_out_of_memory(error):
             raise
         reason = " ".join(str(error).split("\n\n")[0].split())
-        if isinstance(error, _DAMAGE):
+        if isinstance(error, _FILE_ERRORS):
             reason = f"{type(error).__name__}: {reason}; the files may be incomplete"
-        if isinstance(error, (*_DAMAGE, OSError)):
+        if isinstance(error, (*_FILE_ERRORS, OSError)):
             reason += f"; {store.how_to_replace(name, folder)}"
         raise ModelUnavailable(
             f"model {name!r} cannot be loaded from {folder}: {reason}"
@@ -303,7 +303,7 @@ def quiet_transformers() -> Iterator[None]:
     """
     from transformers.utils import logging
 
-    with _ONE_AT_A_TIME:
+    with _TRANSFORMERS_LOCK:
         verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
         logging.set_verbosity_error()
         logging.disable_progress_bar()

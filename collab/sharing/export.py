@@ -148,17 +148,17 @@ def _merge(base: TransformersSpec, adapter: Path, out: Path) -> None:
     from collab.models.local.multi_lora import merge
     from collab.models.weights import (
         check_parameters,
-        four_bits,
+        four_bit_options,
         load_config,
+        load_errors,
         load_tokenizer,
         quiet_transformers,
-        reading,
     )
 
     weights, device = resolve(base.name, base.revision), torch.device("cpu")
     read_config(weights, base.name)
-    rounded = four_bits(base.name, torch.float32, device) if base.load_in else {}
-    with reading(base.name, weights):
+    rounded = four_bit_options(base.name, torch.float32, device) if base.load_in else {}
+    with load_errors(base.name, weights):
         check_parameters(weights, base.name)
         kept = load_config(weights).dtype or torch.float32
         model: Any = AutoModelForCausalLM.from_pretrained(

@@ -129,7 +129,7 @@ def _devices() -> Iterator[Diagnosis]:
         remedy = "install torch again, see https://pytorch.org/get-started"
         yield Diagnosis("torch", False, why, remedy, needed=True)
         return
-    from collab.models.weights import unused_gpu
+    from collab.models.weights import gpu_problem
     from collab.sandbox.sandbox import processors
 
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
@@ -140,7 +140,7 @@ def _devices() -> Iterator[Diagnosis]:
         device = torch.cuda.get_device_properties(index)
         detail = f"{device.name}, {device.total_memory / 2**30:.0f} GiB"
         yield Diagnosis(f"cuda:{index}", True, detail)
-    if problem := unused_gpu():
+    if problem := gpu_problem():
         detail, remedy = problem.split("; ", 1)
         yield Diagnosis("cuda", False, detail, remedy)
 

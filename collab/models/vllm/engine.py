@@ -128,10 +128,10 @@ def load_language(folder: Path, name: str) -> Language:
     Raises:
         ModelUnavailable: `folder` contains no model.
     """
-    from collab.models.weights import context_of, load_config, load_tokenizer, reading, stop_ids
+    from collab.models.weights import context_of, load_config, load_errors, load_tokenizer, stop_ids
 
     store.read_config(folder, name)
-    with reading(name, folder):
+    with load_errors(name, folder):
         from transformers import GenerationConfig
 
         tokenizer, config = load_tokenizer(folder), load_config(folder)

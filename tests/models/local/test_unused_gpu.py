@@ -59,14 +59,14 @@ def test_doctor_reports_an_unused_gpu(machine: pytest.MonkeyPatch) -> None:
 
 def test_unused_gpu_is_reported_only_if_usable(machine: pytest.MonkeyPatch) -> None:
     machine.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert weights.unused_gpu() == ""
+    assert weights.gpu_problem() == ""
     machine.delenv("CUDA_VISIBLE_DEVICES")
     machine.setattr(torch.cuda, "is_available", lambda: True)
-    assert weights.unused_gpu() == ""
+    assert weights.gpu_problem() == ""
     machine.undo()
     machine.setattr("shutil.which", lambda _: "/usr/bin/nvidia-smi")
     machine.setattr(torch.cuda, "is_available", lambda: False)
-    assert weights.unused_gpu() != ""
+    assert weights.gpu_problem() != ""
     machine.setattr("shutil.which", lambda _: None)
     machine.setattr(Path, "glob", lambda *_: iter(()))
-    assert weights.unused_gpu() == ""
+    assert weights.gpu_problem() == ""

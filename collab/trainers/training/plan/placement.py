@@ -105,10 +105,10 @@ def card_and_ranks(
     if not here and on_gpu:
         import torch
 
-        from collab.models.weights import unused_gpu
+        from collab.models.weights import gpu_problem
 
         if not torch.cuda.is_available():
-            why = unused_gpu() or f"this machine has no GPU; {_REMEDY}"
+            why = gpu_problem() or f"this machine has no GPU; {_REMEDY}"
             raise RecipeError(f"model.device is {on_gpu!r}, but {why}")
     wanted = ranks_wanted(recipe, gpus, ranks, resume)
     taken = wanted.ranks if wanted else 1

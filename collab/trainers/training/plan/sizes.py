@@ -106,15 +106,15 @@ def count_weights_in_model(model: TransformersSpec, lora: LoraSpec) -> WeightCou
     from peft import get_peft_model
     from transformers import AutoModelForCausalLM
 
-    from collab.models.weights import four_bit_weights, quiet_transformers, reading
+    from collab.models.weights import count_four_bit_weights, load_errors, quiet_transformers
     from collab.trainers.learner.lora import lora_config
 
     with quiet_transformers(), torch.device("meta"):
         config = _config(model.name, model.revision)
-        with reading(model.name, Path(config.name_or_path)):
+        with load_errors(model.name, Path(config.name_or_path)):
             module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
         parameters = sum(p.numel() for p in module.parameters())
-        linear, head = four_bit_weights(module), module.get_output_embeddings().weight.numel()
+        linear, head = count_four_bit_weights(module), module.get_output_embeddings().weight.numel()
         adapted = get_peft_model(module, lora_config(lora))
         adapter = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
     return WeightCounts(parameters, linear, head, adapter, module.config.get_text_config())
@@ -124,7 +124,7 @@ def _config(name: str, revision: str | None) -> Any:
     """Return a model's configuration, of a hub model downloaded without its weights."""
     from transformers.utils import cached_file
 
-    from collab.models.weights import load_config, reading
+    from collab.models.weights import load_config, load_errors
 
     store.check_name(name, revision)
     try:
@@ -139,7 +139,7 @@ def _config(name: str, revision: str | None) -> Any:
             " local folder"
         ) from error
     store.read_config(folder, name)
-    with reading(name, folder):
+    with load_errors(name, folder):
         return load_config(folder)
 
 
