@@ -118,7 +118,7 @@ def test_gradients_match_those_of_the_dequantized_weights(wide_words: Path) -> N
     from transformers import AutoModelForCausalLM
 
     spec = TransformersSpec(name=str(wide_words), dtype="float32", device="cpu", load_in="4bit")
-    options = weights.four_bits(spec.name, torch.float32, torch.device("cpu"))
+    options = weights.four_bit_options(spec.name, torch.float32, torch.device("cpu"))
     plain = AutoModelForCausalLM.from_pretrained(wide_words, dtype=torch.float32, **options)
     found = []
     for model in (load_model(wide_words, spec).module, plain.dequantize()):
