@@ -57,7 +57,7 @@ STOP_SECONDS = 2.0
 """Seconds in which an engine stops after it was canceled or closed."""
 
 
-Answered = Callable[[int, Action], None]
+ActionCallback = Callable[[int, Action], None]
 """Called with the position of a request and its action."""
 
 
@@ -119,7 +119,10 @@ class Model:
         raise NotImplementedError(f"{type(self).__name__} has no method `generate`")
 
     async def answer_each(
-        self, requests: Sequence[Request], answered: Answered, progress: Progress | None = None
+        self,
+        requests: Sequence[Request],
+        answered: ActionCallback,
+        progress: Progress | None = None,
     ) -> None:
         """Generate as `generate` does, but pass each action to `answered` as soon as it is
         complete. The runtime then scores and records it while the rest is generated.
@@ -172,21 +175,21 @@ class Model:
         """Stop the engine. A second call does nothing."""
 
 
-_completed: WeakValueDictionary[int, Model] = WeakValueDictionary()
-"""Models in use that `complete` has returned, by the ids of the engines."""
+_engine_models: WeakValueDictionary[int, Model] = WeakValueDictionary()
+"""Models in use that `as_model` has returned, by the ids of the engines."""
 
 
-def complete(engine: Any) -> Model:
+def as_model(engine: Any) -> Model:
     """Return the engine as a `Model`, with the default of each part that its class lacks.
 
     An engine always gives the same model, so agents with the same engine share its batches.
     """
     if isinstance(engine, Model):
         return engine
-    return _completed.setdefault(id(engine), _Completed(engine))
+    return _engine_models.setdefault(id(engine), _EngineModel(engine))
 
 
-class _Completed(Model):
+class _EngineModel(Model):
     """A model whose class has another base, with the defaults of the parts that it lacks."""
 
     def __init__(self, engine: Any) -> None:

@@ -28,7 +28,7 @@ from collab.runs.reading import read_data
 from collab.wording import faults
 
 
-class _Prepared(Model):
+class _PreparedModel(Model):
     """An engine whose answers need no model: one action per request, all at once."""
 
     batching: Batching = "static"
@@ -52,7 +52,7 @@ class _Prepared(Model):
         """Wait for the duration of the answers, which is zero by default."""
 
 
-class EchoModel(_Prepared):
+class EchoModel(_PreparedModel):
     """Returns the last message. Its tokens are the bytes of its text in UTF-8.
 
     It respects `max_new_tokens` and the stop strings, and needs no weights.
@@ -90,11 +90,11 @@ def count_bytes(request: Request) -> int:
     return sum(len(message.content.encode()) for message in request.messages)
 
 
-Key = tuple[str, int, int, int, str, int]
+DecisionKey = tuple[str, int, int, int, str, int]
 """Key of a decision: task, sample, turn, round, agent, and the step of the agent's move."""
 
 
-class ReplayModel(_Prepared):
+class ReplayModel(_PreparedModel):
     """Returns the recorded answer to each request. Tokens, seconds, usage and model come from the
     record.
 
@@ -108,7 +108,7 @@ class ReplayModel(_Prepared):
             RecordError: `source`, a run folder or its episodes, cannot be read.
         """
         self.name = f"replay:{source}"
-        self._actions: dict[Key, deque[Action]] = {}
+        self._actions: dict[DecisionKey, deque[Action]] = {}
         for episode in read_episodes(Path(source).expanduser()):
             for key, action in _recorded_actions(episode):
                 self._actions.setdefault(key, deque()).append(action)
@@ -130,7 +130,7 @@ class ReplayModel(_Prepared):
         return recorded[-1]
 
 
-def _recorded_actions(episode: Episode) -> Iterator[tuple[Key, Action]]:
+def _recorded_actions(episode: Episode) -> Iterator[tuple[DecisionKey, Action]]:
     for turn in episode.turns:
         for decision in turn.decisions:
             place = episode.task, episode.sample, turn.index, decision.round
@@ -164,14 +164,14 @@ class ScriptedAnswer(Record):
 
 Script = Sequence[Any] | Mapping[str, Sequence[Any]]
 
-EVERYBODY = ""
+ALL_AGENTS = ""
 """Key of the queue that all agents share, for a script that is one list."""
 
-_LIST = TypeAdapter(list[ScriptedAnswer])
-_BY_AGENT = TypeAdapter(dict[str, list[ScriptedAnswer]])
+_ANSWER_LIST = TypeAdapter(list[ScriptedAnswer])
+_ANSWERS_BY_AGENT = TypeAdapter(dict[str, list[ScriptedAnswer]])
 
 
-class ScriptedModel(_Prepared):
+class ScriptedModel(_PreparedModel):
     """Answers from a script, in order: one list for all agents, or one list per agent.
 
     A request beyond the script's end fails. `verify` raises ModelError after such a request, or if
@@ -229,7 +229,7 @@ class ScriptedModel(_Prepared):
 
     def _answer(self, request: Request) -> Action:
         agent = request.call.agent
-        key = EVERYBODY if EVERYBODY in self._queues else agent
+        key = ALL_AGENTS if ALL_AGENTS in self._queues else agent
         if queue := self._queues.get(key):
             return self._action(request, queue.popleft())
         self._overrun = (
@@ -257,8 +257,8 @@ class ScriptedModel(_Prepared):
 def _read_script(script: Script, name: str) -> dict[str, list[ScriptedAnswer]]:
     try:
         if isinstance(script, Mapping):
-            return _BY_AGENT.validate_python(script)
-        return {EVERYBODY: _LIST.validate_python(script)}
+            return _ANSWERS_BY_AGENT.validate_python(script)
+        return {ALL_AGENTS: _ANSWER_LIST.validate_python(script)}
     except ValidationError as error:
         raise RecipeError(
             f"{name!r} is not a script ({faults(error)[0]}); write a list of answers, or a mapping"

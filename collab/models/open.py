@@ -9,7 +9,7 @@ from typing import Any, Self, assert_never, get_args
 
 from collab.errors import CollabError, ModelUnavailable, one_line
 from collab.models import fakes
-from collab.models.base import Batching, Model, complete
+from collab.models.base import Batching, Model, as_model
 from collab.models.store import StoreProgress, quiet
 from collab.plugins import check_call, find
 from collab.recipe.hosted import AnthropicSpec, OpenAISpec
@@ -55,14 +55,14 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
 
             return OpenAIEngine(spec)
         case ScriptedSpec() | EchoSpec() | ReplaySpec():
-            return _open_prepared(spec)
+            return _open_fake(spec)
         case PluginSpec():
             return _open_plugin(spec)
         case _:
             assert_never(spec)
 
 
-def _open_prepared(spec: ScriptedSpec | EchoSpec | ReplaySpec) -> Model:
+def _open_fake(spec: ScriptedSpec | EchoSpec | ReplaySpec) -> Model:
     match spec:
         case ScriptedSpec():
             return fakes.ScriptedModel.from_file(spec.name)
@@ -152,39 +152,40 @@ def _key(spec: ModelSpec) -> str:
     return f"{type(spec).__name__} {spec.model_dump_json()}"
 
 
-_REQUIRED = ("name", "batching", "generate")
+_REQUIRED_PARTS = ("name", "batching", "generate")
 """The parts of an engine that have no default."""
 
 
-def _has(engine: Any, part: str) -> bool:
+def _defines(engine: Any, part: str) -> bool:
     """Return True if the engine defines the part itself, beyond what the base `Model` has."""
     inherited = getattr(type(engine), part, None) is getattr(Model, part, ())
     return hasattr(engine, part) and not inherited
 
 
 def _open_plugin(spec: PluginSpec) -> Model:
+    engine = f"model engine {spec.engine!r}"
     function = find("model", spec.engine, {})
-    check_call(f"model engine {spec.engine!r}", function, ("spec",))
+    check_call(engine, function, ("spec",))
     try:
         model = function(spec)
     except CollabError:
         raise
     except Exception as error:
         raise ModelUnavailable(
-            f"model engine {spec.engine!r} failed to open: {one_line(error)}; collab calls it with"
-            " the model's spec (engine, name, options)"
+            f"{engine} failed to open: {one_line(error)}; collab calls it with the model's spec"
+            " (engine, name, options)"
         ) from error
-    what = f"model engine {spec.engine!r}"
-    if lacked := ", ".join(part for part in _REQUIRED if not _has(model, part)):
+    if missing := ", ".join(part for part in _REQUIRED_PARTS if not _defines(model, part)):
         raise ModelUnavailable(
-            f"{what} returned a {type(model).__name__} without {lacked}; every engine needs"
-            f" {', '.join(_REQUIRED)}"
+            f"{engine} returned a {type(model).__name__} without {missing}; every engine needs"
+            f" {', '.join(_REQUIRED_PARTS)}"
         )
     if model.batching not in get_args(Batching):
         raise ModelUnavailable(
-            f"{what} has batching {model.batching!r}; it is one of {', '.join(get_args(Batching))}"
+            f"{engine} has batching {model.batching!r}; it is one of"
+            f" {', '.join(get_args(Batching))}"
         )
-    check_call(f"generate of {what}", model.generate, ("requests", "progress"))
+    check_call(f"generate of {engine}", model.generate, ("requests", "progress"))
     if hasattr(model, "check"):
-        check_call(f"check of {what}", model.check, ("sampling", "adapter"))
-    return complete(model)
+        check_call(f"check of {engine}", model.check, ("sampling", "adapter"))
+    return as_model(model)

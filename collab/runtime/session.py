@@ -14,7 +14,7 @@ from collab.agents.joins import Join
 from collab.errors import ModelUnavailable
 from collab.feedback import Source, open_sources
 from collab.models import Model, Progress, Request
-from collab.models.base import complete
+from collab.models.base import as_model
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
@@ -91,7 +91,7 @@ class Session:
         """
         self.recipe = recipe
         self.sandbox = Sandbox(recipe.sandbox)
-        self.models = {name: complete(model) for name, model in (models or {}).items()}
+        self.models = {name: as_model(model) for name, model in (models or {}).items()}
         self._pool = pool or ModelPool(progress=loading)
         self._owns_pool = pool is None
         self._servers = ToolServers() if serve else None

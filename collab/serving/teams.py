@@ -10,7 +10,7 @@ from pathlib import Path
 
 from collab.errors import RecipeError
 from collab.models import Model, Progress, Request
-from collab.models.base import Batching, complete
+from collab.models.base import Batching, as_model
 from collab.models.open import ModelPool
 from collab.recipe import Recipe, allow, library, read_recipe
 from collab.recipe.feedback import ExecutionFeedbackSpec, SolvedFeedbackSpec
@@ -209,7 +209,7 @@ async def open_teams(
         for name, recipe in recipes.items():
             given = models.get(name, {})
             opened = {
-                agent: shared(complete(given.get(agent) or pool.open(recipe.model_of(agent))))
+                agent: shared(as_model(given.get(agent) or pool.open(recipe.model_of(agent))))
                 for agent in recipe.team.agents
             }
             session = await Session(recipe, models=opened, pool=pool).open()

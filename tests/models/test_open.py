@@ -13,7 +13,7 @@ from support.loops import in_loop
 
 from collab.errors import CollabError, ModelError, ModelUnavailable, RecipeError, UnknownName
 from collab.models import Call, Capabilities, Model, Request
-from collab.models.base import complete
+from collab.models.base import as_model
 from collab.models.fakes import EchoModel
 from collab.models.local.engine import TransformersEngine
 from collab.models.open import ModelPool, open_model
@@ -162,9 +162,9 @@ class Beside(Plain):
 async def test_the_parts_that_an_own_engine_lacks_have_defaults() -> None:
     plain, answers = Plain(), dict[int, Action]()
     request = Request(call=Call(task="t/0", sample=0, turn=0, round=0, agent="a"))
-    model: Any = complete(plain)
+    model: Any = as_model(plain)
     assert (model.capabilities, model.tokenizer) == (Capabilities(), "words")
-    assert complete(plain) is model, "agents with the same engine share its batches"
+    assert as_model(plain) is model, "agents with the same engine share its batches"
     model.check(Sampling(), "a")
     await model.open_early("a")
     await model.answer_each([request, request], answers.__setitem__)
@@ -173,7 +173,7 @@ async def test_the_parts_that_an_own_engine_lacks_have_defaults() -> None:
     assert plain.checked == [(Sampling(), "a")]
     assert [answers[index].text for index in range(2)] == ["yes", "yes"]
     assert not model.has_own_weights
-    assert complete(Beside()).has_own_weights
+    assert as_model(Beside()).has_own_weights
     plain.name = "named when loaded"
     assert model.name == plain.name
 

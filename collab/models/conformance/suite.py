@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Literal
 
-from collab.models.base import Model, complete
+from collab.models.base import Model, as_model
 from collab.models.conformance import checks
 from collab.models.conformance.bench import Bench, Broken, Check, NotApplicable
 from collab.records import Record
@@ -47,7 +47,7 @@ async def conform(model: Model, adapters: Sequence[str] = ()) -> AsyncIterator[C
     `adapters` are two or more LoRA adapters that fit the model and give different answers. Without
     them, the engine's support for adapters is not checked.
     """
-    bench = Bench(complete(model), tuple(adapters))
+    bench = Bench(as_model(model), tuple(adapters))
     silent = False
     for name, check in CHECKS.items():
         if silent and check is not checks.closing:

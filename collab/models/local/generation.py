@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from collab.errors import ModelError
-from collab.models.base import Answered, Request
+from collab.models.base import ActionCallback, Request
 from collab.models.chat import action_of, check_context, failed_action, prompt_ids
 from collab.models.local.adapters import Adapters
 from collab.models.local.batching import default_batch_tokens, pack
@@ -222,7 +222,7 @@ class Generation:
     def answer(
         self,
         requests: Sequence[Request],
-        answered: Answered,
+        answered: ActionCallback,
         started: float,
         cancelled: Event,
         report: Report | None,
