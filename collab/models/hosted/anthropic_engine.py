@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError, ModelRefused, ModelUnavailable, RecipeError
 from collab.models.base import Progress, Request
-from collab.models.hosted.engine import HostedEngine, Reply, count
-from collab.models.hosted.errors import Rejection, Transient, error_of, is_page, page_at
+from collab.models.hosted.engine import HostedEngine, Reply, parse_token_count
+from collab.models.hosted.errors import Rejection, TransientError, error_of, html_error, is_html
 from collab.models.keys import redact_line
 from collab.models.tool_text import plain_message
 from collab.recipe.hosted import AnthropicSpec
@@ -36,11 +36,11 @@ def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
             messages.append({"role": role, "content": blocks})
         after_tool = message.role == "tool"
     if len(history) > 1:
-        messages[-1]["content"][-1] |= CACHED
+        messages[-1]["content"][-1] |= CACHE_MARK
     return messages
 
 
-CACHED = {"cache_control": {"type": "ephemeral"}}
+CACHE_MARK = {"cache_control": {"type": "ephemeral"}}
 """Marks a block for the prompt cache."""
 
 
@@ -78,14 +78,14 @@ async def _events(stream: Any) -> AsyncIterator[Any]:
         raise ConnectionError(str(error) or type(error).__name__) from None
 
 
-def _take(reply: Reply, event: Any) -> str:
+def _add_event(reply: Reply, event: Any) -> str:
     """Add one event and return its text."""
     if event.type == "message_start":
         usage = event.message.usage
-        reply.begun, reply.model = True, event.message.model
-        reply.prompt_tokens = count(usage.input_tokens)
-        reply.cache_read = count(usage.cache_read_input_tokens)
-        reply.cache_written = count(usage.cache_creation_input_tokens)
+        reply.has_begun, reply.model = True, event.message.model
+        reply.prompt_tokens = parse_token_count(usage.input_tokens)
+        reply.cache_read = parse_token_count(usage.cache_read_input_tokens)
+        reply.cache_written = parse_token_count(usage.cache_creation_input_tokens)
     elif event.type == "content_block_delta" and event.delta.type == "text_delta":
         text: str = event.delta.text
         reply.text += text
@@ -97,13 +97,13 @@ def _take(reply: Reply, event: Any) -> str:
         reply.calls[event.index].arguments += event.delta.partial_json
     elif event.type == "message_delta":
         reply.stop_reason = event.delta.stop_reason or ""
-        reply.new_tokens = count(event.usage.output_tokens)
-        reply.counted = True
+        reply.new_tokens = parse_token_count(event.usage.output_tokens)
+        reply.has_counts = True
     return ""
 
 
 @contextmanager
-def errors_named(peer: str, key: str) -> Iterator[None]:
+def sdk_errors(peer: str, key: str) -> Iterator[None]:
     """Context manager that turns the SDK's errors into collab's errors, without `key` in a
     message.
     """
@@ -111,25 +111,25 @@ def errors_named(peer: str, key: str) -> Iterator[None]:
 
     try:
         yield
-    except (ModelError, Transient):
+    except (ModelError, TransientError):
         raise
     except anthropic.APIStatusError as error:
         raise error_of(peer, _rejection(error, key), AnthropicSpec.key) from None
     except (anthropic.APIError, OSError, ValueError) as error:
-        raise Transient(ModelUnavailable(f"{peer}: {_reason(error, key)}")) from None
+        raise TransientError(ModelUnavailable(f"{peer}: {_reason(error, key)}")) from None
 
 
 def _rejection(error: anthropic.APIStatusError, key: str) -> Rejection:
     """Describe a refusal of the API. Within a stream the status is 200, and `kind` is its type."""
     return Rejection(
         status=error.status_code,
-        kind=redact_line(str(_body(error).get("type", "")), key),
+        kind=redact_line(str(_error_object(error).get("type", "")), key),
         reason=_reason(error, key),
         retry_after=error.response.headers.get("retry-after", ""),
     )
 
 
-def _body(error: Exception) -> dict[str, Any]:
+def _error_object(error: Exception) -> dict[str, Any]:
     """Return the object `error` of an error's body, empty without one."""
     body = getattr(error, "body", None)
     inner = body.get("error") if isinstance(body, dict) else None
@@ -138,10 +138,10 @@ def _body(error: Exception) -> dict[str, Any]:
 
 def _reason(error: Exception, key: str) -> str:
     """Return the error's message, in one line."""
-    words = str(_body(error).get("message") or error or type(error).__name__)
+    words = str(_error_object(error).get("message") or error or type(error).__name__)
     request = getattr(error, "request", None)
-    if is_page(words) and request is not None:
-        return page_at(str(request.url).removesuffix("/v1/messages"))
+    if is_html(words) and request is not None:
+        return html_error(str(request.url).removesuffix("/v1/messages"))
     if error.__cause__ and str(error.__cause__) not in words:
         words += f" ({error.__cause__})"
     return redact_line(words, key)
@@ -154,16 +154,16 @@ class AnthropicEngine(HostedEngine):
     `seed` has no counterpart.
     """
 
-    hottest = 1.0
-    finished: dict[str, FinishReason] = {
+    max_temperature = 1.0
+    finish_reasons: dict[str, FinishReason] = {
         "end_turn": "stop",
         "stop_sequence": "stop",
         "max_tokens": "length",
         "model_context_window_exceeded": "length",
     }
-    calls_tools = "tool_use"
+    tool_call_reason = "tool_use"
     always_needs_key = True
-    cache_read, cache_write = 0.1, 1.25  # of the cache that lasts five minutes
+    cache_read_price, cache_write_price = 0.1, 1.25  # of the cache that lasts five minutes
     spec: AnthropicSpec
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
@@ -201,17 +201,18 @@ class AnthropicEngine(HostedEngine):
             ),
         )
 
-    async def _answer(self, request: Request, reply: Reply, progress: Progress | None) -> None:
+    async def _fill_reply(self, request: Request, reply: Reply, progress: Progress | None) -> None:
         body = body_of(self.spec.name, request)
-        with errors_named(self.peer, self._key):
+        with sdk_errors(self.peer, self._key):
             stream = await self._client.messages.create(**body, stream=True)
             async with stream:
-                await self._take_all(_events(stream), _take, reply, request, progress)
+                await self._read_events(_events(stream), _add_event, reply, request, progress)
             if reply.stop_reason == "refusal":
                 raise ModelRefused(f"{self.spec.name} declined to answer (stop_reason refusal)")
-            if not reply.begun:
-                page = "html" in stream.response.headers.get("content-type", "")
-                why = f": {page_at(str(self._client.base_url))}" if page else " of the Messages API"
+            if not reply.has_begun:
+                sent_html = "html" in stream.response.headers.get("content-type", "")
+                page = f": {html_error(str(self._client.base_url))}"
+                why = page if sent_html else " of the Messages API"
                 raise ValueError(f"the answer contains no event{why}")
             if not reply.stop_reason:
                 raise ValueError("the answer broke off")
@@ -241,7 +242,7 @@ def body_of(model: str, request: Request) -> dict[str, Any]:
         if not request.may_call:
             body["tool_choice"] = {"type": "none"}
     if system:
-        body["system"] = [text_block(system) | CACHED]
+        body["system"] = [text_block(system) | CACHE_MARK]
     # Later SDKs have no arguments for these.
     changed = sampling.model_dump(include={"temperature", "top_p", "top_k"}, exclude_defaults=True)
     if changed:

@@ -23,7 +23,7 @@ from collab.errors import (
     RecipeError,
 )
 from collab.models.base import Batching, Model, Progress, Request
-from collab.models.hosted.errors import Transient
+from collab.models.hosted.errors import TransientError
 from collab.models.keys import MAX_LINE_LENGTH, Redactor, read_key, redact
 from collab.models.tool_text import plain_messages
 from collab.recipe.documents import parse_json
@@ -46,23 +46,23 @@ class Spending:
     """US dollars spent, and reserved for requests in progress."""
 
     def __init__(
-        self, spec: AnthropicSpec | OpenAISpec, *, cache_read: float, cache_write: float
+        self, spec: AnthropicSpec | OpenAISpec, *, cache_read_price: float, cache_write_price: float
     ) -> None:
         """Take the prices and the limit of `spec`. Prices of cached prompt tokens are relative to
         that of other prompt tokens.
         """
-        self.priced = spec.input_price is not None or spec.output_price is not None
+        self.has_prices = spec.input_price is not None or spec.output_price is not None
         self._input_price = spec.input_price or 0.0
         self._output_price = spec.output_price or 0.0
         self._limit = spec.cost_limit
-        self._cache_read = cache_read
-        self._cache_write = cache_write
+        self._cache_read_price = cache_read_price
+        self._cache_write_price = cache_write_price
         self._spent = 0.0
         self._reserved = 0.0
 
     def cost(self, prompt: int, new: int, *, read: int = 0, written: int = 0) -> float:
         """Return the price of uncached `prompt`, `new`, cache-`read` and cache-`written` tokens."""
-        whole_price = prompt + self._cache_read * read + self._cache_write * written
+        whole_price = prompt + self._cache_read_price * read + self._cache_write_price * written
         return (whole_price * self._input_price + new * self._output_price) / 1_000_000
 
     def reserve(self, model: str, prompt: int, new: int) -> float:
@@ -91,11 +91,11 @@ class Spending:
 Result = TypeVar("Result")
 
 FIRST_WAIT = 0.5
-LONGEST_WAIT = 30.0
+MAX_WAIT = 30.0
 
 
-async def retrying(
-    attempt: Callable[[], Awaitable[Result]], *, retries: int, patience: float
+async def retry(
+    attempt: Callable[[], Awaitable[Result]], *, retries: int, max_wait: float
 ) -> Result:
     """Return the result of the first attempt that succeeds, after at most `retries` more attempts.
 
@@ -103,22 +103,22 @@ async def retrying(
     used.
 
     Raises:
-        ModelError: the last attempt failed, or the service asks for a wait of more than `patience`
+        ModelError: the last attempt failed, or the service asks for a wait of more than `max_wait`
             seconds.
     """
     for number in range(retries + 1):
         try:
             return await attempt()
-        except Transient as failed:
+        except TransientError as failed:
             last = failed
         if number == retries:
             break
-        wait = min(FIRST_WAIT * 2**number, LONGEST_WAIT) * random.uniform(0.5, 1.0)
+        wait = min(FIRST_WAIT * 2**number, MAX_WAIT) * random.uniform(0.5, 1.0)
         if last.retry_after is not None:
-            if last.retry_after > patience:
+            if last.retry_after > max_wait:
                 raise type(last.error)(
                     f"{last.error}; it asks to wait {last.retry_after:g} s, more than the limit of"
-                    f" {patience:g} s"
+                    f" {max_wait:g} s"
                 ) from None
             wait = max(wait, last.retry_after)
         await asyncio.sleep(wait)
@@ -127,10 +127,10 @@ async def retrying(
     raise type(last.error)(f"gave up after {retries + 1} attempts: {last.error}") from None
 
 
-ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+FORMAT_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors raised by response readers for fields whose type the protocol does not allow."""
 
-MOST_TOKENS = 10**9
+MAX_TOKEN_COUNT = 10**9
 """Largest credible token count of one request."""
 
 BYTES_PER_TOKEN = 3
@@ -147,8 +147,8 @@ class Reply:
     text: str = ""
     model: str = ""
     stop_reason: str = ""
-    begun: bool = False
-    counted: bool = False
+    has_begun: bool = False
+    has_counts: bool = False
     """True if the service reported its token counts."""
     prompt_tokens: int = 0
     """Prompt tokens neither read from the cache nor written to it."""
@@ -162,7 +162,7 @@ class Reply:
         default_factory=lambda: defaultdict(StreamedCall)
     )
     """Tool calls, by their position in the answer, or by position and id."""
-    begun_calls: dict[Any, str] = field(default_factory=dict)
+    last_call_ids: dict[Any, str] = field(default_factory=dict)
     """Id of the last call that began at each position. Some servers give all calls one position."""
 
 
@@ -179,15 +179,15 @@ class HostedEngine(Model, ABC):
     """
 
     batching: Batching = "continuous"
-    hottest: float
+    max_temperature: float
     """Highest temperature that the service accepts."""
-    finished: dict[str, FinishReason]
+    finish_reasons: dict[str, FinishReason]
     """Maps the service's finish reasons to collab's."""
-    calls_tools: str
+    tool_call_reason: str
     """The service's finish reason for a response that calls tools."""
     always_needs_key = False
     """True if other servers of the service's API need a key too."""
-    cache_read, cache_write = 1.0, 1.0
+    cache_read_price, cache_write_price = 1.0, 1.0
     """Prices of reading and writing cached prompt tokens, as multiples of the price of a prompt
     token."""
     spec: AnthropicSpec | OpenAISpec
@@ -210,11 +210,13 @@ class HostedEngine(Model, ABC):
         host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
         self.name = f"{spec.engine}:{spec.name}"
         self.peer = f"{self.name} at {host}"
-        self._spending = Spending(spec, cache_read=self.cache_read, cache_write=self.cache_write)
+        self._spending = Spending(
+            spec, cache_read_price=self.cache_read_price, cache_write_price=self.cache_write_price
+        )
         self._slots = asyncio.Semaphore(spec.concurrency)
         self._client: Any = None
-        self._connected = AsyncExitStack()
-        self._opening = asyncio.Lock()
+        self._client_stack = AsyncExitStack()
+        self._open_lock = asyncio.Lock()
 
     @abstractmethod
     def _connect(self) -> Any:
@@ -224,38 +226,39 @@ class HostedEngine(Model, ABC):
         """
 
     @abstractmethod
-    async def _answer(self, request: Request, reply: Reply, progress: Progress | None) -> None:
+    async def _fill_reply(self, request: Request, reply: Reply, progress: Progress | None) -> None:
         """Make one attempt, and add the received data to `reply`.
 
         Raises:
             ModelError: there is no answer.
-            Transient: another attempt may succeed.
+            TransientError: another attempt may succeed.
         """
 
-    async def _take_all(
+    async def _read_events(
         self,
         events: AsyncIterator[Any],
-        take: Callable[[Reply, Any], str],
+        add_event: Callable[[Reply, Any], str],
         reply: Reply,
         request: Request,
         progress: Progress | None,
     ) -> None:
-        """Read all events. `take` adds an event to `reply` and returns the event's text, which is
-        passed to `progress` without the key, even if a piece of text ends within it.
+        """Read all events. `add_event` adds an event to `reply` and returns the event's text.
+
+        `progress` gets the text without the key, even if a piece of text ends within it.
 
         Raises:
             ValueError: an event has a shape that the protocol does not allow.
         """
-        shown, number = Redactor(self._key), 0
+        redactor, number = Redactor(self._key), 0
         async for event in events:
             try:
-                text = take(reply, event)
-            except ODD_SHAPE as error:
+                text = add_event(reply, event)
+            except FORMAT_ERRORS as error:
                 raise ValueError(f"an event in unknown format: {error!r}") from error
             if text and progress:
                 number = len(reply.token_ids) or len(reply.text) // CHARACTERS_PER_TOKEN
-                progress(request, number, shown(text))
-        if progress and (rest := shown.rest()):
+                progress(request, number, redactor(text))
+        if progress and (rest := redactor.rest()):
             progress(request, number, rest)
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
@@ -264,9 +267,9 @@ class HostedEngine(Model, ABC):
         Raises:
             RecipeError: the temperature is too high, or an adapter is set.
         """
-        if sampling.temperature > self.hottest:
+        if sampling.temperature > self.max_temperature:
             raise RecipeError(
-                f"{self.name} supports temperatures from 0 to {self.hottest:g}, not "
+                f"{self.name} supports temperatures from 0 to {self.max_temperature:g}, not "
                 f"{sampling.temperature:g}; lower sampling.temperature for its agents"
             )
         if adapter is not None:
@@ -279,20 +282,20 @@ class HostedEngine(Model, ABC):
     ) -> list[Action]:
         """Send `requests` concurrently, and return one action per request. A failure concerns one
         request only."""
-        async with self._opening:
+        async with self._open_lock:
             if self._client is None:
                 client = await asyncio.to_thread(self._connect)
-                self._client = await self._connected.enter_async_context(client)
+                self._client = await self._client_stack.enter_async_context(client)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._act(r, progress)) for r in requests]
+            tasks = [group.create_task(self._answer(r, progress)) for r in requests]
         return [task.result() for task in tasks]
 
     async def aclose(self) -> None:
         """Close the connections. A second call does nothing."""
-        await self._connected.aclose()
+        await self._client_stack.aclose()
         self._client = None
 
-    async def _act(self, request: Request, progress: Progress | None) -> Action:
+    async def _answer(self, request: Request, progress: Progress | None) -> Action:
         started = time.monotonic()
         try:
             self.check(request.sampling, request.adapter)
@@ -300,8 +303,8 @@ class HostedEngine(Model, ABC):
                 raise ModelError(f"{self.name} needs messages, and this request has none")
             async with self._slots:
                 attempt = partial(self._attempt, request, progress)
-                retries, patience = self.spec.retries, self.spec.seconds
-                reply = await retrying(attempt, retries=retries, patience=patience)
+                retries, max_wait = self.spec.retries, self.spec.seconds
+                reply = await retry(attempt, retries=retries, max_wait=max_wait)
             return self._action(reply, time.monotonic() - started)
         except CollabError as error:
             failure = failure_of(error)
@@ -318,20 +321,20 @@ class HostedEngine(Model, ABC):
         """Make one attempt within the budget, and settle its cost: the reserved one if the answer
         broke off."""
         text = "".join(m.content for m in plain_messages(request))
-        guess = len(text.encode(errors="replace")) // BYTES_PER_TOKEN
-        reserved = self._spending.reserve(self.name, guess, request.sampling.max_new_tokens)
+        prompt_tokens = len(text.encode(errors="replace")) // BYTES_PER_TOKEN
+        reserved = self._spending.reserve(self.name, prompt_tokens, request.sampling.max_new_tokens)
         reply, seconds = Reply(), self.spec.seconds
         try:
             async with asyncio.timeout(seconds):
-                await self._answer(request, reply, progress)
+                await self._fill_reply(request, reply, progress)
         except TimeoutError:
             raise ModelTimeout(
                 f"{self.peer} did not finish within {seconds:g} s; raise its `seconds`, "
                 "or lower sampling.max_new_tokens"
             ) from None
         finally:
-            whole = reply.stop_reason and reply.counted
-            cost = self._cost(reply) if whole else reserved if reply.begun else 0.0
+            is_complete = reply.stop_reason and reply.has_counts
+            cost = self._cost(reply) if is_complete else reserved if reply.has_begun else 0.0
             self._spending.settle(reserved, cost)
         return reply
 
@@ -350,23 +353,23 @@ class HostedEngine(Model, ABC):
             ModelError: the answer does not make an action.
         """
         try:
-            return self._made_of(reply, seconds)
-        except ODD_SHAPE as error:
+            return self._build_action(reply, seconds)
+        except FORMAT_ERRORS as error:
             raise ModelError(
                 f"{self.peer} sent an answer in unknown format ({type(error).__name__})"
             ) from error
 
-    def _made_of(self, reply: Reply, seconds: float) -> Action:
-        finish_reason = self.finished.get(reply.stop_reason)
-        if reply.calls and reply.stop_reason == self.calls_tools:
+    def _build_action(self, reply: Reply, seconds: float) -> Action:
+        finish_reason = self.finish_reasons.get(reply.stop_reason)
+        if reply.calls and reply.stop_reason == self.tool_call_reason:
             finish_reason = "stop"
         if finish_reason is None:
             reason = f"{reply.stop_reason!s:.200}"
             raise ModelError(f"{self.peer} stopped for an unknown reason: {reason}")
         # A call that was cut off may lack its arguments.
-        calls, unread = self._calls(reply, "{}" if finish_reason == "stop" else "")
+        calls, call_text = self._tool_calls(reply, "{}" if finish_reason == "stop" else "")
         return Action(
-            text=redact(reply.text, self._key) + unread,
+            text=redact(reply.text, self._key) + call_text,
             tool_calls=calls,
             token_ids=tuple(reply.token_ids),
             logprobs=tuple(reply.logprobs),
@@ -377,12 +380,12 @@ class HostedEngine(Model, ABC):
                 prompt_tokens=reply.prompt_tokens + reply.cache_read + reply.cache_written,
                 new_tokens=reply.new_tokens,
                 cached_tokens=reply.cache_read,
-                cost=self._cost(reply) if reply.counted and self._spending.priced else None,
+                cost=self._cost(reply) if reply.has_counts and self._spending.has_prices else None,
             ),
             seconds=seconds,
         )
 
-    def _calls(self, reply: Reply, default: str) -> tuple[tuple[ToolCall, ...], str]:
+    def _tool_calls(self, reply: Reply, default: str) -> tuple[tuple[ToolCall, ...], str]:
         """Return the tool calls, or their text if the model's arguments are not a JSON object.
 
         `default` is the JSON of the arguments of a call that has none.
@@ -402,13 +405,13 @@ class HostedEngine(Model, ABC):
         return tuple(calls), ""
 
 
-def count(value: Any) -> int:
+def parse_token_count(value: Any) -> int:
     """Return a service's token count as a number, 0 if it is missing.
 
     Raises:
         ValueError: the count is impossible.
     """
     number = int(value or 0)
-    if not 0 <= number <= MOST_TOKENS:
-        raise ValueError(f"{number} tokens, and one request has 0 to {MOST_TOKENS}")
+    if not 0 <= number <= MAX_TOKEN_COUNT:
+        raise ValueError(f"{number} tokens, and one request has 0 to {MAX_TOKEN_COUNT}")
     return number

@@ -14,7 +14,7 @@ from collab.models.keys import redact
 from collab.recipe.documents import parse_json
 
 
-class Transient(Exception):
+class TransientError(Exception):
     """A failed attempt that may succeed later. Otherwise `error` is raised."""
 
     def __init__(self, error: ModelError, retry_after: float | None = None) -> None:
@@ -34,27 +34,27 @@ def seconds_of(retry_after: str) -> float | None:
     return None
 
 
-PASSING_STATUS = {408, 409, 425, 429}
-PASSING_KINDS = {"api_error", "overloaded_error", "rate_limit_error", "timeout_error"}
-NO_CREDIT = "insufficient_quota"
+TRANSIENT_STATUSES = {408, 409, 425, 429}
+TRANSIENT_KINDS = {"api_error", "overloaded_error", "rate_limit_error", "timeout_error"}
+QUOTA_KIND = "insufficient_quota"
 """Kinds of OpenAI's status 429 that another attempt cannot fix."""
-TOO_LONG = re.compile(
+TOO_LONG_PATTERN = re.compile(
     r"prompt is too long|context.?(length|size|window|limit)|max(imum)?.model.len", re.IGNORECASE
 )
 
 
-def is_page(text: str) -> bool:
+def is_html(text: str) -> bool:
     """Return True if the response is a web page, as from a server or proxy that serves no
     models."""
     return text.lstrip("\ufeff \t\r\n")[:1] == "<"
 
 
-def page_at(url: str) -> str:
+def html_error(url: str) -> str:
     """Return an error text for a web page that came from `url` instead of an answer."""
     return f"it answered with HTML; is the URL right ({url})?"
 
 
-def explained(text: str, key: str) -> tuple[str, str]:
+def parse_error_body(text: str, key: str) -> tuple[str, str]:
     """Return the kind and the reason of an error in a response's body, in any of the formats of
     OpenAI's servers, without `key` in the parsed parts."""
     try:
@@ -82,21 +82,21 @@ class Rejection(Exception):
     retry_after: str = ""
 
 
-def error_of(peer: str, rejection: Rejection, key_variable: str) -> ModelError | Transient:
+def error_of(peer: str, rejection: Rejection, key_variable: str) -> ModelError | TransientError:
     """Return the exception for a request that `peer` rejected. Errors that may pass are wrapped in
-    `Transient`.
+    `TransientError`.
 
     `key_variable` names the environment variable of the API key, for the message.
     """
     status, kind = rejection.status, rejection.kind
     message = " ".join(filter(None, (f"{peer}: {status}", kind))) + f": {rejection.reason}"
-    if kind == NO_CREDIT:
+    if kind == QUOTA_KIND:
         return ModelUnavailable(message)
-    if status >= 500 or kind in PASSING_KINDS or status in PASSING_STATUS:
+    if status >= 500 or kind in TRANSIENT_KINDS or status in TRANSIENT_STATUSES:
         refused = status == 429 or kind == "rate_limit_error"
         failure = ModelRefused(message) if refused else ModelUnavailable(message)
-        return Transient(failure, seconds_of(rejection.retry_after))
-    if status == 413 or TOO_LONG.search(f"{kind} {rejection.reason}"):
+        return TransientError(failure, seconds_of(rejection.retry_after))
+    if status == 413 or TOO_LONG_PATTERN.search(f"{kind} {rejection.reason}"):
         return ContextOverflow(f"{message}; shorten the prompt or the number of turns")
     if status in (401, 403):
         return ModelUnavailable(f"{message}; check {key_variable}")

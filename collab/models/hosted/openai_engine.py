@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import ModelError, ModelRefused, ModelUnavailable
 from collab.models.base import Capabilities, Progress, Request
 from collab.models.event_stream import event_data
-from collab.models.hosted.engine import HostedEngine, Reply, count
+from collab.models.hosted.engine import HostedEngine, Reply, parse_token_count
 from collab.models.hosted.errors import (
     Rejection,
-    Transient,
+    TransientError,
     error_of,
-    explained,
-    is_page,
-    page_at,
+    html_error,
+    is_html,
+    parse_error_body,
 )
 from collab.models.keys import MAX_LINE_LENGTH, redact, redact_line
 from collab.models.tool_text import plain_message, plain_messages
@@ -29,12 +29,12 @@ from collab.records import FinishReason, Message
 if TYPE_CHECKING:
     from httpx import Response
 
-LARGEST_SEED = 2**31
+SEED_LIMIT = 2**31
 
-UNDERSTOOD = {400, 422}
+REFUSAL_STATUSES = {400, 422}
 """HTTP statuses that servers use to refuse a field of a request."""
 
-EXTENSIONS: dict[str, Any] = {
+TOKEN_FIELDS: dict[str, Any] = {
     "logprobs": True,
     "return_token_ids": True,
     "min_p": 0.0,
@@ -54,8 +54,8 @@ class Dialect:
 
     def __init__(self, spec: OpenAISpec) -> None:
         self._spec = spec
-        self._limit = "max_tokens"
-        self._refused: set[str] = set()
+        self._limit_field = "max_tokens"
+        self._refused_fields: set[str] = set()
         self._tools_as_text = False
         """True if tools are described in the messages, because the server has refused them as a
         field."""
@@ -70,35 +70,35 @@ class Dialect:
             "stream_options": {"include_usage": True},
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
-            "seed": request.seed % LARGEST_SEED,
-            self._limit: sampling.max_new_tokens,
+            "seed": request.seed % SEED_LIMIT,
+            self._limit_field: sampling.max_new_tokens,
         }
         if sampling.stop:
             body["stop"] = list(sampling.stop)
         if sampling.top_k:
             body["top_k"] = sampling.top_k
         if self._spec.tokens:
-            body = {"top_k": -1, **body, **EXTENSIONS}
+            body = {"top_k": -1, **body, **TOKEN_FIELDS}
         if request.tools and not self._tools_as_text:
             body["tools"] = [
                 {"type": "function", "function": tool.model_dump()} for tool in request.tools
             ]
             if not request.may_call:
                 body["tool_choice"] = "none"
-        return {field: value for field, value in body.items() if field not in self._refused}
+        return {field: value for field, value in body.items() if field not in self._refused_fields}
 
     def _messages(self, request: Request) -> list[dict[str, Any]]:
         if self._tools_as_text:
             return [{"role": m.role, "content": m.content} for m in plain_messages(request)]
-        return [_message(m) for m in request.messages]
+        return [_api_message(m) for m in request.messages]
 
     def learn(self, rejection: Rejection, body: dict[str, Any]) -> bool:
         """Remember which form of `body` the server rejected. Return True if the request can be sent
         in another form."""
-        if rejection.status not in UNDERSTOOD:
+        if rejection.status not in REFUSAL_STATUSES:
             return False
         if "max_completion_tokens" in rejection.reason and "max_tokens" in body:
-            self._limit = "max_completion_tokens"
+            self._limit_field = "max_completion_tokens"
             return True
         if "tools" in body and re.search(r"\btools?\b|tool[-_]", rejection.reason):
             self._tools_as_text = True
@@ -110,11 +110,11 @@ class Dialect:
             for field in optional & body.keys()
             if re.search(rf"\b{field}\b", rejection.reason)
         }
-        self._refused |= named
+        self._refused_fields |= named
         return bool(named)
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _api_message(message: Message) -> dict[str, Any]:
     """Convert a message with its tool calls. Calls that the model wrote as text stay text."""
     if message.answers and not message.answers.is_text:
         return {
@@ -139,8 +139,8 @@ def _message(message: Message) -> dict[str, Any]:
 
 def _rejection(response: Response, status: int, text: str, key: str) -> Rejection:
     """Describe a refusal, an error status or an error event, without the key."""
-    kind, reason = explained(text, key)
-    reason = page_at(_address(response)) if is_page(reason) else redact_line(reason, key)
+    kind, reason = parse_error_body(text, key)
+    reason = html_error(_address(response)) if is_html(reason) else redact_line(reason, key)
     wait = response.headers.get("retry-after", "")
     return Rejection(status, redact_line(kind, key), reason, wait)
 
@@ -149,25 +149,25 @@ def _address(response: Response) -> str:
     return str(response.url).removesuffix("/chat/completions")
 
 
-def _without_events(response: Response) -> str:
+def _no_event_reason(response: Response) -> str:
     kind = response.headers.get("content-type", "")
     if "html" in kind:
-        return f"its answer contains no event: {page_at(_address(response))}"
+        return f"its answer contains no event: {html_error(_address(response))}"
     return f"its answer, of type {kind}, contains no event" if kind else "its answer is empty"
 
 
 async def _events(response: Response, key: str) -> AsyncIterator[dict[str, Any]]:
     if "json" in response.headers.get("content-type", ""):
-        answer = _parsed(response, await response.aread(), key)
+        answer = _parse_event(response, await response.aread(), key)
         if "choices" not in answer:
             raise ValueError(f"an answer without choices: {answer}")
         yield answer
         return
     async for data in event_data(response):
-        yield _parsed(response, data, key)
+        yield _parse_event(response, data, key)
 
 
-def _parsed(response: Response, data: bytes, key: str) -> dict[str, Any]:
+def _parse_event(response: Response, data: bytes, key: str) -> dict[str, Any]:
     event = redact(parse_json(data), key)
     if not isinstance(event, dict):
         raise ValueError(f"an event that is not an object: {event!r:.80}")
@@ -178,13 +178,13 @@ def _parsed(response: Response, data: bytes, key: str) -> dict[str, Any]:
     return event
 
 
-def _take(reply: Reply, event: dict[str, Any]) -> str:
+def _add_event(reply: Reply, event: dict[str, Any]) -> str:
     """Add one event and return its text."""
-    reply.begun = True
+    reply.has_begun = True
     reply.model = event.get("model") or reply.model
     reply.prompt_ids += event.get("prompt_token_ids") or []
     if usage := event.get("usage"):
-        _count(reply, usage)
+        _add_usage(reply, usage)
     if not event.get("choices"):
         return ""
     choice = event["choices"][0]
@@ -199,8 +199,8 @@ def _take(reply: Reply, event: dict[str, Any]) -> str:
     for number, piece in enumerate(delta.get("tool_calls") or ()):
         place, function = piece.get("index", number), piece.get("function") or {}
         if piece.get("id") and function.get("name"):
-            reply.begun_calls[place] = piece["id"]
-        call = reply.calls[place, reply.begun_calls.get(place)]
+            reply.last_call_ids[place] = piece["id"]
+        call = reply.calls[place, reply.last_call_ids.get(place)]
         call.id = piece.get("id") or call.id
         call.name = function.get("name") or call.name
         call.arguments += function.get("arguments") or ""
@@ -209,16 +209,16 @@ def _take(reply: Reply, event: dict[str, Any]) -> str:
     return text
 
 
-def _count(reply: Reply, usage: dict[str, Any]) -> None:
+def _add_usage(reply: Reply, usage: dict[str, Any]) -> None:
     details = usage.get("prompt_tokens_details") or {}
-    reply.cache_read = count(details.get("cached_tokens"))
-    reply.prompt_tokens = count(usage["prompt_tokens"]) - reply.cache_read
-    reply.new_tokens = count(usage["completion_tokens"])
-    reply.counted = True
+    reply.cache_read = parse_token_count(details.get("cached_tokens"))
+    reply.prompt_tokens = parse_token_count(usage["prompt_tokens"]) - reply.cache_read
+    reply.new_tokens = parse_token_count(usage["completion_tokens"])
+    reply.has_counts = True
 
 
 LISTING_SECONDS = 5.0
-MOST_LISTED = 10
+MAX_LISTED_MODELS = 10
 
 
 class OpenAIEngine(HostedEngine):
@@ -228,9 +228,9 @@ class OpenAIEngine(HostedEngine):
     and log-probabilities, as the server defines them.
     """
 
-    hottest = 2.0
-    finished: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
-    calls_tools = "tool_calls"
+    max_temperature = 2.0
+    finish_reasons: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
+    tool_call_reason = "tool_calls"
     spec: OpenAISpec
 
     def __init__(self, spec: OpenAISpec) -> None:
@@ -243,32 +243,34 @@ class OpenAIEngine(HostedEngine):
 
         return ModelClient(self._url, self._key, base_url=self._url)
 
-    async def _answer(self, request: Request, reply: Reply, progress: Progress | None) -> None:
+    async def _fill_reply(self, request: Request, reply: Reply, progress: Progress | None) -> None:
         from httpx import ConnectError, HTTPError
 
         try:
-            await self._converse(request, reply, progress)
+            await self._send_until_accepted(request, reply, progress)
         except ConnectError as error:
             why = self._reason(error)
             if why[1:2].islower():  # no abbreviation
                 why = why[:1].lower() + why[1:]
             reason = f"{self.peer} cannot be reached ({why}); is the server running?"
-            raise Transient(ModelUnavailable(reason)) from None
+            raise TransientError(ModelUnavailable(reason)) from None
         except (HTTPError, OSError) as error:
             reason = f"{self.peer} closed the connection: {self._reason(error)}"
-            raise Transient(ModelUnavailable(reason)) from None
+            raise TransientError(ModelUnavailable(reason)) from None
         except ValueError as error:
             reason = f"{self.peer} did not send a chat completion: {self._reason(error)}"
-            raise Transient(ModelError(reason)) from None
+            raise TransientError(ModelError(reason)) from None
 
-    async def _converse(self, request: Request, reply: Reply, progress: Progress | None) -> None:
+    async def _send_until_accepted(
+        self, request: Request, reply: Reply, progress: Progress | None
+    ) -> None:
         """Send the request, leaving out each field that the server refuses, until it answers."""
         while True:
             body = self._dialect.body(request)
             try:
-                await self._read(body, request, reply, progress)
+                await self._read_answer(body, request, reply, progress)
             except Rejection as rejection:
-                if not reply.begun and self._dialect.learn(rejection, body):
+                if not reply.has_begun and self._dialect.learn(rejection, body):
                     continue
                 error = error_of(self.peer, rejection, self.spec.key)
                 if rejection.status == 404:
@@ -278,7 +280,7 @@ class OpenAIEngine(HostedEngine):
                 self._check_tokens(reply)
             return
 
-    async def _read(
+    async def _read_answer(
         self, body: dict[str, Any], request: Request, reply: Reply, progress: Progress | None
     ) -> None:
         """Send `body` and read the answer to its end. The key is hidden wherever the server echoes
@@ -292,11 +294,13 @@ class OpenAIEngine(HostedEngine):
             if not response.is_success:
                 text = (await response.aread()).decode(errors="replace")
                 raise _rejection(response, response.status_code, text, self._key)
-            await self._take_all(_events(response, self._key), _take, reply, request, progress)
+            await self._read_events(
+                _events(response, self._key), _add_event, reply, request, progress
+            )
         if reply.stop_reason == "content_filter":
             raise ModelRefused(f"{body['model']} declined to answer (finish_reason content_filter)")
-        if not reply.begun:
-            raise ValueError(_without_events(response))
+        if not reply.has_begun:
+            raise ValueError(_no_event_reason(response))
         if not reply.stop_reason:
             raise ConnectionError("the answer broke off")
 
@@ -319,8 +323,8 @@ class OpenAIEngine(HostedEngine):
             ]
         except Exception:
             return f"is {self._url} right, and the model {self.spec.name!r}?"
-        more = ", ..." if len(names) > MOST_LISTED else ""
-        served = f"it serves {', '.join(names[:MOST_LISTED]) or 'no model'}{more}"
+        more = ", ..." if len(names) > MAX_LISTED_MODELS else ""
+        served = f"it serves {', '.join(names[:MAX_LISTED_MODELS]) or 'no model'}{more}"
         if self.spec.name not in names:
             return served
         name, url = self.spec.name, self._url

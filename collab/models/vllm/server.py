@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError, ModelRefused, ModelUnavailable
 from collab.models.event_stream import event_data
-from collab.models.hosted.errors import explained, is_page, page_at
+from collab.models.hosted.errors import html_error, is_html, parse_error_body
 from collab.models.keys import redact, redact_line
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.backend import FINISHED, Completion, GenerationRequest, bounded
@@ -115,7 +115,7 @@ class ServerConnection:
         try:
             answer = redact(parse_json(text), self._key)
         except ValueError:
-            why = f"; {page_at(self.url)}" if is_page(text) else ""
+            why = f"; {html_error(self.url)}" if is_html(text) else ""
             raise ModelError(
                 f"{self.url} did not send JSON: {redact_line(text, self._key)[:80]!r}{why}"
             ) from None
@@ -125,9 +125,9 @@ class ServerConnection:
 
     def _reason(self, body: str) -> str:
         """Return the message of an error's body."""
-        if is_page(body):
-            return page_at(self.url)
-        return redact_line(explained(body, self._key)[1], self._key)
+        if is_html(body):
+            return html_error(self.url)
+        return redact_line(parse_error_body(body, self._key)[1], self._key)
 
 
 PROBE_SECONDS = 30.0
