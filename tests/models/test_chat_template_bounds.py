@@ -85,7 +85,7 @@ def test_internal_error_is_not_blamed_on_the_template(monkeypatch: pytest.Monkey
     def broken(*_: object) -> None:
         raise TypeError("a defect")
 
-    monkeypatch.setattr(ToolTemplate, "messages", broken)
+    monkeypatch.setattr(ToolTemplate, "convert_messages", broken)
     with pytest.raises(TypeError, match="a defect"):
         tool_template(tokenizer_of("bytes", "chatml"))
 
