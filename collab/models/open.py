@@ -10,7 +10,7 @@ from typing import Any, Self, assert_never, get_args
 from collab.errors import CollabError, ModelUnavailable, one_line
 from collab.models import fakes
 from collab.models.base import Batching, Model, as_model
-from collab.models.store import StoreProgress, quiet
+from collab.models.store import StoreProgress, ignore_progress
 from collab.plugins import check_call, find
 from collab.recipe.hosted import AnthropicSpec, OpenAISpec
 from collab.recipe.model import (
@@ -40,12 +40,12 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
 
             if spec.fast:
                 keep_few_products()
-            return TransformersEngine(spec, progress=progress or quiet)
+            return TransformersEngine(spec, progress=progress or ignore_progress)
         case VLLMSpec():
             _let_waiting_threads_sleep()
             from collab.models.vllm.engine import VLLMEngine
 
-            return VLLMEngine(spec, progress=progress or quiet)
+            return VLLMEngine(spec, progress=progress or ignore_progress)
         case AnthropicSpec():
             from collab.models.hosted.anthropic_engine import AnthropicEngine
 

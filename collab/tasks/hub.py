@@ -13,7 +13,7 @@ from typing import Any
 
 from collab.distribution import optional
 from collab.errors import ModelUnavailable, TaskError
-from collab.models.store.hub import DATASET_FILE, download, snapshot
+from collab.models.store.hub import DATASET_REMEDY, download, download_snapshot
 from collab.recipe import SourceSpec
 from collab.trust.from_hub import COMMIT
 
@@ -49,7 +49,7 @@ def hub_rows(source: SourceSpec) -> Iterable[dict[str, Any]]:
     except Exception as error:
         raise TaskError(
             f"{dataset_name(source)} cannot be read ({type(error).__name__}: {error}); set"
-            f" task.source.split, and task.source.config, to existing ones, or {DATASET_FILE}"
+            f" task.source.split, and task.source.config, to existing ones, or {DATASET_REMEDY}"
         ) from error
 
 
@@ -64,7 +64,7 @@ def _package(name: str) -> Any:
     try:
         return optional("datasets", f"the dataset '{name}' on the hub", "hub", TaskError)
     except TaskError as error:
-        raise TaskError(f"{error}, or {DATASET_FILE}") from error
+        raise TaskError(f"{error}, or {DATASET_REMEDY}") from error
 
 
 def _fetch(name: str, revision: str | None) -> Path:
@@ -73,7 +73,7 @@ def _fetch(name: str, revision: str | None) -> Path:
 
     if COMMIT.fullmatch(revision or ""):
         with suppress(errors.LocalEntryNotFoundError, errors.IncompleteSnapshotError):
-            return snapshot("dataset", name, revision, local_files_only=True)
+            return download_snapshot("dataset", name, revision, local_files_only=True)
     try:
         return download("dataset", name, revision)
     except ModelUnavailable as error:

@@ -229,7 +229,7 @@ def test_opening_imports_nothing_heavy() -> None:
         "from collab.models.open import open_model\n"
         "from collab.models.store import ALIASES\n"
         "from collab.recipe.model import TransformersSpec\n"
-        "[model.cached for model in ALIASES.values()]\n"
+        "[model.is_cached for model in ALIASES.values()]\n"
         "open_model(TransformersSpec(name='smollm2-135m'))\n"
         "heavy = {'torch', 'transformers', 'anthropic', 'httpx', 'peft', 'numpy'}\n"
         "print(sorted(heavy & set(sys.modules)))"

@@ -16,7 +16,7 @@ from support.hub_server import HubServer
 from support.tiny_gguf import make_model, write_wheel
 
 from collab.errors import ModelUnavailable
-from collab.models.store import AliasedModel, StoreProgress, install, quiet
+from collab.models.store import AliasedModel, StoreProgress, ignore_progress, install
 from collab.models.weights import load_model
 from collab.recipe.model import TransformersSpec
 
@@ -117,7 +117,7 @@ def test_killed_conversion_is_repeated_and_shared_by_two_processes(
 ) -> None:
     write_downloaded(model, content)
     kill_when(tmp_path / "tiny.gguf", "converting", PARTS)
-    assert not model.cached
+    assert not model.is_cached
     stages: list[str] = []
     threads = [
         threading.Thread(
@@ -169,7 +169,7 @@ def test_invalid_gguf_file_is_refused(model: AliasedModel, tmp_path: Path) -> No
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"no model")
     with pytest.raises(ModelUnavailable, match=r"converting model 'tiny-test' failed: .+"):
-        install._convert(model, broken, tmp_path / "out", quiet)
+        install._convert(model, broken, tmp_path / "out", ignore_progress)
 
 
 def test_failed_download_states_the_reason(model: AliasedModel) -> None:
@@ -182,13 +182,13 @@ def test_full_disk_is_reported_before_the_download(
 ) -> None:
     free = SimpleNamespace(free=1_500_000_000)
     monkeypatch.setattr("shutil.disk_usage", lambda _folder: free)
-    large = replace(model, size=500_000_000, converted=1_300_000_000)
+    large = replace(model, size=500_000_000, converted_size=1_300_000_000)
     limit = f"needs 1.8 GB in {cache / 'models'}, which has 1.5 GB free; .*COLLAB_CACHE"
     with pytest.raises(ModelUnavailable, match=limit):
         install.install(large)
     assert not large.scratch.exists()
 
-    free.free = model.converted
+    free.free = model.converted_size
     write_downloaded(model, content)
     with pytest.raises(Fetched):
         install.install(model, until_fetched([]))

@@ -30,7 +30,7 @@ def weights(folder: Path) -> LoadedModel:
 
 def test_model_has_the_listed_size(folder: Path) -> None:
     size = sum(file.stat().st_size for file in folder.iterdir())
-    assert size == pytest.approx(store.ALIASES["qwen2.5-coder-0.5b"].converted, rel=1e-4)
+    assert size == pytest.approx(store.ALIASES["qwen2.5-coder-0.5b"].converted_size, rel=1e-4)
 
 
 def test_model_uses_chatml_and_both_stop_tokens(weights: LoadedModel) -> None:

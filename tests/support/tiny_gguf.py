@@ -23,7 +23,7 @@ def make_model(gguf: Path, name: str = "tiny-test", parts: int = 1) -> AliasedMo
         license="Apache-2.0",
         sha256=hashlib.sha256(content).hexdigest(),
         size=len(content),
-        converted=len(content),
+        converted_size=len(content),
         distribution="tiny-part{n}",
         version="1.0",
         member="tiny_part{n}/part{n:02}.bin",

@@ -150,7 +150,7 @@ def _data() -> Iterator[Diagnosis]:
     from collab.models.store import ALIASES, cache_root, source_of
 
     for alias, model in ALIASES.items():
-        if model.cached:
+        if model.is_cached:
             yield Diagnosis(alias, True, f"cached in {model.folder}")
         elif version_of("gguf") is None:
             detail = "not cached, and converting it needs gguf"

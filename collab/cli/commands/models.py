@@ -83,9 +83,9 @@ def _print_json() -> None:
             "description": model.description,
             "license": model.license,
             "bytes": model.size,
-            "disk_bytes": model.converted,
+            "disk_bytes": model.converted_size,
             "source": source_of(model),
-            "fetched": model.cached,
+            "fetched": model.is_cached,
         }
         for model in ALIASES.values()
     ]
@@ -100,8 +100,8 @@ def _show() -> None:
         [
             (model.alias, "bold"),
             f"{model.size / 1e6:.0f} MB",
-            f"{model.converted / 1e6:.0f} MB",
-            ("cached", "green") if model.cached else "not yet",
+            f"{model.converted_size / 1e6:.0f} MB",
+            ("cached", "green") if model.is_cached else "not yet",
             (f"{model.description}; {model.license}, {source_of(model)}", "dim"),
         ]
         for model in ALIASES.values()

@@ -41,7 +41,7 @@ class TransformersEngine(Model):
     batching: Batching = "static"
 
     def __init__(
-        self, spec: TransformersSpec, *, progress: store.StoreProgress = store.quiet
+        self, spec: TransformersSpec, *, progress: store.StoreProgress = store.ignore_progress
     ) -> None:
         """Check the name without downloading anything.
 

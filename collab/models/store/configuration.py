@@ -11,10 +11,10 @@ from collab.recipe.documents import parse_json
 from collab.runs.layout import MODEL_CONFIG
 from collab.runs.reading import open_file
 
-MOST_BYTES = 10_000_000
+MAX_CONFIG_BYTES = 10_000_000
 """Maximum size of a configuration."""
 
-LIMITS = {
+CONFIG_LIMITS = {
     **dict.fromkeys(("num_hidden_layers", "num_layers", "n_layers", "n_layer"), 1_000),
     **dict.fromkeys(("num_attention_heads", "num_key_value_heads"), 1_000_000),
     **dict.fromkeys(("hidden_size", "intermediate_size", "vocab_size"), 1_000_000_000),
@@ -32,10 +32,10 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     path = folder / MODEL_CONFIG
     try:
         with open_file(path) as stream:
-            content = stream.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ValueError(f"it has more than the limit of {MOST_BYTES:,} bytes")
-        config = parse_json(content, object_hook=_checked)
+            content = stream.read(MAX_CONFIG_BYTES + 1)
+        if len(content) > MAX_CONFIG_BYTES:
+            raise ValueError(f"it has more than the limit of {MAX_CONFIG_BYTES:,} bytes")
+        config = parse_json(content, object_hook=_check_object)
         if not isinstance(config, dict):
             raise ValueError("not a mapping")
     except (OSError, ValueError) as error:
@@ -54,7 +54,7 @@ def how_to_replace(name: str, folder: Path | None) -> str:
     return "download the model again, or use another"
 
 
-def _checked(part: dict[str, Any]) -> dict[str, Any]:
+def _check_object(part: dict[str, Any]) -> dict[str, Any]:
     """Return an object of the configuration unchanged.
 
     transformers loads an implementation with a hub's name, e.g. of attention, as native code.
@@ -62,8 +62,8 @@ def _checked(part: dict[str, Any]) -> dict[str, Any]:
     for key, value in part.items():
         if key == "attribute_map" or (key.endswith("_implementation") and "/" in str(value)):
             raise ValueError(f"{key} {value!r:.80} can load code from the hub")
-    for key in LIMITS.keys() & part.keys():
-        value, limit = part[key], LIMITS[key]
+    for key in CONFIG_LIMITS.keys() & part.keys():
+        value, limit = part[key], CONFIG_LIMITS[key]
         if value is None or isinstance(value, list | dict):  # one number per layer or part
             continue
         if not isinstance(value, int | float) or not 1 <= value <= limit:

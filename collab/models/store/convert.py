@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-BLOCK = 1 << 23
+BLOCK_BYTES = 1 << 23
 """Number of bytes to dequantize at a time. It is small, so memory does not grow with the model."""
 
 
@@ -90,7 +90,7 @@ def _write_weights(reader: Any, gguf: Path, model: Any, file: Path) -> None:
             tensor = packed[names.get_name(name, try_suffixes=(".weight", ".bias"))]
             if tuple(reversed(tensor.shape.tolist())) != tuple(parameter.shape):
                 raise ValueError(f"{tensor.name} has shape {tensor.shape}, but {name} has another")
-            for block in _dequantized(_rows(gguf, tensor, model.config, kind), tensor.tensor_type):
+            for block in _dequantize(_rows(gguf, tensor, model.config, kind), tensor.tensor_type):
                 sink.write(block)
 
 
@@ -123,12 +123,12 @@ def _rows(gguf: Path, tensor: Any, config: Any, kind: str) -> Any:
     return rows.reshape(heads, -1, 2, *data.shape[1:]).swapaxes(1, 2).reshape(data.shape)
 
 
-def _dequantized(rows: Any, quantization: Any) -> Iterator[Any]:
+def _dequantize(rows: Any, quantization: Any) -> Iterator[Any]:
     """Yield the bytes of the rows in bf16, rounded as torch does."""
     import torch
     from gguf import dequantize
 
-    step = max(1, BLOCK // rows[0].nbytes)
+    step = max(1, BLOCK_BYTES // rows[0].nbytes)
     for start in range(0, len(rows), step):
         numbers = torch.from_numpy(dequantize(rows[start : start + step], quantization))
         yield numbers.to(torch.bfloat16).view(torch.int16).numpy().data

@@ -12,15 +12,15 @@ from collab.trust.from_hub import LOOKUP_SECONDS, download_bar
 if TYPE_CHECKING:
     from collab.models.store.cache import StoreProgress
 
-WANTED = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model"]
-UNWANTED = ["*/*", "consolidated*"]
+MODEL_PATTERNS = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model"]
+EXCLUDED_PATTERNS = ["*/*", "consolidated*"]
 """Files to skip: other formats of the same weights, and Mistral's `consolidated` files."""
 
 Kind = Literal["model", "dataset"]
-DATASET_FILE = "use the path of a local .jsonl file as suite"
-_WORDS = {
+DATASET_REMEDY = "use the path of a local .jsonl file as suite"
+_MESSAGE_PARTS = {
     "model": ("hub model", "revision", "use a local folder or an alias (`collab models`)"),
-    "dataset": ("the dataset", "task.source.revision", DATASET_FILE),
+    "dataset": ("the dataset", "task.source.revision", DATASET_REMEDY),
 }
 """For messages: the noun of a kind, the key of its revision, and another way to get one."""
 
@@ -31,7 +31,7 @@ def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
     Raises:
         ModelUnavailable: see `download`, or the model has no weights in safetensors.
     """
-    files = {"allow_patterns": WANTED, "ignore_patterns": UNWANTED}
+    files = {"allow_patterns": MODEL_PATTERNS, "ignore_patterns": EXCLUDED_PATTERNS}
     folder = download("model", name, revision, progress, **files)
     if not any(folder.glob("*.safetensors")):
         raise ModelUnavailable(f"hub model {name!r} has no weights in safetensors format")
@@ -58,7 +58,7 @@ def fetch_file(path: str, folder: Path, progress: StoreProgress) -> Path:
         raise ModelUnavailable(f"the hub does not serve {path}: {_reason(error)}") from error
 
 
-def cached(name: str, revision: str | None) -> Path | None:
+def cached_folder(name: str, revision: str | None) -> Path | None:
     """Return the folder of a hub model in the hub's own cache, or None if it is not there.
 
     The folder has the configuration, but may lack weights.
@@ -80,20 +80,22 @@ def download(
         ModelUnavailable: there is no such repository or revision, access is denied, or the
             repository is not completely available, or much larger than the hub lists.
     """
-    trouble: Exception | None = None
+    lookup_error: Exception | None = None
     try:
-        trouble = _look_up(kind, name, revision)
-        offline = trouble is not None
-        return snapshot(kind, name, revision, progress, local_files_only=offline, **files)
+        lookup_error = _lookup_error(kind, name, revision)
+        offline = lookup_error is not None
+        return download_snapshot(kind, name, revision, progress, local_files_only=offline, **files)
     except CollabError as error:  # the hub sends far more than it lists
-        noun, _, remedy = _WORDS[kind]
+        noun, _, remedy = _MESSAGE_PARTS[kind]
         why = f"{noun} {name!r} cannot be downloaded: {error}; {remedy}"
         raise ModelUnavailable(why) from error
     except Exception as error:
-        raise ModelUnavailable(_explain(kind, name, revision, trouble or error)) from error
+        raise ModelUnavailable(
+            _unavailable_message(kind, name, revision, lookup_error or error)
+        ) from error
 
 
-def snapshot(
+def download_snapshot(
     kind: Kind, name: str, revision: str | None, progress: StoreProgress | None = None, **more: Any
 ) -> Path:
     """Download a repository. `more` are options of the hub's client, which raises its own error."""
@@ -103,7 +105,7 @@ def snapshot(
     return Path(snapshot_download(name, repo_type=kind, revision=revision, tqdm_class=bar, **more))
 
 
-def _look_up(kind: Kind, name: str, revision: str | None) -> Exception | None:
+def _lookup_error(kind: Kind, name: str, revision: str | None) -> Exception | None:
     """Return the reason why the hub cannot be reached, or None. If the hub lacks the repository or
     the revision, the error of the hub's client is raised.
     """
@@ -118,11 +120,11 @@ def _look_up(kind: Kind, name: str, revision: str | None) -> Exception | None:
     return None
 
 
-def _explain(kind: Kind, name: str, revision: str | None, error: Exception) -> str:
+def _unavailable_message(kind: Kind, name: str, revision: str | None, error: Exception) -> str:
     """Return the message for a repository that is not completely available."""
     from huggingface_hub import errors
 
-    noun, key, remedy = _WORDS[kind]
+    noun, key, remedy = _MESSAGE_PARTS[kind]
     if isinstance(error, errors.GatedRepoError):
         return f"{noun} {name!r} is gated: accept its terms on the hub, then set HF_TOKEN"
     if isinstance(error, errors.RepositoryNotFoundError):

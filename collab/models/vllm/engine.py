@@ -163,7 +163,9 @@ class VLLMEngine(Model):
     batching: Batching = "continuous"
     has_own_weights = True
 
-    def __init__(self, spec: VLLMSpec, *, progress: store.StoreProgress = store.quiet) -> None:
+    def __init__(
+        self, spec: VLLMSpec, *, progress: store.StoreProgress = store.ignore_progress
+    ) -> None:
         """Check the model without starting anything.
 
         Raises:
