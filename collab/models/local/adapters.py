@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 """A module's name. PEFT matches many settings as regular expressions; plain names take no time."""
-_PATTERNS = (
+_NAME_SETTINGS = (
     "target_modules", "exclude_modules", "modules_to_save", "target_parameters", "layers_pattern",
     "rank_pattern", "alpha_pattern", "trainable_token_indices",
 )  # fmt: skip
-_START = re.compile(r"(?!loftq)[a-z_]{1,40}|pissa_niter_[0-9]{1,2}")
+_INITIALIZATION = re.compile(r"(?!loftq)[a-z_]{1,40}|pissa_niter_[0-9]{1,2}")
 """Initializations of bounded cost. LoftQ computes as many rounds as the adapter says."""
-MOST_BYTES, MOST_NAMES = 1_000_000, 1000
+MAX_CONFIG_BYTES, MAX_NAMES = 1_000_000, 1000
 """Limits on the size of an adapter's configuration, and on the names in one of its settings."""
 
 
@@ -43,13 +43,13 @@ def check_harmless(folder: Path) -> None:
     if not (folder / ADAPTER_WEIGHTS).is_file():
         raise ValueError(f"it has no {ADAPTER_WEIGHTS}, and other formats are not read")
     with open_file(folder / ADAPTER_CONFIG) as file:
-        text = file.read(MOST_BYTES + 1)
-    if len(text) > MOST_BYTES:
-        raise ValueError(f"its {ADAPTER_CONFIG} is larger than {MOST_BYTES:,} bytes")
+        text = file.read(MAX_CONFIG_BYTES + 1)
+    if len(text) > MAX_CONFIG_BYTES:
+        raise ValueError(f"its {ADAPTER_CONFIG} is larger than {MAX_CONFIG_BYTES:,} bytes")
     config = parse_json(text)
     if not isinstance(config, dict):
         raise ValueError(f"its {ADAPTER_CONFIG} is not a mapping")
-    for reason in _harms(config):
+    for reason in _find_harms(config):
         raise ValueError(reason)
 
 
@@ -72,7 +72,7 @@ def check_base(folder: Path, hidden_size: int) -> None:
         )
 
 
-def _harms(config: Mapping[str, Any]) -> Iterator[str]:
+def _find_harms(config: Mapping[str, Any]) -> Iterator[str]:
     if (kind := config.get("peft_type")) != "LORA":
         yield f"its type is {kind!r:.80}, but only LORA is supported"
     if config.get("megatron_config"):
@@ -80,20 +80,20 @@ def _harms(config: Mapping[str, Any]) -> Iterator[str]:
     if config.get("layer_replication"):
         yield "its layer_replication repeats layers of the base model, which other agents use too"
     start = config.get("init_lora_weights")
-    if isinstance(start, str) and not _START.fullmatch(start):
+    if isinstance(start, str) and not _INITIALIZATION.fullmatch(start):
         yield f"its init_lora_weights is {start!r:.80}, which collab does not allow"
     ranks = config.get("rank_pattern")
     for rank in (config.get("r", 1), *(ranks.values() if isinstance(ranks, dict) else ())):
         if not isinstance(rank, int) or not 1 <= rank <= MOST_RANK:
             yield f"its rank is {rank!r:.80}, but only 1 to {MOST_RANK} are supported"
-    yield from _odd_names(config)
+    yield from _find_invalid_names(config)
 
 
-def _odd_names(config: Mapping[str, Any]) -> Iterator[str]:
-    for key in _PATTERNS:
+def _find_invalid_names(config: Mapping[str, Any]) -> Iterator[str]:
+    for key in _NAME_SETTINGS:
         names = [*_texts(config.get(key))]
-        if len(names) > MOST_NAMES:
-            yield f"its {key} contains {len(names):,} names, limit {MOST_NAMES:,}"
+        if len(names) > MAX_NAMES:
+            yield f"its {key} contains {len(names):,} names, limit {MAX_NAMES:,}"
         for name in names:
             if not _NAME.fullmatch(name):
                 yield (
@@ -149,10 +149,10 @@ class Adapters:
 
     def _load(self, name: str, folder: Path) -> None:
         if not (folder / ADAPTER_CONFIG).is_file():
-            held = ", ".join(sorted(self.names)) or "none"
+            loaded = ", ".join(sorted(self.names)) or "none"
             raise ModelError(
                 f"adapter {folder} is not a folder with an {ADAPTER_CONFIG}, and not an adapter"
-                f" that model {self._model!r} holds ({held})"
+                f" that model {self._model!r} holds ({loaded})"
             )
         from safetensors import SafetensorError
 
@@ -185,9 +185,11 @@ class Adapters:
             else:
                 module = self._loaded.module = get_peft_model(module, config, adapter_name=name)
             result = module.load_adapter(str(folder), name, torch_device=str(self._loaded.device))
-        astray = [*result.unexpected_keys, *(k for k in result.missing_keys if f".{name}." in k)]
-        if astray:
-            raise ValueError(f"{len(astray)} tensors match nothing in the model, e.g. {astray[0]}")
+        unmatched = [*result.unexpected_keys, *(k for k in result.missing_keys if f".{name}." in k)]
+        if unmatched:
+            raise ValueError(
+                f"{len(unmatched)} tensors match nothing in the model, e.g. {unmatched[0]}"
+            )
         module.eval()
 
     def _discard(self, name: str) -> None:

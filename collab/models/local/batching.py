@@ -34,42 +34,42 @@ def pack(sizes: Sequence[tuple[int, int]], budget: int) -> list[list[int]]:
     return batches
 
 
-CPU_TOKENS = 32_768
+CPU_BATCH_TOKENS = 32_768
 
-LEAST_TOKENS, MOST_TOKENS = 4096, 1 << 20
+MIN_BATCH_TOKENS, MAX_BATCH_TOKENS = 4096, 1 << 20
 """Bounds on the tokens of a batch on a GPU, where larger batches are not faster."""
 
-USABLE = 0.8
+USABLE_SHARE = 0.8
 """Usable share of the free memory. The rest is for gaps between growing tensors."""
 
-HELD_BYTES = 4
+KEY_VALUE_BYTES = 4
 """Bytes per number of the keys and values, which are held in float32."""
 
 SPARE_TOKENS = 64
 """Largest number of spare tokens per row in the buffers of keys and values."""
 
-DRAW_BYTES = 24
+SAMPLING_BYTES = 24
 """Bytes per vocabulary entry and row while the next token is drawn."""
 
 
 def default_batch_tokens(module: Any, device: torch.device, width: int) -> int:
     """Return the largest number of tokens per batch on `device`, for rows of at least `width`.
 
-    On a GPU, it depends on the memory that is free now; on a CPU, it is `CPU_TOKENS`.
+    On a GPU, it depends on the memory that is free now; on a CPU, it is `CPU_BATCH_TOKENS`.
     """
     if device.type != "cuda":
-        return CPU_TOKENS
+        return CPU_BATCH_TOKENS
     dimensions = dimensions_of(module.config.get_text_config(), module.dtype.itemsize)
-    return fitting_tokens(dimensions, free_bytes(device), width)
+    return gpu_batch_tokens(dimensions, free_bytes(device), width)
 
 
-def fitting_tokens(dimensions: Dimensions, free: int, width: int) -> int:
+def gpu_batch_tokens(dimensions: Dimensions, free: int, width: int) -> int:
     """Return the largest number of tokens per batch that fits into `free` bytes of a GPU, but at
-    least `LEAST_TOKENS`.
+    least `MIN_BATCH_TOKENS`.
     """
     reading = (8 * dimensions.hidden + 4 * dimensions.intermediate) * dimensions.bytes
     token = batch_bytes(dimensions, 1, width) / width + reading
-    return min(max(int(USABLE * free / token), LEAST_TOKENS), MOST_TOKENS)
+    return min(max(int(USABLE_SHARE * free / token), MIN_BATCH_TOKENS), MAX_BATCH_TOKENS)
 
 
 def batch_bytes(dimensions: Dimensions, rows: int, width: int) -> int:
@@ -77,5 +77,5 @@ def batch_bytes(dimensions: Dimensions, rows: int, width: int) -> int:
     sampling from the vocabulary.
     """
     layers = dimensions.layers + 1  # one is copied when its buffer grows
-    cache = rows * (width + SPARE_TOKENS) * layers * dimensions.key_values * HELD_BYTES
-    return cache + rows * dimensions.vocabulary * DRAW_BYTES
+    cache = rows * (width + SPARE_TOKENS) * layers * dimensions.key_values * KEY_VALUE_BYTES
+    return cache + rows * dimensions.vocabulary * SAMPLING_BYTES

@@ -40,7 +40,7 @@ def key_values_of(config: Any) -> int:
     return int(2 * size * (getattr(config, "num_key_value_heads", None) or heads))
 
 
-def attends_to_all(config: Any) -> bool:
+def has_full_attention(config: Any) -> bool:
     """Return True if every layer uses full attention with unmodified scores."""
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     window = getattr(config, "sliding_window", None)

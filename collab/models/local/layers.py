@@ -18,13 +18,13 @@ def decoder_layers(base: Any) -> Iterable[Any]:
     return next((blocks for blocks in lists if len(blocks) == count), ())
 
 
-def computes_twice(base: Any) -> bool:
+def has_gradient_checkpointing(base: Any) -> bool:
     """Return True if gradient checkpointing is on, so the backward pass recomputes activations."""
     return any(getattr(layer, "gradient_checkpointing", False) for layer in decoder_layers(base))
 
 
 @contextmanager
-def replaced(layers: Sequence[Any], forward: Callable[[Any], Forward]) -> Iterator[None]:
+def replace_forwards(layers: Sequence[Any], forward: Callable[[Any], Forward]) -> Iterator[None]:
     """Context manager in which each of `layers` runs `forward(layer)` instead of its own forward
     pass.
     """

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from collab.models.local.layers import Forward, replaced
+from collab.models.local.layers import Forward, replace_forwards
 
 BASE = "__base__"
 """PEFT's name for a row without an adapter."""
@@ -88,7 +88,7 @@ class RowAdapters:
     def applied(self, module: nn.Module) -> Iterator[None]:
         """Context manager in which `module` computes each row with the row's own adapter. For
         inference only."""
-        with replaced(adapted_layers(module), lambda layer: _of_rows(layer, self)):
+        with replace_forwards(adapted_layers(module), lambda layer: _of_rows(layer, self)):
             yield
 
 
@@ -119,14 +119,14 @@ def one_adapter(module: nn.Module, name: str) -> Iterator[None]:
     for layer in layers:
         for part in (layer.lora_A[name], layer.lora_B[name]):
             part.weight.requires_grad_(True)
-    with replaced(layers, lambda layer: _of_one(layer, name)):
+    with replace_forwards(layers, lambda layer: _of_one(layer, name)):
         yield
 
 
 @contextmanager
 def without_adapters(module: nn.Module) -> Iterator[None]:
     """Context manager in which `module` computes without adapters."""
-    with replaced(adapted_layers(module), lambda layer: layer.base_layer):
+    with replace_forwards(adapted_layers(module), lambda layer: layer.base_layer):
         yield
 
 

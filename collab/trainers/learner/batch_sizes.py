@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from collab.models.local.dimensions import attends_to_all, dimensions_of
+from collab.models.local.dimensions import dimensions_of, has_full_attention
 from collab.models.local.fast.equivalence import REFUSALS, LayerStates, equivalent, layer_states
 from collab.models.local.multi_lora import unwrapped
 from collab.models.out_of_memory import free_bytes
@@ -83,7 +83,7 @@ def supports_prefix_tree(model: Any, device: torch.device) -> bool:
     They cannot if attention is windowed or modifies its scores, or if the model has recurrent
     states. If the configuration does not show this, a probe decides.
     """
-    return attends_to_all(model.config.get_text_config()) and _agrees(model, device)
+    return has_full_attention(model.config.get_text_config()) and _agrees(model, device)
 
 
 @torch.no_grad()

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from collab.models.local.dimensions import attends_to_all
-from collab.models.local.layers import computes_twice
+from collab.models.local.dimensions import has_full_attention
+from collab.models.local.layers import has_gradient_checkpointing
 from collab.models.local.sampling import nucleus
 from collab.trainers.learner.device_sizes import chunk_tokens
 from collab.trainers.learner.prefix_tree.attention import Branches, TreeAttention, tree_attention
@@ -129,7 +129,7 @@ def _branches(
     if kernel is None:
         return TreeAttention(trees, width, device)
     plan = branch_plan(trees, width)
-    return VarlenAttention(plan, device, kernel, checkpointing=computes_twice(model))
+    return VarlenAttention(plan, device, kernel, checkpointing=has_gradient_checkpointing(model))
 
 
 def _no_packing_search(model: Any, device: torch.device) -> AbstractContextManager[None]:
@@ -137,7 +137,7 @@ def _no_packing_search(model: Any, device: torch.device) -> AbstractContextManag
 
     transformers does so before plain attention only. Other kinds, e.g. windowed, are left alone.
     """
-    plain = device.type != "cpu" and attends_to_all(model.config.get_text_config())
+    plain = device.type != "cpu" and has_full_attention(model.config.get_text_config())
     return tree_attention(model) if plain else nullcontext()
 
 

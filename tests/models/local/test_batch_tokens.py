@@ -8,13 +8,13 @@ import torch
 from support.tiny_models import tiny
 
 from collab.models.local.batching import (
-    CPU_TOKENS,
+    CPU_BATCH_TOKENS,
     DRAW_BYTES,
-    LEAST_TOKENS,
-    MOST_TOKENS,
+    MAX_BATCH_TOKENS,
+    MIN_BATCH_TOKENS,
     batch_bytes,
     default_batch_tokens,
-    fitting_tokens,
+    gpu_batch_tokens,
 )
 from collab.models.local.dimensions import Dimensions, dimensions_of
 from collab.models.local.fast.shared_prefix import RoomyCache, SharedPrefixCache
@@ -41,7 +41,7 @@ def model() -> Any:
 
 
 def test_batch_size_on_a_cpu_is_fixed() -> None:
-    assert default_batch_tokens(model(), torch.device("cpu"), 768) == CPU_TOKENS == 32_768
+    assert default_batch_tokens(model(), torch.device("cpu"), 768) == CPU_BATCH_TOKENS == 32_768
 
 
 @pytest.mark.parametrize("free", [20, 70])
@@ -53,15 +53,15 @@ def test_batch_size_on_a_gpu_follows_its_free_memory(
         monkeypatch.setattr(torch.cuda, name, lambda _, value=value: value)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: ((free - 2) * GB, 80 * GB))
     found = default_batch_tokens(model(), GPU, 768)
-    assert found == fitting_tokens(QWEN_3B, free * GB, 768)
+    assert found == gpu_batch_tokens(QWEN_3B, free * GB, 768)
     rows = found // 768
     assert rows >= 100
     assert batch_bytes(QWEN_3B, rows, 768) < 0.8 * free * GB
 
 
 def test_batch_size_stays_within_its_bounds() -> None:
-    assert fitting_tokens(QWEN_3B, 0, 768) == LEAST_TOKENS
-    assert fitting_tokens(QWEN_3B, 10_000 * GB, 768) == MOST_TOKENS
+    assert gpu_batch_tokens(QWEN_3B, 0, 768) == MIN_BATCH_TOKENS
+    assert gpu_batch_tokens(QWEN_3B, 10_000 * GB, 768) == MAX_BATCH_TOKENS
 
 
 def held_bytes(cache: KVCache) -> int:

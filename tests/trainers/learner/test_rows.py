@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from collab.models import store
-from collab.models.local.dimensions import attends_to_all
+from collab.models.local.dimensions import has_full_attention
 from collab.trainers.learner.batch_sizes import supports_prefix_tree
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.policy import enable_checkpointing
@@ -123,9 +123,9 @@ def test_rows_are_shared_where_attention_allows_it(
 
 def test_flash_attention_is_left_alone() -> None:
     config = copy.deepcopy(tiny("llama").config)
-    assert attends_to_all(config)
+    assert has_full_attention(config)
     config._attn_implementation = "flash_attention_2"
-    assert not attends_to_all(config)
+    assert not has_full_attention(config)
 
 
 def test_probe_detects_a_model_that_drops_the_branches_argument(tiny_words: Path) -> None:

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from collab.models.local.dimensions import attends_to_all
+from collab.models.local.dimensions import has_full_attention
 from collab.models.local.fast.shared_prefix import SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
 from collab.models.local.layers import decoder_layers
@@ -98,7 +98,7 @@ def supports_shared_prefix(module: Any) -> bool:
     base = unwrapped(module)
     if base not in _SUPPORTS:
         config = base.config.get_text_config()
-        _SUPPORTS[base] = attends_to_all(config) and _agrees(base)
+        _SUPPORTS[base] = has_full_attention(config) and _agrees(base)
     return _SUPPORTS[base]
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from collab.models.local.fast.memory import LEAST_WEIGHTS
-from collab.models.local.layers import Forward, replaced
+from collab.models.local.layers import Forward, replace_forwards
 from collab.models.local.multi_lora import RowAdapters, SideBySide, base_of
 
 MOST_ROWS = 128
@@ -43,7 +43,7 @@ def prepacked(
     """
     fusions = [_Fusion(layers, row_adapters) for layers in groups if _can_pack(layers)]
     fusion_of = {layer: fusion for fusion in fusions for layer in fusion.layers}
-    with replaced(list(fusion_of), lambda layer: _part(layer, fusion_of[layer])):
+    with replace_forwards(list(fusion_of), lambda layer: _part(layer, fusion_of[layer])):
         yield
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from collab.models import Request
-from collab.models.local.batching import CPU_TOKENS, batch_bytes, fitting_tokens
+from collab.models.local.batching import CPU_BATCH_TOKENS, batch_bytes, gpu_batch_tokens
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersSpec, VLLMSpec, local_weights
 from collab.recipe.recipe import LANES
@@ -133,7 +133,7 @@ def _sampling_peak(
     rows = min(responses, lanes * len(recipe.team.agents))
     peak = 0
     for width in {item.prompt + item.new for item in lengths}:
-        budget = CPU_TOKENS if on_cpu else fitting_tokens(sizes.dimensions, free, width)
+        budget = CPU_BATCH_TOKENS if on_cpu else gpu_batch_tokens(sizes.dimensions, free, width)
         fitting = max((model.batch_tokens or budget) // width, 1)
         peak = max(peak, batch_bytes(sizes.dimensions, min(rows, fitting), width))
     return peak
