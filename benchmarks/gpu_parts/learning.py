@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from collab.models.local.dimensions import dimensions_of
-from collab.models.local.multi_lora import unwrapped
+from collab.models.local.multi_lora import unwrap
 from collab.recipe import LoraSpec, TrainerSpec
 from collab.trainers.learner.device_sizes import learning_bytes
 from collab.trainers.learner.learner import Learner
@@ -57,7 +57,7 @@ def tree_tokens(samples: list[Sample], shared: bool) -> int:
 
 def step_flops(module: Any, samples: list[Sample], tokens: int, *, twice: bool) -> float:
     """Count the products with weights: the head's for responses only, none of the embedding."""
-    config = unwrapped(module).config
+    config = unwrap(module).config
     head = config.vocab_size * config.hidden_size
     tables = 1 if config.tie_word_embeddings else 2
     body = sum(p.numel() for p in module.parameters()) - tables * head
@@ -118,7 +118,7 @@ def share_of_peak(device: torch.device, flops: float) -> dict[str, float]:
 def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, Any]:
     """Tokens a second, peak memory and its plan, of `steps` after one that is not counted."""
     device = engine.load().device
-    vocabulary = unwrapped(engine.module).config.vocab_size
+    vocabulary = unwrap(engine.module).config.vocab_size
     samples = samples_of(load, vocabulary)
     with learner_of(engine, **options) as learner:
         policy = learner.policies.by_name["a"]
@@ -152,7 +152,7 @@ def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, An
             "shared": shared,
         }
         if device.type == "cuda":
-            model = unwrapped(engine.module)
+            model = unwrap(engine.module)
             shape = dimensions_of(model.config, model.dtype.itemsize)
             largest = min(tokens, sizes.micro_batch_tokens)
             twice = sizes.gradient_checkpointing

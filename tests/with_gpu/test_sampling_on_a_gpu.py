@@ -11,7 +11,7 @@ from collab.models.local.fast.accelerated import accelerated
 from collab.models.local.fast.cuda_graph import GraphedCache
 from collab.models.local.fast.shared_prefix import SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
-from collab.models.local.multi_lora import BASE
+from collab.models.local.multi_lora import NO_ADAPTER
 from collab.recipe import LoraSpec
 from collab.trainers.learner.lora import add_adapter
 
@@ -69,7 +69,7 @@ def test_cuda_graph_matches_separate_kernels(
     device: torch.device, caplog: pytest.LogCaptureFixture
 ) -> None:
     module = with_adapters(device)
-    names = ["a", BASE, "b"]
+    names = ["a", NO_ADAPTER, "b"]
     with caplog.at_level(logging.WARNING), accelerated(module, names) as graphed:
         assert isinstance(graphed, GraphedCache)
         ours = logits_of(module, graphed)
@@ -77,7 +77,7 @@ def test_cuda_graph_matches_separate_kernels(
     assert "CUDA graph" not in caplog.text
     plain = SharedPrefixCache(module, names)
     assert plain.row_adapters is not None
-    with plain.row_adapters.applied(module):
+    with plain.row_adapters.apply(module):
         exact = logits_of(module, plain)
     for mine, theirs in zip(ours, exact, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-3)
@@ -87,7 +87,7 @@ def test_model_that_syncs_falls_back_to_separate_kernels(
     device: torch.device, caplog: pytest.LogCaptureFixture
 ) -> None:
     module = with_adapters(device)
-    names = [BASE] * PROMPTS
+    names = [NO_ADAPTER] * PROMPTS
     with accelerated(module, names) as graphed:
         exact = logits_of(module, graphed)
     module = with_adapters(device)

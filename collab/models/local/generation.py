@@ -20,9 +20,9 @@ from collab.models.base import ActionCallback, Request
 from collab.models.chat import action_of, check_context, failed_action, prompt_ids
 from collab.models.local.adapters import Adapters
 from collab.models.local.batching import default_batch_tokens, pack
-from collab.models.local.kv_cache import KVCache, plain
+from collab.models.local.kv_cache import KVCache, plain_cache
 from collab.models.local.layers import decoder_layers
-from collab.models.local.multi_lora import BASE, unwrapped
+from collab.models.local.multi_lora import NO_ADAPTER, unwrap
 from collab.models.local.sampling import BatchSettings, draw, settings_of
 from collab.models.out_of_memory import is_out_of_memory
 from collab.models.weights import LoadedModel
@@ -49,7 +49,7 @@ class Row:
     index: int
     request: Request
     prompt: list[int]
-    adapter: str = BASE
+    adapter: str = NO_ADAPTER
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
@@ -213,7 +213,7 @@ class Generation:
     def __init__(self, loaded: LoadedModel, spec: TransformersSpec) -> None:
         self.loaded, self.adapters = loaded, Adapters(loaded, spec.name)
         self._model, self._batch_tokens = spec.name, spec.batch_tokens
-        self._ready: Ready = plain
+        self._ready: Ready = plain_cache
         if spec.fast:
             from collab.models.local.fast.accelerated import accelerated
 
@@ -275,7 +275,7 @@ class Generation:
         Raises:
             ModelError: the request cannot be answered.
         """
-        adapter = self.adapters.name_of(request.adapter) if request.adapter else BASE
+        adapter = self.adapters.name_of(request.adapter) if request.adapter else NO_ADAPTER
         prompt = prompt_ids(request, self.loaded.tokenizer, self._model)
         new = request.sampling.max_new_tokens
         check_context(len(prompt), new, self.loaded.context, self._model)
@@ -386,7 +386,7 @@ def _inference(module: Any, decoder: Decoder) -> Iterator[None]:
 
     A hook before each layer notices cancellation.
     """
-    base = unwrapped(module)
+    base = unwrap(module)
     training = module.training
     with ExitStack() as stack:
         for layer in decoder_layers(base):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from collab.models.local.multi_lora import RowAdapters, can_mix, unwrapped
+from collab.models.local.multi_lora import RowAdapters, can_mix, unwrap
 
 
 class KVCache:
@@ -21,19 +21,21 @@ class KVCache:
     shrink_at = 7 / 8
     """Share of live rows at which the ended rows are removed from the batch."""
 
-    _next: Tensor
+    _next_positions: Tensor
     """Position of each row's next token, [rows, 1], set by `read`."""
 
     def __init__(self, module: Any, adapters: Sequence[str]) -> None:
         """Start with the rows' adapters, by name."""
-        base = unwrapped(module)
+        base = unwrap(module)
         self.row_adapters = RowAdapters(adapters) if can_mix(module) else None
         self._adapters = list(adapters)
         self._module = base if self.row_adapters else module
         self._config = base.config.get_text_config()
         # Finished rows continue with the others, past the positions that a model may have.
-        self._last = (getattr(self._config, "max_position_embeddings", None) or sys.maxsize) - 1
-        self._taken = set(inspect.signature(base.forward).parameters)
+        self._last_position = (
+            getattr(self._config, "max_position_embeddings", None) or sys.maxsize
+        ) - 1
+        self._forward_parameters = set(inspect.signature(base.forward).parameters)
         self._cache: Any = None
         self._mask: Tensor | None = None  # [rows, time], None where there is no padding
 
@@ -44,7 +46,7 @@ class KVCache:
         """
         positions = (mask.cumsum(dim=-1) - 1).clamp(min=0)
         self._mask = None if bool(mask.all()) else mask
-        self._next = positions[:, -1:] + 1
+        self._next_positions = positions[:, -1:] + 1
         return self._forward(ids, positions)
 
     def extend(self, tokens: Tensor) -> Tensor:
@@ -52,18 +54,18 @@ class KVCache:
         if self._mask is not None:
             self._mask = functional.pad(self._mask, (0, 1), value=1)
         logits = self._read_one(tokens[:, None])
-        self._next = (self._next + 1).clamp(max=self._last)
+        self._next_positions = (self._next_positions + 1).clamp(max=self._last_position)
         return logits
 
     def _read_one(self, tokens: Tensor) -> Tensor:
         """Read one more token per row, [rows, 1], and return the logits: [rows, vocabulary]."""
-        return self._forward(tokens, self._next)
+        return self._forward(tokens, self._next_positions)
 
     def select(self, rows: Sequence[int]) -> None:
         """Keep the rows with these indices, in this order. An index may be repeated."""
-        keep = torch.tensor(rows, device=self._next.device)
+        keep = torch.tensor(rows, device=self._next_positions.device)
         self._select_cached(rows, keep)
-        self._next = self._next[keep]
+        self._next_positions = self._next_positions[keep]
         self._adapters = [self._adapters[row] for row in rows]
         if self._mask is not None:
             self._mask = self._mask[keep]
@@ -76,7 +78,9 @@ class KVCache:
 
     def _forward(self, ids: Tensor, positions: Tensor) -> Tensor:
         options: dict[str, Any] = {"position_ids": positions, "logits_to_keep": 1}
-        options = {name: value for name, value in options.items() if name in self._taken}
+        options = {
+            name: value for name, value in options.items() if name in self._forward_parameters
+        }
         if not self.row_adapters:
             options["adapter_names"] = self._adapters
         output = self._module(
@@ -92,9 +96,9 @@ class KVCache:
 
 
 @contextmanager
-def plain(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
+def plain_cache(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
     """Context manager that yields an empty KV cache for one batch. Each row is read under its own
     adapter."""
     cache = KVCache(module, adapters)
-    with cache.row_adapters.applied(module) if cache.row_adapters else nullcontext():
+    with cache.row_adapters.apply(module) if cache.row_adapters else nullcontext():
         yield cache

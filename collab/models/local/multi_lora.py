@@ -18,14 +18,14 @@ from torch.nn import functional
 
 from collab.models.local.layers import Forward, replace_forwards
 
-BASE = "__base__"
+NO_ADAPTER = "__base__"
 """PEFT's name for a row without an adapter."""
 
 Ranks = tuple[tuple[str, int], ...]
 """Names and ranks of adapters, in order."""
 
 
-class SideBySide(NamedTuple):
+class StackedAdapters(NamedTuple):
     """Adapters of one layer, or of layers with the same input, stacked along their ranks."""
 
     ranks: Ranks
@@ -38,7 +38,7 @@ class RowAdapters:
 
     def __init__(self, rows: Sequence[str]) -> None:
         self.rows = list(rows)
-        self.names = sorted(set(rows) - {BASE})
+        self.names = sorted(set(rows) - {NO_ADAPTER})
         self._masks: dict[tuple[Ranks, torch.dtype], Tensor | None] = {}
 
     def select(self, keep: Sequence[int]) -> None:
@@ -54,17 +54,17 @@ class RowAdapters:
         if key not in self._masks:
             owners = [name for name, rank in ranks for _ in range(rank)]
             owned = [[float(row == owner) for owner in owners] for row in self.rows]
-            whole = all(all(row) for row in owned)
-            mask = None if whole else torch.tensor(owned, dtype=like.dtype, device=like.device)
+            uses_all = all(all(row) for row in owned)
+            mask = None if uses_all else torch.tensor(owned, dtype=like.dtype, device=like.device)
             self._masks[key] = None if mask is None else mask[:, None, :]
         return self._masks[key]
 
-    def masked(self, inner: Tensor, ranks: Ranks) -> Tensor:
+    def mask_output(self, inner: Tensor, ranks: Ranks) -> Tensor:
         """Return A's output `inner`, [rows, time, ranks], with 0 for the adapters of other rows."""
         mask = self.mask(ranks, inner)
         return inner if mask is None else inner * mask
 
-    def side_by_side(self, layers: Sequence[Any], dtype: torch.dtype) -> SideBySide | None:
+    def stack(self, layers: Sequence[Any], dtype: torch.dtype) -> StackedAdapters | None:
         """Return the rows' adapters of `layers`, stacked, or None if no adapter changes these
         layers.
         """
@@ -77,30 +77,30 @@ class RowAdapters:
             downs += weights
             up = [layer.lora_B[name].weight.T * layer.scaling[name] for name in names]
             base = base_of(layer)
-            none = torch.zeros(0, base.out_features, dtype=dtype, device=base.weight.device)
-            ups.append(torch.cat(up) if up else none)
+            empty = torch.zeros(0, base.out_features, dtype=dtype, device=base.weight.device)
+            ups.append(torch.cat(up) if up else empty)
         if not ranks:
             return None
         down, up = torch.cat(downs), torch.block_diag(*ups)
-        return SideBySide(tuple(ranks), down.detach().to(dtype), up.detach().to(dtype))
+        return StackedAdapters(tuple(ranks), down.detach().to(dtype), up.detach().to(dtype))
 
     @contextmanager
-    def applied(self, module: nn.Module) -> Iterator[None]:
+    def apply(self, module: nn.Module) -> Iterator[None]:
         """Context manager in which `module` computes each row with the row's own adapter. For
         inference only."""
-        with replace_forwards(adapted_layers(module), lambda layer: _of_rows(layer, self)):
+        with replace_forwards(adapted_layers(module), lambda layer: _mixed_forward(layer, self)):
             yield
 
 
-def _of_rows(layer: Any, row_adapters: RowAdapters) -> Forward:
+def _mixed_forward(layer: Any, row_adapters: RowAdapters) -> Forward:
     """Return the forward pass of one layer with several adapters."""
-    stacked = cache(partial(row_adapters.side_by_side, [layer]))
+    stacked = cache(partial(row_adapters.stack, [layer]))
 
     def forward(x: Tensor) -> Tensor:
         y: Tensor = layer.base_layer(x)  # [rows, time, out]
         adapters = stacked(x.dtype)
         if adapters is not None:
-            inner = row_adapters.masked(functional.linear(x, adapters.down), adapters.ranks)
+            inner = row_adapters.mask_output(functional.linear(x, adapters.down), adapters.ranks)
             y.view(-1, y.shape[-1]).addmm_(inner.view(-1, inner.shape[-1]), adapters.up)
         return y
 
@@ -119,7 +119,7 @@ def one_adapter(module: nn.Module, name: str) -> Iterator[None]:
     for layer in layers:
         for part in (layer.lora_A[name], layer.lora_B[name]):
             part.weight.requires_grad_(True)
-    with replace_forwards(layers, lambda layer: _of_one(layer, name)):
+    with replace_forwards(layers, lambda layer: _single_forward(layer, name)):
         yield
 
 
@@ -130,7 +130,7 @@ def without_adapters(module: nn.Module) -> Iterator[None]:
         yield
 
 
-def _of_one(layer: Any, name: str) -> Forward:
+def _single_forward(layer: Any, name: str) -> Forward:
     """Return the forward pass of one layer under one adapter."""
     base, scaling = layer.base_layer, layer.scaling[name]
     down, up = layer.lora_A[name].weight, layer.lora_B[name].weight
@@ -143,14 +143,14 @@ def _of_one(layer: Any, name: str) -> Forward:
         y: Tensor = base(flat)
         if base.weight.dtype.is_floating_point:
             y.addmm_(inner, scaled.T)
-        else:  # what bitsandbytes gives is its own, and may be a view
+        else:  # the output of bitsandbytes may be a view
             y = torch.addmm(y, inner, scaled.T)
         return y.view(*x.shape[:-1], -1)
 
     return forward
 
 
-def unwrapped(module: Any) -> Any:
+def unwrap(module: Any) -> Any:
     """Return the language model inside PEFT's wrapper, or the module itself."""
     return module.get_base_model() if hasattr(module, "get_base_model") else module
 
@@ -170,7 +170,7 @@ def merge(module: Any, name: str) -> Any:
 
     If adapters change the embeddings or the head, these no longer share their weights.
     """
-    model = unwrapped(module)
+    model = unwrap(module)
     embeddings, head = model.get_input_embeddings(), model.get_output_embeddings()
     if base_of(embeddings) is not embeddings or base_of(head) is not head:
         base_of(head).weight = nn.Parameter(base_of(head).weight.detach().clone())
@@ -190,8 +190,8 @@ def can_mix(module: nn.Module) -> bool:
     """Return True if rows with different adapters can share a batch: all adapters are plain LoRA on
     linear layers.
     """
-    whole = any("original_module" in part._modules for part in module.modules())
-    return not whole and all(map(_is_plain, adapted_layers(module)))
+    has_full_layers = any("original_module" in part._modules for part in module.modules())
+    return not has_full_layers and all(map(_is_plain, adapted_layers(module)))
 
 
 def _is_plain(layer: Any) -> bool:

@@ -15,7 +15,7 @@ from collab.records import Sampling
 NUCLEUS_WIDTH = 1024
 """Candidates to consider before sorting a whole vocabulary."""
 
-BLOCK = 128
+BLOCK_SIZE = 128
 """Vocabulary entries that are first summed as one block."""
 
 
@@ -24,12 +24,12 @@ class BatchSettings:
     """Sampling settings of a batch, as tensors on the model's device."""
 
     temperature: Tensor  # [rows], 1 where a row is greedy
-    tempered: bool  # whether some temperature is not 1
+    has_temperature: bool  # whether some temperature is not 1
     top_p: Tensor  # [rows]
     top_k: Tensor  # [rows], the vocabulary's size where a row keeps all
     uniforms: Tensor  # [rows, steps], in [0, 1)
-    plain: Tensor  # indices of the rows that draw from the whole distribution
-    filtered: Tensor  # indices of the rows with a top_p or a top_k
+    unfiltered_rows: Tensor  # indices of the rows that draw from the whole distribution
+    filtered_rows: Tensor  # indices of the rows with a top_p or a top_k
 
     def select(self, rows: Sequence[int]) -> BatchSettings:
         """Return the settings of the rows with these indices, in this order."""
@@ -37,12 +37,12 @@ class BatchSettings:
         keep = torch.tensor(rows, device=device)
         return BatchSettings(
             temperature=self.temperature[keep],
-            tempered=self.tempered,
+            has_temperature=self.has_temperature,
             top_p=self.top_p[keep],
             top_k=self.top_k[keep],
             uniforms=self.uniforms[keep],
-            plain=torch.isin(keep, self.plain).nonzero()[:, 0],
-            filtered=torch.isin(keep, self.filtered).nonzero()[:, 0],
+            unfiltered_rows=torch.isin(keep, self.unfiltered_rows).nonzero()[:, 0],
+            filtered_rows=torch.isin(keep, self.filtered_rows).nonzero()[:, 0],
         )
 
 
@@ -54,16 +54,18 @@ def settings_of(
     """
     steps = max(sampling.max_new_tokens for sampling in samplings)
     uniforms = np.stack([np.random.default_rng(seed).random(steps) for seed in seeds])
-    narrow = [s.top_p < 1 or 0 < s.top_k < vocabulary for s in samplings]
+    filtered = [s.top_p < 1 or 0 < s.top_k < vocabulary for s in samplings]
     drawn = [s.temperature > 0 for s in samplings]
     return BatchSettings(
-        temperature=_floats([s.temperature or 1.0 for s in samplings], device),
-        tempered=any(s.temperature not in (0, 1) for s in samplings),
-        top_p=_floats([s.top_p for s in samplings], device),
+        temperature=_float_tensor([s.temperature or 1.0 for s in samplings], device),
+        has_temperature=any(s.temperature not in (0, 1) for s in samplings),
+        top_p=_float_tensor([s.top_p for s in samplings], device),
         top_k=torch.tensor([s.top_k or vocabulary for s in samplings], device=device),
         uniforms=torch.from_numpy(uniforms).to(device),
-        plain=_rows([d and not n for d, n in zip(drawn, narrow, strict=True)], device),
-        filtered=_rows([d and n for d, n in zip(drawn, narrow, strict=True)], device),
+        unfiltered_rows=_row_indices(
+            [d and not f for d, f in zip(drawn, filtered, strict=True)], device
+        ),
+        filtered_rows=_row_indices([d and f for d, f in zip(drawn, filtered, strict=True)], device),
     )
 
 
@@ -75,25 +77,25 @@ def draw(logits: Tensor, settings: BatchSettings, step: int) -> tuple[Tensor, Te
     temperature, top_k and top_p, in this order. Greedy rows give that of temperature 1. It is not
     finite if logits are not numbers.
     """
-    if settings.tempered:
+    if settings.has_temperature:
         logits = logits / settings.temperature[:, None]
     probabilities = torch.softmax(logits, dim=-1)
     uniforms = settings.uniforms[:, step]
-    if len(settings.plain) == len(logits):
+    if len(settings.unfiltered_rows) == len(logits):
         tokens = _inverse_cdf(probabilities, uniforms)
-        return tokens, _log_at(probabilities, tokens)
+        return tokens, _token_logprobs(probabilities, tokens)
     tokens = logits.argmax(dim=-1)
-    if len(rows := settings.plain):
+    if len(rows := settings.unfiltered_rows):
         tokens[rows] = _inverse_cdf(probabilities[rows], uniforms[rows])
-    logprobs = _log_at(probabilities, tokens)
-    if len(rows := settings.filtered):
+    logprobs = _token_logprobs(probabilities, tokens)
+    if len(rows := settings.filtered_rows):
         tokens[rows], logprobs[rows] = _draw_filtered(
             probabilities[rows], settings.top_p[rows], settings.top_k[rows], uniforms[rows]
         )
     return tokens, logprobs
 
 
-def _log_at(probabilities: Tensor, tokens: Tensor) -> Tensor:
+def _token_logprobs(probabilities: Tensor, tokens: Tensor) -> Tensor:
     return probabilities.gather(1, tokens[:, None])[:, 0].log()
 
 
@@ -140,16 +142,16 @@ def _inverse_cdf(weights: Tensor, uniforms: Tensor) -> Tensor:
     index.
     """
     last = weights.shape[-1] - 1
-    if missing := -weights.shape[-1] % BLOCK:
+    if missing := -weights.shape[-1] % BLOCK_SIZE:
         weights = functional.pad(weights, (0, missing))
-    blocks = weights.view(len(weights), -1, BLOCK)
+    blocks = weights.view(len(weights), -1, BLOCK_SIZE)
     cumulated = blocks.sum(dim=-1).to(uniforms.dtype).cumsum(dim=-1)  # [rows, blocks]
     targets = uniforms[:, None] * cumulated[:, -1:]
-    block = _first_beyond(cumulated, targets).clamp(max=last // BLOCK)
+    block = _first_beyond(cumulated, targets).clamp(max=last // BLOCK_SIZE)
     before = functional.pad(cumulated, (1, 0)).gather(1, block)
-    hit = blocks.gather(1, block[:, :, None].expand(-1, -1, BLOCK))[:, 0]
+    hit = blocks.gather(1, block[:, :, None].expand(-1, -1, BLOCK_SIZE))[:, 0]
     place = _first_beyond(hit.to(uniforms.dtype).cumsum(dim=-1), targets - before)
-    return (block * BLOCK + place)[:, 0].clamp(max=last)
+    return (block * BLOCK_SIZE + place)[:, 0].clamp(max=last)
 
 
 def _first_beyond(cumulated: Tensor, targets: Tensor) -> Tensor:
@@ -163,10 +165,10 @@ def _first_beyond(cumulated: Tensor, targets: Tensor) -> Tensor:
     return torch.searchsorted(cumulated, targets, right=True)
 
 
-def _floats(values: list[float], device: torch.device) -> Tensor:
+def _float_tensor(values: list[float], device: torch.device) -> Tensor:
     """Convert to float32, even while another thread loads a model and changes torch's default."""
     return torch.tensor(values, dtype=torch.float32, device=device)
 
 
-def _rows(mask: list[bool], device: torch.device) -> Tensor:
+def _row_indices(mask: list[bool], device: torch.device) -> Tensor:
     return torch.tensor([row for row, on in enumerate(mask) if on], dtype=torch.long, device=device)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from collab.models.local.dimensions import dimensions_of, has_full_attention
 from collab.models.local.fast.equivalence import REFUSALS, LayerStates, equivalent, layer_states
-from collab.models.local.multi_lora import unwrapped
+from collab.models.local.multi_lora import unwrap
 from collab.models.out_of_memory import free_bytes
 from collab.recipe import TrainerSpec
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes
@@ -41,7 +41,7 @@ class BatchSizes:
         """
         base = policy.engine.spec.model_dump_json()
         if base not in self._by_base:
-            model, device = unwrapped(policy.engine.module), policy.device
+            model, device = unwrap(policy.engine.module), policy.device
             dimensions = dimensions_of(model.config.get_text_config(), model.dtype.itemsize)
             left = free_bytes(device) - self._unallocated()
             free = min(self._ranks.together(lambda: [left]))  # all ranks need the same sizes
@@ -101,10 +101,10 @@ def _agrees(model: Any, device: torch.device) -> bool:
         return row_states
 
     try:
-        with layer_states(unwrapped(model)) as apart:
+        with layer_states(unwrap(model)) as apart:
             states(model, [PackedSequence([sample]) for sample in row.samples], device)
         alone += [layer.inputs for layer in apart]
-        with layer_states(unwrapped(model), replace_inputs) as together:
+        with layer_states(unwrap(model), replace_inputs) as together:
             states(model, [row], device)
     except REFUSALS:
         return False

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from collab.errors import RecipeError
 from collab.models.local.batching import pack
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.multi_lora import unwrapped
+from collab.models.local.multi_lora import unwrap
 from collab.recipe import TrainerSpec
 from collab.trainers.learner.device_sizes import forward_tokens
 from collab.trainers.learner.policy import Policies, acting
@@ -48,7 +48,7 @@ class Frozen:
 
     @property
     def hidden_size(self) -> int:
-        return int(unwrapped(self._engine.module).config.get_text_config().hidden_size)
+        return int(unwrap(self._engine.module).config.get_text_config().hidden_size)
 
     def encode(self, text: str) -> tuple[int, ...]:
         tokenizer = self._engine.tokenizer

@@ -13,7 +13,7 @@ import torch
 
 from collab.errors import TrainingError
 from collab.models.local.fast.memory import trim
-from collab.models.local.multi_lora import unwrapped
+from collab.models.local.multi_lora import unwrap
 from collab.recipe import TrainerSpec
 from collab.trainers.learner.batch_sizes import BatchSizes
 from collab.trainers.learner.checks import check_change, check_mismatch, fingerprint
@@ -145,4 +145,4 @@ class Learner:
             update.warnings += slow_attention(*self._attending(policy))
 
     def _attending(self, policy: Policy) -> tuple[Any, torch.device, str]:
-        return unwrapped(policy.engine.module), policy.device, self.spec.tree_attention
+        return unwrap(policy.engine.module), policy.device, self.spec.tree_attention

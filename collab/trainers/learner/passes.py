@@ -18,7 +18,7 @@ from collab.errors import TrainingError
 from collab.models.local.batching import pack
 from collab.models.local.fast.memory import trimmed
 from collab.models.local.layers import decoder_layers
-from collab.models.local.multi_lora import unwrapped
+from collab.models.local.multi_lora import unwrap
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe import TrainerSpec
 from collab.runs import metric_names as names
@@ -213,7 +213,7 @@ class Passes:
             policy.training() as model,
             # Tree attention must also be active when checkpointed layers are recomputed.
             tree_attention(model) if shared else nullcontext(),
-            trimmed(decoder_layers(unwrapped(model))),
+            trimmed(decoder_layers(unwrap(model))),
         ):
             for batch in mine:
                 if cancelled.is_set():

@@ -17,7 +17,7 @@ from collab.errors import RecipeError
 from collab.models import Model
 from collab.models.base import SamplerReport
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.multi_lora import can_mix, one_adapter, unwrapped, without_adapters
+from collab.models.local.multi_lora import can_mix, one_adapter, unwrap, without_adapters
 from collab.models.open import ModelPool
 from collab.models.out_of_memory import grow_segments
 from collab.models.store import StoreProgress
@@ -33,7 +33,7 @@ from collab.trainers.learner.device_sizes import check_device
 @contextmanager
 def acting(module: Any, adapter: str | None) -> Iterator[Any]:
     """Context manager that yields the language model with one of its adapters active, or none."""
-    base = unwrapped(module)
+    base = unwrap(module)
     active: AbstractContextManager[Any] = nullcontext()
     if can_mix(base):
         active = without_adapters(base) if adapter is None else one_adapter(base, adapter)
@@ -105,7 +105,7 @@ class Policy:
     @contextmanager
     def training(self) -> Iterator[Any]:
         """Yield the causal language model with this policy active and its parameters trainable."""
-        base = unwrapped(self.engine.module)
+        base = unwrap(self.engine.module)
         if self.checkpointing:  # transformers checkpoints in training mode only
             base.train()
         try:
@@ -132,7 +132,7 @@ class Policy:
     def enable_gradient_checkpointing(self) -> None:
         """Enable gradient checkpointing: the backward pass recomputes activations."""
         self.checkpointing = True
-        enable_checkpointing(unwrapped(self.engine.module))
+        enable_checkpointing(unwrap(self.engine.module))
 
     @property
     def has_reference(self) -> bool:

@@ -19,7 +19,7 @@ from collab.models.local.batching import (
 from collab.models.local.dimensions import Dimensions, dimensions_of
 from collab.models.local.fast.shared_prefix import RoomyCache, SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
-from collab.models.local.multi_lora import BASE
+from collab.models.local.multi_lora import NO_ADAPTER
 
 GPU = torch.device("cuda")
 GB = 10**9
@@ -80,7 +80,7 @@ def test_cache_size_is_as_planned(kind: type[KVCache], heads: int, prompt: int, 
     """The prompts differ, so nothing is shared."""
     model = tiny("qwen2", num_hidden_layers=2, num_key_value_heads=heads, use_sliding_window=False)
     rows, most = 3, 0
-    cache = kind(model, [BASE] * rows)
+    cache = kind(model, [NO_ADAPTER] * rows)
     cache.read(torch.arange(3 * prompt).view(rows, prompt) % 47, torch.ones(rows, prompt))
     for token in range(new):
         cache.extend(torch.full((rows,), token % 47))

@@ -16,7 +16,7 @@ from support.trainer_recipes import WORDS, make_game
 from collab.errors import ModelUnavailable, RecipeError
 from collab.models import weights
 from collab.models.local.engine import TransformersEngine
-from collab.models.local.multi_lora import compute_dtype, one_adapter, unwrapped
+from collab.models.local.multi_lora import compute_dtype, one_adapter, unwrap
 from collab.models.weights import load_model, quiet_transformers
 from collab.recipe import Recipe
 from collab.recipe.model import TransformersSpec
@@ -129,8 +129,8 @@ def test_gradients_match_those_of_the_dequantized_weights(wide_words: Path) -> N
         ids = torch.tensor([[1, 2, 3, 4], [4, 3, 2, 1]])
         with torch.no_grad():
             adapted(ids)  # like sampling
-        with one_adapter(unwrapped(adapted), "own"):
-            unwrapped(adapted)(ids).logits.square().mean().backward()
+        with one_adapter(unwrap(adapted), "own"):
+            unwrap(adapted)(ids).logits.square().mean().backward()
         found.append({n: p.grad for n, p in adapted.named_parameters() if p.grad is not None})
     bits, dequantized = found
     assert bits.keys() == dequantized.keys()

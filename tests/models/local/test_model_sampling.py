@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collab.models.local.batching import pack
-from collab.models.local.sampling import BLOCK, NUCLEUS_WIDTH, _inverse_cdf, draw, settings_of
+from collab.models.local.sampling import BLOCK_SIZE, NUCLEUS_WIDTH, _inverse_cdf, draw, settings_of
 from collab.records import Sampling
 
 CPU = torch.device("cpu")
@@ -68,11 +68,11 @@ def test_a_wide_nucleus_is_found_beyond_the_first_candidates() -> None:
     assert logprobs.exp().mean() == pytest.approx(1 / (0.9 * size), rel=1e-3)
 
 
-@pytest.mark.parametrize("width", [3, BLOCK, 2 * BLOCK, 5 * BLOCK + 7])
+@pytest.mark.parametrize("width", [3, BLOCK_SIZE, 2 * BLOCK_SIZE, 5 * BLOCK_SIZE + 7])
 def test_inverse_cdf_maps_each_interval_to_its_token(width: int) -> None:
     chance = torch.Generator().manual_seed(width)
     weights = torch.rand(width, generator=chance, dtype=torch.float64).round(decimals=1)
-    weights[width // 2 : width // 2 + BLOCK] = 0
+    weights[width // 2 : width // 2 + BLOCK_SIZE] = 0
     weights[0] = weights[-1] = 0
     weights[1] = 1
     line = weights.cumsum(0) / weights.sum()
@@ -108,7 +108,7 @@ def test_batches_cover_all_requests_in_budget(sizes: list[tuple[int, int]], budg
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0), Sampling(top_p=0.5)])
-@pytest.mark.parametrize("width", [3, 2 * BLOCK, 2 * BLOCK + 7])
+@pytest.mark.parametrize("width", [3, 2 * BLOCK_SIZE, 2 * BLOCK_SIZE + 7])
 def test_bad_logits_give_no_finite_logprob(width: int, sampling: Sampling, value: float) -> None:
     prepared = settings_of([sampling] * 2, [1, 2], width, CPU)
     logits = torch.zeros(2, width)

@@ -8,7 +8,7 @@ from support.tiny_models import tiny
 
 from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import (
-    BASE,
+    NO_ADAPTER,
     RowAdapters,
     adapted_layers,
     can_mix,
@@ -18,7 +18,7 @@ from collab.models.local.multi_lora import (
 )
 from collab.models.weights import quiet_transformers
 
-ROWS = ["adapter0", BASE, "adapter1", "adapter0"]
+ROWS = ["adapter0", NO_ADAPTER, "adapter1", "adapter0"]
 IDS = torch.tensor([[5, 6, 7, 8]] * len(ROWS))
 
 
@@ -31,7 +31,7 @@ def engine(tiny_engine: TransformersEngine, adapters: dict[str, Path]) -> Transf
 
 def peft_logits(engine: TransformersEngine, row: int) -> torch.Tensor:
     module, name = engine.module, ROWS[row]
-    if name == BASE:
+    if name == NO_ADAPTER:
         with module.disable_adapter():
             logits: torch.Tensor = module(IDS[row : row + 1]).logits
     else:
@@ -45,7 +45,7 @@ def test_every_row_has_its_own_adapter(engine: TransformersEngine) -> None:
     base = engine.module.get_base_model()
     expected = torch.cat([peft_logits(engine, row) for row in range(len(ROWS))])
     rows = RowAdapters(ROWS)
-    with rows.applied(base):
+    with rows.apply(base):
         assert torch.allclose(base(IDS).logits, expected, atol=1e-5)
         rows.select([1, 2])
         assert torch.allclose(base(IDS[1:3]).logits, expected[1:3], atol=1e-5)
@@ -56,19 +56,19 @@ def test_every_row_has_its_own_adapter(engine: TransformersEngine) -> None:
 def test_adapters_work_on_a_bfloat16_base(engine: TransformersEngine) -> None:
     expected = torch.cat([peft_logits(engine, row) for row in range(len(ROWS))])
     base = engine.module.get_base_model().to(torch.bfloat16)
-    with RowAdapters(ROWS).applied(base):
+    with RowAdapters(ROWS).apply(base):
         found = base(IDS).logits.float()
     assert (found - expected).norm() < 0.05 * expected.norm()
     apart = (expected[0] - expected[2]).norm()
     assert apart > 0.1 * expected[0].norm()  # the adapters differ clearly
 
 
-@pytest.mark.parametrize("names", [[BASE] * 2, ["adapter1"] * 2])
+@pytest.mark.parametrize("names", [[NO_ADAPTER] * 2, ["adapter1"] * 2])
 @torch.no_grad()
 def test_rows_with_equal_adapters_match_peft(engine: TransformersEngine, names: list[str]) -> None:
     base = engine.module.get_base_model()
     expected = peft_logits(engine, ROWS.index(names[0]))
-    with RowAdapters(names).applied(base):
+    with RowAdapters(names).apply(base):
         assert torch.allclose(base(IDS[:2]).logits[:1], expected, atol=1e-5)
 
 

@@ -14,7 +14,7 @@ from collab.models.local.fast import prepacked_weights as subject
 from collab.models.local.fast.accelerated import fused_projections
 from collab.models.local.fast.memory import LEAST_WEIGHTS
 from collab.models.local.fast.prepacked_weights import MOST_ROWS, can_pack, prepacked
-from collab.models.local.multi_lora import BASE, RowAdapters, without_adapters
+from collab.models.local.multi_lora import NO_ADAPTER, RowAdapters, without_adapters
 from collab.models.weights import quiet_transformers
 from collab.trainers.learner.optimizer import Optimizer
 
@@ -209,8 +209,8 @@ def test_grouped_layers_may_read_different_inputs(in_place: bool) -> None:
 def test_adapters_work_with_packed_weights(dtype: torch.dtype, targets: Any) -> None:
     module = adapted(targets).to(dtype)
     ids = torch.tensor([[5, 6, 7, 8]] * 4)
-    row_adapters = RowAdapters(["one", BASE, "two", "one"])
-    with row_adapters.applied(module):
+    row_adapters = RowAdapters(["one", NO_ADAPTER, "two", "one"])
+    with row_adapters.apply(module):
         apart = module(ids).logits.float()
         with prepacked(fused_projections(module), row_adapters):
             together = module(ids).logits.float()

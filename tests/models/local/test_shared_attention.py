@@ -14,7 +14,7 @@ from collab.models.local.fast.cuda_graph import FixedCache, GraphedCache
 from collab.models.local.fast.equivalence import supports_shared_prefix
 from collab.models.local.fast.shared_prefix import RoomyCache, SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
-from collab.models.local.multi_lora import BASE
+from collab.models.local.multi_lora import NO_ADAPTER
 
 PROMPTS, NEW = 3, 70
 """More new tokens than a buffer's first size."""
@@ -27,9 +27,9 @@ def logits_of(module: Any, kind: type[KVCache]) -> list[Tensor]:
     ids = torch.randint(3, 50, (PROMPTS, 9), generator=chance)
     mask = torch.ones_like(ids)
     mask[0, :4] = mask[2, :1] = 0
-    prefixes = kind(module, [BASE] * PROMPTS)
+    prefixes = kind(module, [NO_ADAPTER] * PROMPTS)
     found = []
-    with prefixes.row_adapters.applied(module) if prefixes.row_adapters else nullcontext():
+    with prefixes.row_adapters.apply(module) if prefixes.row_adapters else nullcontext():
         found.append(prefixes.read(ids, mask))
         prefixes.select([2, 0, 1, 2, 1, 2])
         rows = 6
@@ -111,7 +111,7 @@ def test_one_layer_with_other_attention_disables_sharing() -> None:
 
 @torch.no_grad()
 def test_prompt_without_remaining_rows_is_freed() -> None:
-    prefixes = SharedPrefixCache(tiny("llama"), [BASE] * 3)
+    prefixes = SharedPrefixCache(tiny("llama"), [NO_ADAPTER] * 3)
     prefixes.read(torch.randint(3, 50, (3, 5)), torch.ones(3, 5, dtype=torch.long))
     prefixes.select([0, 1, 1, 2])
     prefixes.extend(torch.tensor([5, 6, 7, 8]))
@@ -128,7 +128,7 @@ def test_ended_row_may_exceed_the_context(kind: type[KVCache]) -> None:
     ids = torch.randint(3, 50, (2, 9))
     mask = torch.ones_like(ids)
     mask[1, :5] = 0
-    both, one = (kind(module, [BASE] * n) for n in (2, 1))
+    both, one = (kind(module, [NO_ADAPTER] * n) for n in (2, 1))
     both.read(ids, mask)
     one.read(ids[1:, 5:], mask[1:, 5:])
     for token in range(10, 15):
@@ -142,7 +142,7 @@ def test_model_can_be_trained_after_sampling() -> None:
     before = module.model.rotary_emb.inv_freq
     ids = torch.randint(3, 50, (1, 9))
     with torch.inference_mode():
-        prefixes = SharedPrefixCache(module, [BASE])
+        prefixes = SharedPrefixCache(module, [NO_ADAPTER])
         prefixes.read(ids, torch.ones_like(ids))
         prefixes.extend(torch.tensor([7]))
     assert module.model.rotary_emb.inv_freq is not before  # updated beyond the original positions

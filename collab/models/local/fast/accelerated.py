@@ -20,7 +20,7 @@ from collab.models.local.fast.memory import trim
 from collab.models.local.fast.prepacked_weights import prepacked
 from collab.models.local.fast.shared_prefix import RoomyCache, SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
-from collab.models.local.multi_lora import adapted_layers, can_mix, unwrapped, without_adapters
+from collab.models.local.multi_lora import adapted_layers, can_mix, unwrap, without_adapters
 
 _GROUPS: WeakKeyDictionary[nn.Module, list[list[nn.Linear]]] = WeakKeyDictionary()
 
@@ -30,7 +30,7 @@ def fused_projections(module: Any) -> list[list[nn.Module]]:
 
     If adapters can mix, a layer is returned with the LoRA that PEFT has put around it.
     """
-    base = unwrapped(module)
+    base = unwrap(module)
     layers = [
         m for name, m in base.named_modules() if type(m) is nn.Linear and ".lora_" not in name
     ]
@@ -73,23 +73,23 @@ def accelerated(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
     batch."""
     cache = _kind(module)(module, adapters)
     row_adapters = cache.row_adapters
-    head = unwrapped(module).get_output_embeddings().register_forward_pre_hook(_make_contiguous)
+    head = unwrap(module).get_output_embeddings().register_forward_pre_hook(_make_contiguous)
     try:
         with (
-            row_adapters.applied(module) if row_adapters else nullcontext(),
+            row_adapters.apply(module) if row_adapters else nullcontext(),
             prepacked(fused_projections(module), row_adapters),
         ):
             yield cache
     finally:
         head.remove()
-        if unwrapped(module).device.type == "cpu":
+        if unwrap(module).device.type == "cpu":
             trim()
 
 
 def _kind(module: Any) -> type[KVCache]:
     if not supports_shared_prefix(module):
         return RoomyCache
-    is_capturable = unwrapped(module).device.type == "cuda" and can_mix(module)
+    is_capturable = unwrap(module).device.type == "cuda" and can_mix(module)
     return GraphedCache if is_capturable else SharedPrefixCache
 
 

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from collab.models.local.batching import SPARE_TOKENS
 from collab.models.local.fast.shared_prefix import SharedLayer, SharedPrefixCache
-from collab.models.local.multi_lora import unwrapped
+from collab.models.local.multi_lora import unwrap
 from collab.models.out_of_memory import is_out_of_memory
 
 LOG = logging.getLogger("collab.models")
@@ -101,7 +101,7 @@ class FixedCache(SharedPrefixCache):
             self._moved()
         self._place.advance()
         logits = self._extend(tokens[:, None])
-        self._next.add_(1).clamp_(max=self._last)
+        self._next_positions.add_(1).clamp_(max=self._last_position)
         return logits
 
     def _extend(self, tokens: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ class GraphedCache(FixedCache):
 
     def __init__(self, module: Any, adapters: Sequence[str]) -> None:
         super().__init__(module, adapters)
-        self._base = unwrapped(module)
+        self._base = unwrap(module)
         self._graph: Any = None
         self._pool = torch.cuda.graph_pool_handle()
         self._tokens: Tensor | None = None  # [rows, 1], read by the graph

@@ -15,7 +15,7 @@ from collab.models.local.dimensions import has_full_attention
 from collab.models.local.fast.shared_prefix import SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
 from collab.models.local.layers import decoder_layers
-from collab.models.local.multi_lora import BASE, unwrapped, without_adapters
+from collab.models.local.multi_lora import NO_ADAPTER, unwrap, without_adapters
 
 ROUNDING = {torch.bfloat16: 0.05, torch.float16: 0.01}
 """Largest relative difference between equal states."""
@@ -95,7 +95,7 @@ def supports_shared_prefix(module: Any) -> bool:
 
     If its configuration leaves this open, a probe decides, once per model.
     """
-    base = unwrapped(module)
+    base = unwrap(module)
     if base not in _SUPPORTS:
         config = base.config.get_text_config()
         _SUPPORTS[base] = has_full_attention(config) and _agrees(base)
@@ -124,7 +124,7 @@ def _probe(
     layer."""
     vocabulary = base.config.get_text_config().vocab_size
     ids = torch.tensor([[7, 5, 3], [2, 4, 6]], device=base.device) % vocabulary
-    cache = kind(base, [BASE, BASE])
+    cache = kind(base, [NO_ADAPTER, NO_ADAPTER])
     with without_adapters(base):
         cache.read(ids, torch.tensor([[0, 1, 1], [1, 1, 1]], device=base.device))
         cache.select([1, 0, 1])

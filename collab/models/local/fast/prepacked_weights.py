@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from collab.models.local.fast.memory import LEAST_WEIGHTS
 from collab.models.local.layers import Forward, replace_forwards
-from collab.models.local.multi_lora import RowAdapters, SideBySide, base_of
+from collab.models.local.multi_lora import RowAdapters, StackedAdapters, base_of
 
 MOST_ROWS = 128
 """Most rows for packed products. Above it packing gains little, and oneDNN keeps a compiled product
@@ -106,7 +106,7 @@ class _Fusion:
         if self._row_adapters is None or self._adapters is None:
             return y
         ranks, down, up = self._adapters
-        inner = self._row_adapters.masked(_times(x, down), ranks)
+        inner = self._row_adapters.mask_output(_times(x, down), ranks)
         added: Tensor = torch.ops.mkldnn._linear_pointwise.binary(inner, y, up, None, "add")
         return added
 
@@ -115,13 +115,13 @@ class _Fusion:
         return _packed_weights(self._bases)
 
     @cached_property
-    def _adapters(self) -> SideBySide | None:
+    def _adapters(self) -> StackedAdapters | None:
         """The rows' adapters on the layers, with A packed, and B transposed and packed."""
         assert self._row_adapters is not None
-        adapters = self._row_adapters.side_by_side(self.layers, self._bases[0].weight.dtype)
+        adapters = self._row_adapters.stack(self.layers, self._bases[0].weight.dtype)
         if adapters is None:
             return None
-        return SideBySide(adapters.ranks, _pack(adapters.down), _pack(adapters.up.T))
+        return StackedAdapters(adapters.ranks, _pack(adapters.down), _pack(adapters.up.T))
 
 
 _PACKED: WeakKeyDictionary[nn.Linear, tuple[object, Tensor, list[Tensor]]] = WeakKeyDictionary()
