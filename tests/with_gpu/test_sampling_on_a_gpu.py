@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from collab.models.local.fast.accelerated import accelerated
+from collab.models.local.fast.accelerated import accelerated_cache
 from collab.models.local.fast.cuda_graph import GraphedCache
 from collab.models.local.fast.shared_prefix import SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
@@ -70,7 +70,7 @@ def test_cuda_graph_matches_separate_kernels(
 ) -> None:
     module = with_adapters(device)
     names = ["a", NO_ADAPTER, "b"]
-    with caplog.at_level(logging.WARNING), accelerated(module, names) as graphed:
+    with caplog.at_level(logging.WARNING), accelerated_cache(module, names) as graphed:
         assert isinstance(graphed, GraphedCache)
         ours = logits_of(module, graphed)
         assert graphed._graph is not None
@@ -88,12 +88,12 @@ def test_model_that_syncs_falls_back_to_separate_kernels(
 ) -> None:
     module = with_adapters(device)
     names = [NO_ADAPTER] * PROMPTS
-    with accelerated(module, names) as graphed:
+    with accelerated_cache(module, names) as graphed:
         exact = logits_of(module, graphed)
     module = with_adapters(device)
     layer = module.get_base_model().model.layers[0]
     layer.register_forward_hook(lambda *_: torch.cuda.synchronize())
-    with caplog.at_level(logging.WARNING), accelerated(module, names) as graphed:
+    with caplog.at_level(logging.WARNING), accelerated_cache(module, names) as graphed:
         ours = logits_of(module, graphed)
     assert "cannot be captured as a CUDA graph" in caplog.text
     for mine, theirs in zip(ours, exact, strict=True):

@@ -135,14 +135,14 @@ class TransformersEngine(Model):
         loop = asyncio.get_running_loop()
         cancelled = Event()
 
-        def hand(index: int, action: Action) -> None:
+        def deliver_action(index: int, action: Action) -> None:
             loop.call_soon_threadsafe(answered, index, action)
 
         report = _reporter(loop, progress) if progress else None
         if self._is_closed:
-            raise self._closed()
+            raise self._closed_error()
         queued = self._thread.submit(
-            self._answer, requests, hand, time.monotonic(), cancelled, report
+            self._answer, requests, deliver_action, time.monotonic(), cancelled, report
         )
         work = asyncio.wrap_future(queued)
         try:
@@ -156,7 +156,7 @@ class TransformersEngine(Model):
                 work.exception()  # it is the cancellation, or comes too late for anybody
             raise
         if work.cancelled():  # by `aclose`, not by whoever waits
-            raise self._closed()
+            raise self._closed_error()
         work.result()
 
     def _answer(
@@ -180,18 +180,18 @@ class TransformersEngine(Model):
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
         self._generation = None
 
-    def _closed(self) -> ModelUnavailable:
+    def _closed_error(self) -> ModelUnavailable:
         return ModelUnavailable(f"model {self.name!r} is closed; open it again")
 
 
 def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Report:
     """Pass reports from the engine's thread to the event loop."""
 
-    def deliver(news: list[tuple[Request, int, str]]) -> None:
-        for request, n_tokens, text in news:
+    def deliver(reports: list[tuple[Request, int, str]]) -> None:
+        for request, n_tokens, text in reports:
             progress(request, n_tokens, text)
 
-    def report(news: list[tuple[Request, int, str]]) -> None:
-        loop.call_soon_threadsafe(deliver, news)
+    def report(reports: list[tuple[Request, int, str]]) -> None:
+        loop.call_soon_threadsafe(deliver, reports)
 
     return report

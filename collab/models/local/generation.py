@@ -53,10 +53,10 @@ class Row:
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
-    shown: int = 0
+    reported: int = 0
     """Tokens whose text was reported."""
-    shown_from: int = 0
-    held: str = ""
+    reported_from: int = 0
+    held_text: str = ""
     """Text not yet reported, since it may become a stop string."""
 
     @cached_property
@@ -70,51 +70,51 @@ class Row:
         """
         self.tokens.append(token)
         self.logprobs.append(logprob)
-        if token in stop_ids or self._meets_stop_string(tokenizer):
+        if token in stop_ids or self._has_stop_string(tokenizer):
             self.finish_reason = "stop"
         elif len(self.tokens) >= self.request.sampling.max_new_tokens:
             self.finish_reason = "length"
 
-    def _meets_stop_string(self, tokenizer: Any) -> bool:
+    def _has_stop_string(self, tokenizer: Any) -> bool:
         if not self.stop_window:
             return False
         tail = tokenizer.decode(self.tokens[-self.stop_window :], skip_special_tokens=True)
         return any(text in tail for text in self.request.sampling.stop)
 
-    def news(self, tokenizer: Any) -> str:
+    def new_text(self, tokenizer: Any) -> str:
         """Return the text of the answer added since the last call, beginning with the request's
         prefix.
 
         Incomplete characters and possible beginnings of a stop string are held back.
         """
         before = tokenizer.decode(
-            self.tokens[self.shown_from : self.shown], skip_special_tokens=True
+            self.tokens[self.reported_from : self.reported], skip_special_tokens=True
         )
-        now: str = tokenizer.decode(self.tokens[self.shown_from :], skip_special_tokens=True)
+        now: str = tokenizer.decode(self.tokens[self.reported_from :], skip_special_tokens=True)
         if now.endswith("\ufffd") and self.finish_reason is None:
             return ""
-        prefix = "" if self.shown else self.request.prefix
-        self.shown_from, self.shown = self.shown, len(self.tokens)
-        return prefix + self._let_go(now[len(before) :])
+        prefix = "" if self.reported else self.request.prefix
+        self.reported_from, self.reported = self.reported, len(self.tokens)
+        return prefix + self._release_text(now[len(before) :])
 
-    def _let_go(self, added: str) -> str:
+    def _release_text(self, added: str) -> str:
         """Return the part of the held and added text that surely belongs to the answer."""
         stops = self.request.sampling.stop
-        text = self.held + added
+        text = self.held_text + added
         ends = [at for stop in stops if (at := text.find(stop)) >= 0]
         if not ends and self.finish_reason is None:
-            ends = [len(text) - _begun(text, stop) for stop in stops]
+            ends = [len(text) - _partial_stop_length(text, stop) for stop in stops]
         end = min(ends, default=len(text))
-        self.held = text[end:]
+        self.held_text = text[end:]
         return text[:end]
 
 
-def _begun(text: str, stop: str) -> int:
+def _partial_stop_length(text: str, stop: str) -> int:
     """Count the characters at the end of `text` that may begin `stop`."""
     return next(n for n in range(len(stop) - 1, -1, -1) if text.endswith(stop[:n]))
 
 
-Ended = Callable[[Row], None]
+RowCallback = Callable[[Row], None]
 """Called with a row when it has its last token."""
 
 
@@ -129,15 +129,15 @@ class Decoder:
         loaded: LoadedModel,
         cancelled: Event,
         report: Report | None,
-        ended: Ended,
+        on_end: RowCallback,
     ) -> None:
         self.rows = list(rows)
         self._settings = settings
         self._loaded = loaded
         self._cancelled = cancelled
         self._report = report
-        self._ended = ended
-        self._reported = time.monotonic()
+        self._on_end = on_end
+        self._last_report = time.monotonic()
         self._step = len(self.rows[0].tokens)
 
     def choose(self, logits: Tensor) -> Tensor:
@@ -146,10 +146,10 @@ class Decoder:
         Raises:
             FloatingPointError: a row has logits that are not numbers.
         """
-        self.check()
+        self.check_cancelled()
         tokens, logprobs = draw(logits, self._settings, self._step)
         self._step += 1
-        live = self.live()
+        live = self.live_rows()
         for index, token, logprob in zip(
             live, tokens[live].tolist(), logprobs[live].tolist(), strict=True
         ):
@@ -158,12 +158,12 @@ class Decoder:
             self.rows[index].add(token, logprob, self._loaded.stop_ids, self._loaded.tokenizer)
         self.report()
         done = [self.rows[index] for index in live if self.rows[index].finish_reason]
-        self._tell(done)
+        self._report_rows(done)
         for row in done:
-            self._ended(row)
+            self._on_end(row)
         return tokens
 
-    def live(self) -> list[int]:
+    def live_rows(self) -> list[int]:
         """Return the indices of the rows that have not ended."""
         return [i for i, row in enumerate(self.rows) if row.finish_reason is None]
 
@@ -172,7 +172,7 @@ class Decoder:
         self.rows = [self.rows[i] for i in keep]
         self._settings = self._settings.select(keep)
 
-    def check(self, *_: Any) -> None:
+    def check_cancelled(self, *_: Any) -> None:
         """Stop the batch if the call was canceled. Registered as a hook before every layer.
 
         Raises:
@@ -184,23 +184,23 @@ class Decoder:
     def report(self) -> None:
         """Pass new tokens and text to the caller's `progress`, at most a few times per second."""
         now = time.monotonic()
-        if now - self._reported >= REPORT_SECONDS:
-            self._reported = now
-            self._tell(self.rows)
+        if now - self._last_report >= REPORT_SECONDS:
+            self._last_report = now
+            self._report_rows(self.rows)
 
-    def _tell(self, rows: list[Row]) -> None:
-        grown = [row for row in rows if len(row.tokens) > row.shown]
+    def _report_rows(self, rows: list[Row]) -> None:
+        grown = [row for row in rows if len(row.tokens) > row.reported]
         if self._report is not None and grown:
             tokenizer = self._loaded.tokenizer
-            self._report([(r.request, len(r.tokens), r.news(tokenizer)) for r in grown])
+            self._report([(r.request, len(r.tokens), r.new_text(tokenizer)) for r in grown])
 
 
 WAIT_SECONDS = 0.1
 """Seconds between checks whether a call that waits for the processor is still wanted."""
 
-_PROCESSOR = Lock()
+_PROCESSOR_LOCK = Lock()
 
-Ready = Callable[[Any, Sequence[str]], AbstractContextManager[KVCache]]
+OpenCache = Callable[[Any, Sequence[str]], AbstractContextManager[KVCache]]
 """Prepares the rows of a batch for reading, from the model and each row's adapter."""
 
 
@@ -213,11 +213,11 @@ class Generation:
     def __init__(self, loaded: LoadedModel, spec: TransformersSpec) -> None:
         self.loaded, self.adapters = loaded, Adapters(loaded, spec.name)
         self._model, self._batch_tokens = spec.name, spec.batch_tokens
-        self._ready: Ready = plain_cache
+        self._open_cache: OpenCache = plain_cache
         if spec.fast:
-            from collab.models.local.fast.accelerated import accelerated
+            from collab.models.local.fast.accelerated import accelerated_cache
 
-            self._ready = accelerated
+            self._open_cache = accelerated_cache
 
     def answer(
         self,
@@ -234,11 +234,11 @@ class Generation:
         rows: list[Row] = []
         for index, request in enumerate(requests):
             try:
-                rows.append(self._row(index, request))
+                rows.append(self._make_row(index, request))
             except ModelError as error:
                 answered(index, failed_action(request, error, self._model, started))
 
-        def ended(row: Row) -> None:
+        def on_end(row: Row) -> None:
             action = action_of(
                 row.request,
                 row.prompt,
@@ -252,24 +252,24 @@ class Generation:
             answered(row.index, action)
 
         decoder_of = partial(
-            Decoder, loaded=self.loaded, cancelled=cancelled, report=report, ended=ended
+            Decoder, loaded=self.loaded, cancelled=cancelled, report=report, on_end=on_end
         )
         batches = self._batches(rows)
         while batches:
             batch = batches.pop(0)
-            if not self._run(batch, decoder_of):
+            if not self._run_batch(batch, decoder_of):
                 left = [row for row in batch if row.finish_reason is None]
                 batches = [part for rows in (left, *batches) for part in self._batches(rows)]
 
     def _batches(self, rows: Sequence[Row]) -> list[list[Row]]:
-        sizes = [_size(row) for row in rows]
+        sizes = [_row_size(row) for row in rows]
         budget = self._batch_tokens
         if budget is None:
             narrowest = min(map(sum, sizes), default=1)
             budget = default_batch_tokens(self.loaded.module, self.loaded.device, narrowest)
         return [[rows[i] for i in batch] for batch in pack(sizes, budget)]
 
-    def _row(self, index: int, request: Request) -> Row:
+    def _make_row(self, index: int, request: Request) -> Row:
         """Tokenize a request.
 
         Raises:
@@ -281,7 +281,7 @@ class Generation:
         check_context(len(prompt), new, self.loaded.context, self._model)
         return Row(index=index, request=request, prompt=prompt, adapter=adapter)
 
-    def _run(self, rows: list[Row], decoder_of: Callable[..., Decoder]) -> bool:
+    def _run_batch(self, rows: list[Row], decoder_of: Callable[..., Decoder]) -> bool:
         """Generate until every one of `rows` has ended, or return False if memory runs out.
 
         Rows that have tokens have equally many.
@@ -299,7 +299,7 @@ class Generation:
         )
         decoder = decoder_of(rows, settings)
         try:
-            with _turn(loaded.device, decoder), _inference(loaded.module, decoder):
+            with _processor_turn(loaded.device, decoder), _sampling_state(loaded.module, decoder):
                 self._decode(decoder)
         except FloatingPointError as error:
             dtype = str(loaded.module.dtype).removeprefix("torch.")
@@ -310,20 +310,20 @@ class Generation:
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-            happened = (
+            problem = (
                 f"model {self._model!r} ran out of memory on {loaded.device} in a batch of"
                 f" {counted(len(rows), 'row')} of up to"
                 f" {max(len(r.prompt) + len(r.tokens) for r in rows):,} tokens"
             )
             if len(rows) == 1:
                 raise ModelError(
-                    f"{happened}; lower sampling.max_new_tokens, shorten the prompt, or use a"
+                    f"{problem}; lower sampling.max_new_tokens, shorten the prompt, or use a"
                     " smaller model"
                 ) from error
-            prompts, new = zip(*map(_size, rows), strict=True)
+            prompts, new = zip(*map(_row_size, rows), strict=True)
             self._batch_tokens = len(rows) * (max(prompts) + max(new)) // 2
             LOG.warning(
-                "%s; collab continues with model.batch_tokens=%d", happened, self._batch_tokens
+                "%s; collab continues with model.batch_tokens=%d", problem, self._batch_tokens
             )
             return False
         return True
@@ -331,10 +331,10 @@ class Generation:
     def _decode(self, decoder: Decoder) -> None:
         """Draw one token per row at a time, until all have ended."""
         module, rows = self.loaded.module, decoder.rows
-        first, places = _distinct(rows)
+        first, places = _group_prompts(rows)
         adapters = [rows[index].adapter for index in first]
-        with self._ready(module, adapters) as cache, torch.inference_mode():
-            logits = cache.read(*self._pad([rows[index] for index in first]))
+        with self._open_cache(module, adapters) as cache, torch.inference_mode():
+            logits = cache.read(*self._pad_prompts([rows[index] for index in first]))
             if len(first) < len(rows):
                 cache.select(places)
                 logits = logits[places]
@@ -342,7 +342,7 @@ class Generation:
                 logits = cache.extend(torch.tensor(drawn, device=logits.device))
             while True:
                 tokens = decoder.choose(logits)
-                live = decoder.live()
+                live = decoder.live_rows()
                 if not live:
                     break
                 if len(live) <= len(decoder.rows) * cache.shrink_at:
@@ -351,7 +351,7 @@ class Generation:
                     decoder.select(live)
                 logits = cache.extend(tokens)
 
-    def _pad(self, rows: list[Row]) -> tuple[Tensor, Tensor]:
+    def _pad_prompts(self, rows: list[Row]) -> tuple[Tensor, Tensor]:
         """Return left-padded prompts and their attention mask, both [rows, time]."""
         width = max(len(row.prompt) for row in rows)
         pad, device = self.loaded.pad_id, self.loaded.device
@@ -361,11 +361,11 @@ class Generation:
         return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
-def _size(row: Row) -> tuple[int, int]:
+def _row_size(row: Row) -> tuple[int, int]:
     return len(row.prompt), row.request.sampling.max_new_tokens
 
 
-def _distinct(rows: Sequence[Row]) -> tuple[list[int], list[int]]:
+def _group_prompts(rows: Sequence[Row]) -> tuple[list[int], list[int]]:
     """Return the first row of every prompt, and the position among these of each row's prompt.
 
     Samples of one prompt are then read only once.
@@ -381,7 +381,7 @@ def _prompt_of(row: Row) -> tuple[str, tuple[int, ...]]:
 
 
 @contextmanager
-def _inference(module: Any, decoder: Decoder) -> Iterator[None]:
+def _sampling_state(module: Any, decoder: Decoder) -> Iterator[None]:
     """Put the model into sampling state, and restore it afterwards.
 
     A hook before each layer notices cancellation.
@@ -390,7 +390,7 @@ def _inference(module: Any, decoder: Decoder) -> Iterator[None]:
     training = module.training
     with ExitStack() as stack:
         for layer in decoder_layers(base):
-            stack.callback(layer.register_forward_pre_hook(decoder.check).remove)
+            stack.callback(layer.register_forward_pre_hook(decoder.check_cancelled).remove)
         if training:
             stack.callback(module.train)
             module.eval()
@@ -398,14 +398,14 @@ def _inference(module: Any, decoder: Decoder) -> Iterator[None]:
 
 
 @contextmanager
-def _turn(device: torch.device, decoder: Decoder) -> Iterator[None]:
+def _processor_turn(device: torch.device, decoder: Decoder) -> Iterator[None]:
     """Run one model at a time on a CPU, because torch's threads use all cores for each."""
     if device.type != "cpu":
         yield
         return
-    while not _PROCESSOR.acquire(timeout=WAIT_SECONDS):
-        decoder.check()
+    while not _PROCESSOR_LOCK.acquire(timeout=WAIT_SECONDS):
+        decoder.check_cancelled()
     try:
         yield
     finally:
-        _PROCESSOR.release()
+        _PROCESSOR_LOCK.release()

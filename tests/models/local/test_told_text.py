@@ -34,7 +34,7 @@ def streamed_and_answer(
     for count, token in enumerate(tokens, start=1):
         row.add(token, 0.0, frozenset({9}), Pieces())
         if count % every == 0 or row.finish_reason:
-            news.append(row.news(Pieces()))
+            news.append(row.new_text(Pieces()))
         if row.finish_reason:
             break
     return news, parse_answer(row.request, row.prompt, row.tokens, Pieces())[0]

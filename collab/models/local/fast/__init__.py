@@ -1,7 +1,7 @@
 """Optional speed-ups of a local model. `model.fast: false` disables them all.
 
-`accelerated` takes the place of `collab.models.local.kv_cache.plain` and gives the same answers,
-up to rounding. Each feature has a test that compares it with the plain way:
+`accelerated_cache` takes the place of `collab.models.local.kv_cache.plain_cache` and gives the same
+answers, up to rounding. Each feature has a test that compares it with the plain way:
 
 - `shared_prefix`      rows of one prompt attend to it together; keys and values grow in buffers
 - `cuda_graph`         a GPU replays the kernels of a token

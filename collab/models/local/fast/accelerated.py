@@ -68,7 +68,7 @@ def _grouped_by_input(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Li
 
 
 @contextmanager
-def accelerated(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
+def accelerated_cache(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
     """Context manager that yields the fastest KV cache that the model supports, empty, for one
     batch."""
     cache = _kind(module)(module, adapters)
