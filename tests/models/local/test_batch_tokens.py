@@ -9,7 +9,7 @@ from support.tiny_models import tiny
 
 from collab.models.local.batching import (
     CPU_BATCH_TOKENS,
-    DRAW_BYTES,
+    SAMPLING_BYTES,
     MAX_BATCH_TOKENS,
     MIN_BATCH_TOKENS,
     batch_bytes,
@@ -17,7 +17,7 @@ from collab.models.local.batching import (
     gpu_batch_tokens,
 )
 from collab.models.local.dimensions import Dimensions, dimensions_of
-from collab.models.local.fast.shared_prefix import RoomyCache, SharedPrefixCache
+from collab.models.local.fast.shared_prefix import BufferedCache, SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
 from collab.models.local.multi_lora import NO_ADAPTER
 
@@ -72,7 +72,7 @@ def held_bytes(cache: KVCache) -> int:
     return sum({buffer.data_ptr(): buffer.nbytes() for buffer in buffers}.values())
 
 
-@pytest.mark.parametrize("kind", [SharedPrefixCache, RoomyCache])
+@pytest.mark.parametrize("kind", [SharedPrefixCache, BufferedCache])
 @pytest.mark.parametrize("heads", [1, 2, 4], ids=["one", "grouped", "each"])
 @pytest.mark.parametrize(("prompt", "new"), [(200, 20), (100, 129)])
 @torch.no_grad()
@@ -87,7 +87,7 @@ def test_cache_size_is_as_planned(kind: type[KVCache], heads: int, prompt: int, 
         most = max(most, held_bytes(cache))
     dimensions = dimensions_of(model.config, torch.float32.itemsize)
     counted = (
-        batch_bytes(dimensions, rows, prompt + new) - rows * dimensions.vocabulary * DRAW_BYTES
+        batch_bytes(dimensions, rows, prompt + new) - rows * dimensions.vocabulary * SAMPLING_BYTES
     )
     assert dimensions.key_values == 2 * heads * 8
     one_layer, room = 2 / 3, (prompt + new) / (prompt + new + 64)
