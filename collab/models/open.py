@@ -36,10 +36,10 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
         case TransformersSpec():
             _let_waiting_threads_sleep()
             from collab.models.local.engine import TransformersEngine
-            from collab.models.local.fast.memory import keep_few_products
+            from collab.models.local.fast.memory import limit_compiled_products
 
             if spec.fast:
-                keep_few_products()
+                limit_compiled_products()
             return TransformersEngine(spec, progress=progress or ignore_progress)
         case VLLMSpec():
             _let_waiting_threads_sleep()

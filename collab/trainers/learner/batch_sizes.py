@@ -11,7 +11,12 @@ import torch
 from torch import Tensor
 
 from collab.models.local.dimensions import dimensions_of, has_full_attention
-from collab.models.local.fast.equivalence import REFUSALS, LayerStates, equivalent, layer_states
+from collab.models.local.fast.equivalence import (
+    PROBE_ERRORS,
+    LayerStates,
+    are_equivalent,
+    layer_states,
+)
 from collab.models.local.multi_lora import unwrap
 from collab.models.out_of_memory import free_bytes
 from collab.recipe import TrainerSpec
@@ -106,10 +111,10 @@ def _agrees(model: Any, device: torch.device) -> bool:
         alone += [layer.inputs for layer in apart]
         with layer_states(unwrap(model), replace_inputs) as together:
             states(model, [row], device)
-    except REFUSALS:
+    except PROBE_ERRORS:
         return False
     along = torch.tensor(paths, device=device)  # from [1, time, hidden] to [siblings, time, hidden]
-    return equivalent(
+    return are_equivalent(
         [LayerStates(*(x[0, along] for x in layer)) for layer in together],
         [LayerStates(*(x[:, : len(paths[0])] for x in layer)) for layer in apart],
     )

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from collab.errors import TrainingError
-from collab.models.local.fast.memory import trim
+from collab.models.local.fast.memory import trim_memory
 from collab.models.local.multi_lora import unwrap
 from collab.recipe import TrainerSpec
 from collab.trainers.learner.batch_sizes import BatchSizes
@@ -73,7 +73,7 @@ class Learner:
                     except NotFinite as error:
                         update.skipped[policy.name] = self._skip(policy, error)
         if any(policy.device.type == "cpu" for policy in self.policies):
-            trim()  # otherwise learning's memory stays allocated during sampling
+            trim_memory()  # otherwise learning's memory stays allocated during sampling
         return update
 
     def about(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from collab.errors import TrainingError
 from collab.models.local.batching import pack
-from collab.models.local.fast.memory import trimmed
+from collab.models.local.fast.memory import trim_after_layers
 from collab.models.local.layers import decoder_layers
 from collab.models.local.multi_lora import unwrap
 from collab.models.out_of_memory import is_out_of_memory
@@ -213,7 +213,7 @@ class Passes:
             policy.training() as model,
             # Tree attention must also be active when checkpointed layers are recomputed.
             tree_attention(model) if shared else nullcontext(),
-            trimmed(decoder_layers(unwrap(model))),
+            trim_after_layers(decoder_layers(unwrap(model))),
         ):
             for batch in mine:
                 if cancelled.is_set():

@@ -9,9 +9,9 @@ from support.tiny_models import tiny
 
 from collab.models.local.batching import (
     CPU_BATCH_TOKENS,
-    SAMPLING_BYTES,
     MAX_BATCH_TOKENS,
     MIN_BATCH_TOKENS,
+    SAMPLING_BYTES,
     batch_bytes,
     default_batch_tokens,
     gpu_batch_tokens,

@@ -13,7 +13,7 @@ from collab.models.local.fast import memory
 PRODUCTS = """
 import os
 from pathlib import Path
-from collab.models.local.fast.memory import trim
+from collab.models.local.fast.memory import trim_memory
 from collab.models.open import open_model
 from collab.recipe.model import TransformersSpec
 
@@ -21,7 +21,7 @@ open_model(TransformersSpec(name="smollm2-135m"))
 import torch
 
 def held():
-    trim()
+    trim_memory()
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 torch.set_num_threads(1)
@@ -44,13 +44,13 @@ def test_buffers_for_many_matrix_sizes_are_not_kept() -> None:
 
 def test_memory_is_trimmed_in_forward_and_backward_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     trims: list[None] = []
-    monkeypatch.setattr(memory, "trim", lambda: trims.append(None))
+    monkeypatch.setattr(memory, "trim_memory", lambda: trims.append(None))
     layers, x = nn.Sequential(*(nn.Linear(2, 2) for _ in range(8))), torch.ones(1, 2)
-    with memory.trimmed(layers):
+    with memory.trim_after_layers(layers):
         layers(x)
         assert not trims  # too little memory to trim
     monkeypatch.setattr(memory, "BYTES_A_TRIM", 4 * x.nbytes)
-    with memory.trimmed(layers):
+    with memory.trim_after_layers(layers):
         y = layers(x)
         assert len(trims) == 2
         y.sum().backward()

@@ -12,15 +12,15 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from collab.models.local.fast import prepacked_weights as subject
 from collab.models.local.fast.accelerated import fused_projections
-from collab.models.local.fast.memory import LEAST_WEIGHTS
-from collab.models.local.fast.prepacked_weights import MOST_ROWS, can_pack, prepacked
+from collab.models.local.fast.memory import MIN_PACKED_WEIGHTS
+from collab.models.local.fast.prepacked_weights import MAX_PACKED_ROWS, can_pack, pack_weights
 from collab.models.local.multi_lora import NO_ADAPTER, RowAdapters, without_adapters
 from collab.models.weights import quiet_transformers
 from collab.trainers.learner.optimizer import Optimizer
 
 CPU = torch.device("cpu")
 TYPES = [dtype for dtype in (torch.float32, torch.bfloat16) if can_pack(dtype, CPU)]
-SIDE = int(LEAST_WEIGHTS**0.5)
+SIDE = int(MIN_PACKED_WEIGHTS**0.5)
 
 
 def layer_of(dtype: torch.dtype, *, bias: bool = False) -> nn.Linear:
@@ -29,7 +29,7 @@ def layer_of(dtype: torch.dtype, *, bias: bool = False) -> nn.Linear:
 
 
 def is_packed(layer: nn.Linear) -> bool:
-    return layer in subject._PACKED
+    return layer in subject._PACKED_GROUPS
 
 
 def test_packing_support_depends_on_the_processor() -> None:
@@ -39,14 +39,14 @@ def test_packing_support_depends_on_the_processor() -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-@pytest.mark.parametrize("rows", [1, MOST_ROWS])
+@pytest.mark.parametrize("rows", [1, MAX_PACKED_ROWS])
 @pytest.mark.parametrize("bias", [False, True])
 @torch.no_grad()
 def test_packed_products_match_plain_ones(dtype: torch.dtype, rows: int, bias: bool) -> None:
     layer = layer_of(dtype, bias=bias)
     x = torch.randn(1, SIDE, rows, dtype=dtype).transpose(1, 2)  # not contiguous
     before = layer(x)
-    with prepacked([[layer]]):
+    with pack_weights([[layer]]):
         within = layer(x)
     assert is_packed(layer)
     assert within.is_contiguous()
@@ -58,8 +58,8 @@ def test_packed_products_match_plain_ones(dtype: torch.dtype, rows: int, bias: b
 @torch.no_grad()
 def test_weights_are_packed_for_few_rows_only() -> None:
     wide, small = layer_of(torch.float32), nn.Linear(8, 8)
-    with prepacked([[wide], [small]]):
-        wide(torch.randn(MOST_ROWS + 1, SIDE))
+    with pack_weights([[wide], [small]]):
+        wide(torch.randn(MAX_PACKED_ROWS + 1, SIDE))
         small(torch.randn(1, 8))
     assert not is_packed(wide)
     assert not is_packed(small)
@@ -70,7 +70,7 @@ def test_weights_are_packed_for_few_rows_only() -> None:
 def test_changed_weights_are_packed_again(dtype: torch.dtype, way: str) -> None:
     layer, x = layer_of(dtype), torch.randn(2, SIDE, dtype=dtype)
     optimizer = torch.optim.AdamW(layer.parameters(), lr=0.01, fused=True)
-    with prepacked([[layer]]), torch.no_grad():
+    with pack_weights([[layer]]), torch.no_grad():
         before = layer(x)
     if way == "optimizer":
         layer(x).square().sum().backward()
@@ -84,7 +84,7 @@ def test_changed_weights_are_packed_again(dtype: torch.dtype, way: str) -> None:
         layer.weight.data += 0.1
     with torch.no_grad():
         plain = layer(x)
-        with prepacked([[layer]]):
+        with pack_weights([[layer]]):
             after = layer(x)
     assert not torch.equal(before, after)
     torch.testing.assert_close(after, plain, atol=1e-4, rtol=1e-2)
@@ -93,24 +93,24 @@ def test_changed_weights_are_packed_again(dtype: torch.dtype, way: str) -> None:
 @torch.no_grad()
 def test_unchanged_weights_are_packed_once() -> None:
     layer, x = layer_of(torch.float32), torch.randn(2, SIDE)
-    with prepacked([[layer]]):
+    with pack_weights([[layer]]):
         layer(x)
-    first = subject._PACKED[layer]
-    with prepacked([[layer]]):
+    first = subject._PACKED_GROUPS[layer]
+    with pack_weights([[layer]]):
         layer(x)
-    assert subject._PACKED[layer] is first
+    assert subject._PACKED_GROUPS[layer] is first
 
 
 def test_weights_partly_changed_by_the_optimizer_are_packed_again() -> None:
     layer, x = layer_of(torch.float32), torch.randn(2, SIDE)
-    with prepacked([[layer]]), torch.no_grad():
+    with pack_weights([[layer]]), torch.no_grad():
         layer(x)
     layer.weight.grad = torch.zeros_like(layer.weight)
     layer.weight.grad[1] = 1
     Optimizer(layer.parameters(), weight_decay=0.0).step(0.1, None)
     with torch.no_grad():
         plain = layer(x)
-        with prepacked([[layer]]):
+        with pack_weights([[layer]]):
             torch.testing.assert_close(layer(x), plain, rtol=1e-5, atol=1e-5)
 
 
@@ -118,7 +118,7 @@ def test_weights_partly_changed_by_the_optimizer_are_packed_again() -> None:
 def test_weights_replaced_twice_are_packed_again() -> None:
     layer, x = layer_of(torch.float32), torch.randn(2, SIDE)
     for _ in range(10):  # the second replacement often gets the address of the packed weights
-        with prepacked([[layer]]):
+        with pack_weights([[layer]]):
             layer(x)
         for _ in range(2):
             changed = layer.weight.clone()
@@ -126,27 +126,27 @@ def test_weights_replaced_twice_are_packed_again() -> None:
             layer.weight = nn.Parameter(changed)
             del changed
         plain = layer(x)
-        with prepacked([[layer]]):
+        with pack_weights([[layer]]):
             torch.testing.assert_close(layer(x), plain, rtol=1e-5, atol=1e-4)
 
 
 @torch.no_grad()
 def test_change_through_data_is_detected_in_any_column() -> None:
     layer, x = nn.Linear(SIDE, SIDE), torch.randn(2, SIDE)
-    with prepacked([[layer]]):
+    with pack_weights([[layer]]):
         layer(x)
     layer.weight.data[:, 1:] += 0.1
     plain = layer(x)
-    with prepacked([[layer]]):
+    with pack_weights([[layer]]):
         torch.testing.assert_close(layer(x), plain, rtol=1e-5, atol=1e-4)
 
 
 @torch.no_grad()
 def test_packed_weights_are_freed_with_their_layer() -> None:
     layer = layer_of(torch.float32)
-    with prepacked([[layer]]):
+    with pack_weights([[layer]]):
         layer(torch.randn(2, SIDE))
-    held = weakref.ref(subject._PACKED[layer][1])
+    held = weakref.ref(subject._PACKED_GROUPS[layer][1])
     del layer
     assert held() is None
 
@@ -168,7 +168,7 @@ def test_layers_with_the_same_input_share_one_product(
     layers = [nn.Linear(SIDE, 8 * n, bias=n == 2, dtype=dtype) for n in (SIDE, 2, 4)]
     x = torch.randn(2, 3, SIDE, dtype=dtype)
     before = [layer(x) for layer in layers]
-    with prepacked([layers]):
+    with pack_weights([layers]):
         within = [layer(x) for layer in layers]
     assert len(products) == 1
     assert all(y.is_contiguous() for y in within)
@@ -180,7 +180,7 @@ def test_layers_with_the_same_input_share_one_product(
 @torch.no_grad()
 def test_repeated_input_is_recomputed_and_not_kept_alive() -> None:
     layers, x = [layer_of(torch.float32), layer_of(torch.float32)], torch.randn(2, SIDE)
-    with prepacked([layers, [layer_of(torch.float32)]]):
+    with pack_weights([layers, [layer_of(torch.float32)]]):
         first = layers[0](x)
         expected = first.clone()
         first += 1
@@ -196,7 +196,7 @@ def test_repeated_input_is_recomputed_and_not_kept_alive() -> None:
 def test_grouped_layers_may_read_different_inputs(in_place: bool) -> None:
     layers = [layer_of(torch.float32), layer_of(torch.float32, bias=True)]
     x = torch.randn(2, SIDE)
-    with prepacked([layers]):
+    with pack_weights([layers]):
         layers[0](x)
         x = x.mul_(2) if in_place else x * 2
         found = layers[1](x)
@@ -212,7 +212,7 @@ def test_adapters_work_with_packed_weights(dtype: torch.dtype, targets: Any) -> 
     row_adapters = RowAdapters(["one", NO_ADAPTER, "two", "one"])
     with row_adapters.apply(module):
         apart = module(ids).logits.float()
-        with prepacked(fused_projections(module), row_adapters):
+        with pack_weights(fused_projections(module), row_adapters):
             together = module(ids).logits.float()
             row_adapters.select([2, 1])
             fewer = module(ids[:2]).logits.float()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from collab.models.local.fast.cuda_graph import FixedCache, GraphedCache
 from collab.models.local.fast.equivalence import supports_shared_prefix
-from collab.models.local.fast.shared_prefix import RoomyCache, SharedPrefixCache
+from collab.models.local.fast.shared_prefix import BufferedCache, SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
 from collab.models.local.multi_lora import NO_ADAPTER
 
@@ -121,7 +121,7 @@ def test_prompt_without_remaining_rows_is_freed() -> None:
     assert prefixes.extend(torch.tensor([9, 10])).shape == (2, 50)
 
 
-@pytest.mark.parametrize("kind", [SharedPrefixCache, RoomyCache, KVCache])
+@pytest.mark.parametrize("kind", [SharedPrefixCache, BufferedCache, KVCache])
 @torch.no_grad()
 def test_ended_row_may_exceed_the_context(kind: type[KVCache]) -> None:
     module = tiny("gpt2", n_embd=32, n_layer=2, n_head=4, n_positions=10)
@@ -152,7 +152,9 @@ def test_model_can_be_trained_after_sampling() -> None:
 
 def test_preallocated_cache_matches_the_plain_cache() -> None:
     module = tiny("llama")
-    for ours, theirs in zip(logits_of(module, RoomyCache), logits_of(module, KVCache), strict=True):
+    for ours, theirs in zip(
+        logits_of(module, BufferedCache), logits_of(module, KVCache), strict=True
+    ):
         assert torch.equal(ours, theirs)
 
 
@@ -175,7 +177,7 @@ def test_cuda_graph_is_captured_after_changes_and_replayed(monkeypatch: pytest.M
     graphs: list[Replayed] = []
 
     class Graphed(GraphedCache):
-        def _captured(self, graph: Any, tokens: Tensor) -> Tensor:
+        def _capture_logits(self, graph: Any, tokens: Tensor) -> Tensor:
             graphs.append(graph)
             return graphs[-1].take(self._read_one, tokens)
 

@@ -95,14 +95,17 @@ def test_small_token_budget_does_not_change_the_answers(tiny: Path) -> None:
 
 @pytest.mark.skipif(not can_pack(torch.float32, torch.device("cpu")), reason="nothing packs here")
 def test_packed_weights_are_kept_on_request(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepacked_weights, "LEAST_WEIGHTS", 1)
+    monkeypatch.setattr(prepacked_weights, "MIN_PACKED_WEIGHTS", 1)
     answers, held = [], []
     for packs in (True, False):
         spec = TransformersSpec(name=str(tiny), dtype="float32", device="cpu", fast=packs)
         engine = TransformersEngine(spec)
         answers.append([a.token_ids for a in ask(engine, mixed_requests())])
         held.append(
-            [group[0] in prepacked_weights._PACKED for group in fused_projections(engine.module)]
+            [
+                group[0] in prepacked_weights._PACKED_GROUPS
+                for group in fused_projections(engine.module)
+            ]
         )
         asyncio.run(engine.aclose())
     assert answers[0] == answers[1]

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from collab.models.local.fast.cuda_graph import GraphedCache
 from collab.models.local.fast.equivalence import supports_shared_prefix
-from collab.models.local.fast.memory import trim
-from collab.models.local.fast.prepacked_weights import prepacked
-from collab.models.local.fast.shared_prefix import RoomyCache, SharedPrefixCache
+from collab.models.local.fast.memory import trim_memory
+from collab.models.local.fast.prepacked_weights import pack_weights
+from collab.models.local.fast.shared_prefix import BufferedCache, SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
 from collab.models.local.multi_lora import adapted_layers, can_mix, unwrap, without_adapters
 
@@ -36,14 +36,14 @@ def fused_projections(module: Any) -> list[list[nn.Module]]:
     ]
     groups = _GROUPS.get(base, [])
     if {layer for group in groups for layer in group} != set(layers):
-        groups = _GROUPS[base] = _grouped_by_input(base, layers)
+        groups = _GROUPS[base] = _group_by_input(base, layers)
     adapted = adapted_layers(base) if can_mix(base) else []
     around = {layer.base_layer: layer for layer in adapted}
     return [[around.get(layer, layer) for layer in group] for group in groups]
 
 
 @torch.no_grad()
-def _grouped_by_input(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Linear]]:
+def _group_by_input(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Linear]]:
     """Return the layers, grouped by the input that they read, in the order of a forward pass.
 
     A layer that the pass does not reach is a group by itself.
@@ -71,24 +71,24 @@ def _grouped_by_input(base: Any, layers: Sequence[nn.Linear]) -> list[list[nn.Li
 def accelerated_cache(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]:
     """Context manager that yields the fastest KV cache that the model supports, empty, for one
     batch."""
-    cache = _kind(module)(module, adapters)
+    cache = _cache_class(module)(module, adapters)
     row_adapters = cache.row_adapters
     head = unwrap(module).get_output_embeddings().register_forward_pre_hook(_make_contiguous)
     try:
         with (
             row_adapters.apply(module) if row_adapters else nullcontext(),
-            prepacked(fused_projections(module), row_adapters),
+            pack_weights(fused_projections(module), row_adapters),
         ):
             yield cache
     finally:
         head.remove()
         if unwrap(module).device.type == "cpu":
-            trim()
+            trim_memory()
 
 
-def _kind(module: Any) -> type[KVCache]:
+def _cache_class(module: Any) -> type[KVCache]:
     if not supports_shared_prefix(module):
-        return RoomyCache
+        return BufferedCache
     is_capturable = unwrap(module).device.type == "cuda" and can_mix(module)
     return GraphedCache if is_capturable else SharedPrefixCache
 

@@ -24,43 +24,43 @@ from collab.models.out_of_memory import is_out_of_memory
 
 LOG = logging.getLogger("collab.models")
 
-_REFUSED: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+_UNCAPTURABLE_MODELS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 """Models that could not be captured."""
 
-_CAPTURING = Lock()
+_CAPTURE_LOCK = Lock()
 """Held during a capture, because torch cannot release cached memory while any thread captures."""
 
 
-class Place:
+class TokenPlace:
     """The place of the newest token in the buffers of all layers."""
 
     def __init__(self, device: torch.device) -> None:
         self.length = 0
         """Tokens per row, the newest included."""
         self.index = torch.full((1,), -1, device=device)
-        self.hidden = torch.zeros(0, device=device)  # [width], the lowest number where unwritten
+        self.mask = torch.zeros(0, device=device)  # [width], the lowest number where unwritten
 
     @property
     def is_full(self) -> bool:
         """True if the buffers have no room for another token."""
-        return self.length == len(self.hidden)
+        return self.length == len(self.mask)
 
     def grow(self) -> None:
         """Add room for more tokens."""
-        least = torch.finfo(self.hidden.dtype).min
-        self.hidden = functional.pad(self.hidden, (0, SPARE_TOKENS), value=least)
+        lowest = torch.finfo(self.mask.dtype).min
+        self.mask = functional.pad(self.mask, (0, SPARE_TOKENS), value=lowest)
 
     def advance(self) -> None:
         """Move to the place of the next token."""
         self.length += 1
         self.index += 1
-        self.hidden.index_fill_(0, self.index, 0.0)
+        self.mask.index_fill_(0, self.index, 0.0)
 
 
 class FixedLayer(SharedLayer):
     """A layer of keys and values in buffers that keep their places in memory."""
 
-    place: Place
+    place: TokenPlace
 
     def get_seq_length(self) -> int:
         return int(self._keys.shape[-1]) + self.place.length
@@ -78,8 +78,8 @@ class FixedLayer(SharedLayer):
         self._new_values.index_copy_(2, index, value_states.float())
         return key_states, value_states
 
-    def _new(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        return self._new_keys, self._new_values, self.place.hidden
+    def _new_tokens(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        return self._new_keys, self._new_values, self.place.mask
 
 
 class FixedCache(SharedPrefixCache):
@@ -87,10 +87,10 @@ class FixedCache(SharedPrefixCache):
 
     shrink_at = 1 / 2
     """Lower than for other caches, because a smaller batch needs a new graph."""
-    _place: Place
+    _place: TokenPlace
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        self._place = Place(ids.device)
+        self._place = TokenPlace(ids.device)
         return super().read(ids, mask)
 
     def extend(self, tokens: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ class FixedCache(SharedPrefixCache):
             self._place.grow()
             for layer in self._cache.layers:
                 layer.grow()
-            self._moved()
+            self._note_move()
         self._place.advance()
         logits = self._extend(tokens[:, None])
         self._next_positions.add_(1).clamp_(max=self._last_position)
@@ -108,12 +108,12 @@ class FixedCache(SharedPrefixCache):
         """Read the tokens [rows, 1] at the current place."""
         return self._read_one(tokens)
 
-    def _moved(self) -> None:
+    def _note_move(self) -> None:
         """Note that tensors have changed their places."""
 
     def _select_cached(self, rows: Sequence[int], keep: Tensor) -> None:
         super()._select_cached(rows, keep)
-        self._moved()
+        self._note_move()
 
     def _layer(self, keys: Tensor, values: Tensor) -> SharedLayer:
         layer = FixedLayer(keys, values, self._layout)
@@ -137,12 +137,12 @@ class GraphedCache(FixedCache):
         self._logits: Tensor | None = None  # [rows, vocabulary], written by the graph
         self._is_warm = False
 
-    def _moved(self) -> None:
+    def _note_move(self) -> None:
         # The old graph stays until the next one is captured, because it holds the memory pool.
         self._tokens, self._is_warm = None, False
 
     def _extend(self, tokens: Tensor) -> Tensor:
-        if not self._is_warm or self._base in _REFUSED:
+        if not self._is_warm or self._base in _UNCAPTURABLE_MODELS:
             self._is_warm = True
             return self._read_one(tokens)
         if self._tokens is None and not self._capture(tokens):
@@ -155,16 +155,16 @@ class GraphedCache(FixedCache):
 
     def _capture(self, tokens: Tensor) -> bool:
         """Capture the reading of one token per row, or warn that the model does not allow it."""
-        graph, held = torch.cuda.CUDAGraph(), tokens.clone()
+        graph, static_tokens = torch.cuda.CUDAGraph(), tokens.clone()
         try:
             # Without the device, this thread would capture on the first GPU.
-            with _CAPTURING, torch.cuda.device(tokens.device):
+            with _CAPTURE_LOCK, torch.cuda.device(tokens.device):
                 torch.cuda.empty_cache()  # the graphs of earlier batches hold cached memory
-                logits = self._captured(graph, held)
+                logits = self._capture_logits(graph, static_tokens)
         except RuntimeError as error:
             if is_out_of_memory(error):
                 raise
-            _REFUSED[self._base] = True
+            _UNCAPTURABLE_MODELS[self._base] = True
             LOG.warning(
                 "%s cannot be captured as a CUDA graph (%s); collab samples kernel by kernel,"
                 " which is slower",
@@ -172,10 +172,10 @@ class GraphedCache(FixedCache):
                 str(error).splitlines()[0],
             )
             return False
-        self._graph, self._tokens, self._logits = graph, held, logits
+        self._graph, self._tokens, self._logits = graph, static_tokens, logits
         return True
 
-    def _captured(self, graph: torch.cuda.CUDAGraph, tokens: Tensor) -> Tensor:
+    def _capture_logits(self, graph: torch.cuda.CUDAGraph, tokens: Tensor) -> Tensor:
         """Capture into `graph`, on a side stream, and return the logits that it writes."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())

@@ -23,10 +23,10 @@ ROUNDING = {torch.bfloat16: 0.05, torch.float16: 0.01}
 WIDE_ROUNDING = 1e-3
 """The same for types with more bits."""
 
-OUTLIER = 4
+OUTLIER_FACTOR = 4
 """Factor on the rounding bound for a single layer, which may add little to its input."""
 
-REFUSALS = (ValueError, TypeError, RuntimeError, IndexError, AttributeError, KeyError)
+PROBE_ERRORS = (ValueError, TypeError, RuntimeError, IndexError, AttributeError, KeyError)
 """Errors of models that cannot run in a second way."""
 
 
@@ -63,7 +63,7 @@ def layer_states(
         yield passes
 
 
-def equivalent(fast: Sequence[LayerStates], reference: Sequence[LayerStates]) -> bool:
+def are_equivalent(fast: Sequence[LayerStates], reference: Sequence[LayerStates]) -> bool:
     """Return True if the fast layers gave the reference's outputs, within rounding.
 
     `fast` and `reference` are lists of layer states for the same tokens and layers. The fast layers
@@ -76,18 +76,18 @@ def equivalent(fast: Sequence[LayerStates], reference: Sequence[LayerStates]) ->
         _error(one.outputs, other.outputs, other.inputs)
         for one, other in zip(fast, reference, strict=True)
     ]
-    begun = _error(fast[0].inputs, reference[0].inputs, torch.zeros_like(reference[0].inputs))
-    alike = all(error <= OUTLIER * bound for error in errors)  # False if an error is NaN
-    return begun <= bound and alike and median(errors) <= bound
+    start_error = _error(fast[0].inputs, reference[0].inputs, torch.zeros_like(reference[0].inputs))
+    alike = all(error <= OUTLIER_FACTOR * bound for error in errors)  # False if an error is NaN
+    return start_error <= bound and alike and median(errors) <= bound
 
 
 def _error(fast: Tensor, reference: Tensor, start: Tensor) -> float:
     """Return the difference relative to the reference's distance from `start`."""
-    state, exact, begun = (states.detach().float() for states in (fast, reference, start))
-    return float((state - exact).norm() / (exact - begun).norm())
+    state, exact, origin = (states.detach().float() for states in (fast, reference, start))
+    return float((state - exact).norm() / (exact - origin).norm())
 
 
-_SUPPORTS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+_SHARED_PREFIX_SUPPORT: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
 def supports_shared_prefix(module: Any) -> bool:
@@ -96,21 +96,21 @@ def supports_shared_prefix(module: Any) -> bool:
     If its configuration leaves this open, a probe decides, once per model.
     """
     base = unwrap(module)
-    if base not in _SUPPORTS:
+    if base not in _SHARED_PREFIX_SUPPORT:
         config = base.config.get_text_config()
-        _SUPPORTS[base] = has_full_attention(config) and _agrees(base)
-    return _SUPPORTS[base]
+        _SHARED_PREFIX_SUPPORT[base] = has_full_attention(config) and _shares_correctly(base)
+    return _SHARED_PREFIX_SUPPORT[base]
 
 
-def _agrees(base: Any) -> bool:
+def _shares_correctly(base: Any) -> bool:
     """Return True if shared-prefix attention gives the same as separate rows."""
     try:
         apart = _probe(base, KVCache)
         states = iter([layer.inputs for layer in apart])
         together = _probe(base, SharedPrefixCache, replace_inputs=lambda _: next(states))
-    except REFUSALS:
+    except PROBE_ERRORS:
         return False
-    return equivalent(together, apart)
+    return are_equivalent(together, apart)
 
 
 @torch.no_grad()

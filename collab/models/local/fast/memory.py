@@ -8,18 +8,18 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
 
-COMPILED_PRODUCTS = 128
+MAX_COMPILED_PRODUCTS = 128
 """oneDNN kernels in its cache. One forward and backward pass needs up to 90."""
 
-LEAST_WEIGHTS = 1 << 16
+MIN_PACKED_WEIGHTS = 1 << 16
 """Fewest weights of a layer to be packed, because smaller products finish too soon for packing to
 pay."""
 
-BYTES_A_TRIM = 1 << 23
+TRIM_BYTES = 1 << 23
 """Bytes of layers' states between two trims, each of which takes some milliseconds."""
 
 
-def keep_few_products() -> None:
+def limit_compiled_products() -> None:
     """Limit oneDNN's cache of compiled products. Call this before the first product.
 
     oneDNN compiles a product for every number of rows and keeps the last 1024, and torch keeps a
@@ -27,10 +27,10 @@ def keep_few_products() -> None:
     than a millisecond.
     """
     for capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(capacity, str(COMPILED_PRODUCTS))
+        os.environ.setdefault(capacity, str(MAX_COMPILED_PRODUCTS))
 
 
-def trim() -> None:
+def trim_memory() -> None:
     """Return memory that torch has freed on the CPU to the operating system.
 
     The C library keeps it otherwise, separately per thread: memory that sampling has freed is then
@@ -42,8 +42,8 @@ def trim() -> None:
 
 
 @contextmanager
-def trimmed(layers: Iterable[Any]) -> Iterator[None]:
-    """Context manager that, on a CPU, calls `trim` after each of `layers` and at exit.
+def trim_after_layers(layers: Iterable[Any]) -> Iterator[None]:
+    """Context manager that, on a CPU, calls `trim_memory` after each of `layers` and at exit.
 
     The GNU library cannot place an aligned tensor into the gap of one of its size (its bug 14581).
     So memory freed by a layer stays in use next to everything kept for the backward pass.
@@ -53,10 +53,10 @@ def trimmed(layers: Iterable[Any]) -> Iterator[None]:
     def count(states: Any) -> None:
         nonlocal passed, trims
         passed += states.nbytes
-        if passed >= BYTES_A_TRIM:
+        if passed >= TRIM_BYTES:
             passed = 0
             trims += 1
-            trim()
+            trim_memory()
 
     def after(layer: Any, inputs: Any, output: Any) -> None:  # noqa: ARG001
         states = output[0] if isinstance(output, tuple) else output
@@ -70,7 +70,7 @@ def trimmed(layers: Iterable[Any]) -> Iterator[None]:
             stack.callback(layer.register_forward_hook(after).remove)
         yield
     if trims:
-        trim()
+        trim_memory()
 
 
 @cache

@@ -18,20 +18,20 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from collab.models.local.fast.memory import LEAST_WEIGHTS
+from collab.models.local.fast.memory import MIN_PACKED_WEIGHTS
 from collab.models.local.layers import Forward, replace_forwards
 from collab.models.local.multi_lora import RowAdapters, StackedAdapters, base_of
 
-MOST_ROWS = 128
+MAX_PACKED_ROWS = 128
 """Most rows for packed products. Above it packing gains little, and oneDNN keeps a compiled product
 per number of rows."""
 
-SAMPLES = 64
+SAMPLED_WEIGHTS = 64
 """Sampled weights per layer, to detect a change that torch does not count as a version."""
 
 
 @contextmanager
-def prepacked(
+def pack_weights(
     groups: Sequence[Sequence[Any]], row_adapters: RowAdapters | None = None
 ) -> Iterator[None]:
     """Context manager that lets layers multiply few rows by packed weights, each group as one
@@ -41,9 +41,9 @@ def prepacked(
     `row_adapters`, which must be applied. For inference only. On a processor without such a layout,
     the layers are not changed.
     """
-    fusions = [_Fusion(layers, row_adapters) for layers in groups if _can_pack(layers)]
+    fusions = [_Fusion(layers, row_adapters) for layers in groups if _can_pack_group(layers)]
     fusion_of = {layer: fusion for fusion in fusions for layer in fusion.layers}
-    with replace_forwards(list(fusion_of), lambda layer: _part(layer, fusion_of[layer])):
+    with replace_forwards(list(fusion_of), lambda layer: _fused_forward(layer, fusion_of[layer])):
         yield
 
 
@@ -60,19 +60,19 @@ def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
     return dtype == torch.float32
 
 
-def _can_pack(layers: Sequence[Any]) -> bool:
+def _can_pack_group(layers: Sequence[Any]) -> bool:
     weights = [base_of(layer).weight for layer in layers]
-    large = sum(weight.numel() for weight in weights) >= LEAST_WEIGHTS
+    large = sum(weight.numel() for weight in weights) >= MIN_PACKED_WEIGHTS
     return large and can_pack(weights[0].dtype, weights[0].device)
 
 
-def _part(layer: Any, fusion: _Fusion) -> Forward:
+def _fused_forward(layer: Any, fusion: _Fusion) -> Forward:
     """Return the forward pass of one layer in a group."""
-    alone: Forward = layer.forward
+    unfused: Forward = layer.forward
 
     def forward(x: Tensor) -> Tensor:
-        many = x.numel() > MOST_ROWS * x.shape[-1]
-        y: Tensor = alone(x) if many else fusion.answer(x, layer)
+        many = x.numel() > MAX_PACKED_ROWS * x.shape[-1]
+        y: Tensor = unfused(x) if many else fusion.answer(x, layer)
         return y
 
     return forward
@@ -86,27 +86,27 @@ class _Fusion:
         self.layers, self._row_adapters = layers, row_adapters
         self._bias = _bias_of(self._bases)
         self._widths = [len(base.weight) for base in self._bases]
-        self._read: Tensor | None = None
+        self._last_input: Tensor | None = None
         self._changes = 0
         self._pieces: dict[Any, Tensor] = {}  # of layers that were not asked yet
 
     def answer(self, x: Tensor, layer: Any) -> Tensor:
         """Return the output of `layer`, [..., out], for `x`, [..., in]."""
-        if layer not in self._pieces or self._read is not x or self._changes != _changes(x):
+        if layer not in self._pieces or self._last_input is not x or self._changes != _changes(x):
             pieces = torch.split(self._product(x.contiguous()), self._widths, dim=-1)
             self._pieces = dict(zip(self.layers, pieces, strict=True))
-            self._read, self._changes = x, _changes(x)
+            self._last_input, self._changes = x, _changes(x)
         piece = self._pieces.pop(layer)
         if not self._pieces:
-            self._read = None
+            self._last_input = None
         return piece.contiguous()
 
     def _product(self, x: Tensor) -> Tensor:
-        y = _times(x, self._packed, self._bias)
+        y = _multiply_packed(x, self._packed, self._bias)
         if self._row_adapters is None or self._adapters is None:
             return y
         ranks, down, up = self._adapters
-        inner = self._row_adapters.mask_output(_times(x, down), ranks)
+        inner = self._row_adapters.mask_output(_multiply_packed(x, down), ranks)
         added: Tensor = torch.ops.mkldnn._linear_pointwise.binary(inner, y, up, None, "add")
         return added
 
@@ -124,7 +124,9 @@ class _Fusion:
         return StackedAdapters(adapters.ranks, _pack(adapters.down), _pack(adapters.up.T))
 
 
-_PACKED: WeakKeyDictionary[nn.Linear, tuple[object, Tensor, list[Tensor]]] = WeakKeyDictionary()
+_PACKED_GROUPS: WeakKeyDictionary[nn.Linear, tuple[object, Tensor, list[Tensor]]] = (
+    WeakKeyDictionary()
+)
 """State, packed weights and weights of a group, by its first layer.
 
 The weights are held so that no others get their addresses, which are part of the state.
@@ -134,11 +136,11 @@ The weights are held so that no others get their addresses, which are part of th
 def _packed_weights(layers: Sequence[nn.Linear]) -> Tensor:
     """Return the stacked weights of some layers, [out, in], packed again only if they changed."""
     weights = [layer.weight.detach() for layer in layers]
-    state = [_state(weight) for weight in weights]
-    if (held := _PACKED.pop(layers[0], None)) is None or held[0] != state:
+    state = [_weight_state(weight) for weight in weights]
+    if (held := _PACKED_GROUPS.pop(layers[0], None)) is None or held[0] != state:
         held = None  # the old copy is freed before the new one is made
         held = state, _pack(torch.cat(weights) if len(weights) > 1 else weights[0]), weights
-    _PACKED[layers[0]] = held
+    _PACKED_GROUPS[layers[0]] = held
     return held[1]
 
 
@@ -148,9 +150,10 @@ def _changes(x: Tensor) -> int:
     return 0 if x.is_inference() else x._version
 
 
-def _state(weight: Tensor) -> tuple[object, ...]:
+def _weight_state(weight: Tensor) -> tuple[object, ...]:
     """Return a value that changes when the weights do."""
-    sample = weight.flatten()[:: weight.numel() // SAMPLES | 1]  # odd, or all were of one column
+    step = weight.numel() // SAMPLED_WEIGHTS | 1  # odd, or all samples were of one column
+    sample = weight.flatten()[::step]
     return weight.data_ptr(), weight._version, *sample.tolist()
 
 
@@ -167,11 +170,11 @@ def _bias_of(layers: Sequence[nn.Linear]) -> Tensor | None:
 
 def _pack(weights: Tensor) -> Tensor:
     """Pack [out, in] into the layout for products of few rows."""
-    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weights.contiguous(), MOST_ROWS)
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weights.contiguous(), MAX_PACKED_ROWS)
     return packed
 
 
-def _times(x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
+def _multiply_packed(x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
     """Multiply [..., in] by packed weights: [..., out]."""
     y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weights, bias, "none", [], "")
     return y

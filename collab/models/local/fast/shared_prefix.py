@@ -17,7 +17,7 @@ from collab.models.local.batching import SPARE_TOKENS
 from collab.models.local.kv_cache import KVCache
 
 
-class RoomyCache(KVCache):
+class BufferedCache(KVCache):
     """A cache whose layers grow by many tokens at a time."""
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
@@ -25,11 +25,11 @@ class RoomyCache(KVCache):
         layers = self._cache.layers
         for number, layer in enumerate(layers):
             if type(layer) is DynamicLayer and layer.is_initialized:
-                layers[number] = _RoomyLayer(layer.keys, layer.values)
+                layers[number] = _BufferedLayer(layer.keys, layer.values)
         return logits
 
 
-class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
+class _BufferedLayer(DynamicLayer):  # type: ignore[misc]
     """Keys and values in buffers with spare room. The plain layer copies all of them for every
     token."""
 
@@ -49,7 +49,7 @@ class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
         start = self.keys.shape[-2]
         end = start + key_states.shape[-2]
         if not self._buffers or self._buffers[0].shape[-2] < end:
-            self._buffers = [_with_room(held, end) for held in (self.keys, self.values)]
+            self._buffers = [_extended(held, end) for held in (self.keys, self.values)]
         for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
             buffer[:, :, start:end] = new
         self.keys, self.values = (buffer[:, :, :end] for buffer in self._buffers)
@@ -60,7 +60,7 @@ class _RoomyLayer(DynamicLayer):  # type: ignore[misc]
         self._buffers = []
 
 
-def _with_room(held: Tensor, end: int) -> Tensor:
+def _extended(held: Tensor, end: int) -> Tensor:
     """Return [rows, heads, time, size] in a longer buffer."""
     rows, heads, time, size = held.shape
     buffer = held.new_empty(rows, heads, end + SPARE_TOKENS, size)
@@ -77,7 +77,7 @@ class Layout:
     def __init__(self, mask: Tensor) -> None:
         """Prepare the layout. `mask` [prompts, time] is 0 where a prompt is padded, with one row
         per prompt."""
-        self._shown = mask.bool()
+        self._unpadded = mask.bool()
         self.kept: list[int] = []
         """Prompts that at least one row continues."""
         self.owners: list[int] = []
@@ -101,8 +101,8 @@ class Layout:
             members[owner].append(row)
         width = max(map(len, members))
         padded = [rows + rows[:1] * (width - len(rows)) for rows in members]
-        device = self._shown.device
-        self._shown = self._shown[torch.tensor(self.kept, device=device)]
+        device = self._unpadded.device
+        self._unpadded = self._unpadded[torch.tensor(self.kept, device=device)]
         flat = [owner * width + place for owner, place in places]
         self._shape = len(members), width
         self._rows = self._places = None
@@ -110,9 +110,9 @@ class Layout:
             self._rows = torch.tensor(padded, device=device)
             self._places = torch.tensor(flat, device=device)
         self.mask = None
-        if not bool(self._shown.all()):
-            mask = torch.zeros(self._shown.shape, device=device)
-            mask.masked_fill_(~self._shown, torch.finfo(mask.dtype).min)
+        if not bool(self._unpadded.all()):
+            mask = torch.zeros(self._unpadded.shape, device=device)
+            mask.masked_fill_(~self._unpadded, torch.finfo(mask.dtype).min)
             self.mask = mask[torch.tensor(self.owners, device=device)][:, None, None]
 
     def to_prompts(self, x: Tensor) -> Tensor:
@@ -183,15 +183,15 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         that shape.
         """
         layout = self._layout
-        new_keys, new_values, hidden = self._new()
+        new_keys, new_values, mask = self._new_tokens()
         length = new_keys.shape[-1]
         query_rows = query.reshape(len(query), self._keys.shape[1], -1, query.shape[-1])
         shared = layout.to_rows(layout.to_prompts(query_rows) @ self._keys, query_rows.shape[2])
         if layout.mask is not None:
             shared = shared + layout.mask
         recent = query_rows @ new_keys
-        if hidden is not None:
-            recent = recent + hidden
+        if mask is not None:
+            recent = recent + mask
         scores = torch.cat([shared, recent], dim=-1)
         weights = scores.softmax(dim=-1)  # [rows, heads, group, time]
         read = layout.to_rows(
@@ -200,7 +200,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
         read = read + weights[..., -length:] @ new_values
         return read.reshape(query.shape)
 
-    def _new(self) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _new_tokens(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return the rows' new keys, [rows, heads, size, time], and values, [rows, heads, time,
         size], and a mask [time] added to scores, or None if there is nothing to hide.
         """
@@ -227,7 +227,7 @@ class SharedPrefixCache(KVCache):
         return SharedLayer(keys, values, self._layout)
 
     def _read_one(self, tokens: Tensor) -> Tensor:
-        with sharing(self._config, self._cache.layers):
+        with share_prompts(self._config, self._cache.layers):
             return super()._read_one(tokens)
 
     def _select_cached(self, rows: Sequence[int], keep: Tensor) -> None:
@@ -241,7 +241,7 @@ _LAYERS: ContextVar[Sequence[SharedLayer]] = ContextVar("layers")
 
 
 @contextmanager
-def sharing(config: Any, layers: Sequence[SharedLayer]) -> Iterator[None]:
+def share_prompts(config: Any, layers: Sequence[SharedLayer]) -> Iterator[None]:
     """Context manager that lets the model of `config` attend to the tokens in `layers`."""
     before = config._attn_implementation
     token = _LAYERS.set(layers)
