@@ -49,7 +49,7 @@ class _BufferedLayer(DynamicLayer):  # type: ignore[misc]
         start = self.keys.shape[-2]
         end = start + key_states.shape[-2]
         if not self._buffers or self._buffers[0].shape[-2] < end:
-            self._buffers = [_extended(held, end) for held in (self.keys, self.values)]
+            self._buffers = [_copy_to_buffer(held, end) for held in (self.keys, self.values)]
         for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
             buffer[:, :, start:end] = new
         self.keys, self.values = (buffer[:, :, :end] for buffer in self._buffers)
@@ -60,7 +60,7 @@ class _BufferedLayer(DynamicLayer):  # type: ignore[misc]
         self._buffers = []
 
 
-def _extended(held: Tensor, end: int) -> Tensor:
+def _copy_to_buffer(held: Tensor, end: int) -> Tensor:
     """Return [rows, heads, time, size] in a longer buffer."""
     rows, heads, time, size = held.shape
     buffer = held.new_empty(rows, heads, end + SPARE_TOKENS, size)
