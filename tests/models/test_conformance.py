@@ -180,7 +180,7 @@ def test_hanging_engine_does_not_block_the_suite(monkeypatch: pytest.MonkeyPatch
             await asyncio.Event().wait()
             return []
 
-    monkeypatch.setattr("collab.models.conformance.suite.LIMIT", 0.05)
+    monkeypatch.setattr("collab.models.conformance.suite.CHECK_SECONDS", 0.05)
     verdicts = verdicts_of(Hanging())
     assert verdicts["answering"].why == "it did not end within 0.05 s"
     assert outcomes(verdicts, "failed") == {"answering"}

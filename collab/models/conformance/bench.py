@@ -11,7 +11,7 @@ from collab.records import Action, Message, Sampling
 LONG_ANSWER = "Count from 1 to 100, separated by commas. Write nothing else."
 
 
-class Broken(Exception):
+class CheckFailed(Exception):
     """The engine breaks the interface, or lacks a capability that it declares."""
 
 
@@ -38,12 +38,12 @@ class Bench:
     async def ask(self, *requests: Request, progress: Progress | None = None) -> list[Action]:
         """Return one action per request of a batch.
 
-        Broken is raised if a request fails.
+        CheckFailed is raised if a request fails.
         """
         actions = await self.try_to_ask(requests, progress)
         for action in actions:
             if action.failure is not None:
-                raise Broken(f"no answer: {action.failure.type}: {action.failure.message}")
+                raise CheckFailed(f"no answer: {action.failure.type}: {action.failure.message}")
         return actions
 
     async def try_to_ask(
@@ -52,9 +52,9 @@ class Bench:
         """Return one action per request of a batch, including failed ones."""
         actions: list[Any] = await self.model.generate(requests, progress)
         if len(actions) != len(requests):
-            raise Broken(f"{len(requests)} requests returned {len(actions)} actions")
+            raise CheckFailed(f"{len(requests)} requests returned {len(actions)} actions")
         if kinds := {type(a).__name__ for a in actions if not isinstance(a, Action)}:
-            raise Broken(f"a request returned a {min(kinds)}, not an Action")
+            raise CheckFailed(f"a request returned a {min(kinds)}, not an Action")
         return actions
 
 
@@ -76,11 +76,11 @@ def request_of(
     )
 
 
-def demand(holds: bool, why: str) -> None:
-    """Raise Broken with the reason `why` unless `holds` is True."""
+def require(holds: bool, why: str) -> None:
+    """Raise CheckFailed with the reason `why` unless `holds` is True."""
     if not holds:
-        raise Broken(why)
+        raise CheckFailed(why)
 
 
 Check = Callable[[Bench], Awaitable[str]]
-"""A check that returns its observation in a few words, or raises Broken or NotApplicable."""
+"""A check returns its observation in a few words, or raises CheckFailed or NotApplicable."""

@@ -9,10 +9,10 @@ from collections import Counter
 
 from collab.errors import CollabError
 from collab.models.base import STOP_SECONDS, Request
-from collab.models.conformance.bench import Bench, Broken, NotApplicable, demand, request_of
+from collab.models.conformance.bench import Bench, CheckFailed, NotApplicable, request_of, require
 from collab.records import Action
 
-WIDTH = 8
+BATCH_SIZE = 8
 
 
 async def answering(bench: Bench) -> str:
@@ -37,17 +37,17 @@ async def batching(bench: Bench) -> str:
             max_new_tokens=2 + 3 * n,
             stop=("###",) if n % 2 else (),
         )
-        for n in range(WIDTH)
+        for n in range(BATCH_SIZE)
     ]
     actions = await bench.ask(*requests)
     if bench.capabilities.generates:
         for request, action in zip(requests, actions, strict=True):
             limit = request.sampling.max_new_tokens
             counted = action.usage.new_tokens
-            demand(counted <= limit, f"{counted} new tokens although max_new_tokens is {limit}")
+            require(counted <= limit, f"{counted} new tokens although max_new_tokens is {limit}")
         prompts = [action.usage.prompt_tokens for action in actions]
-        demand(prompts == sorted(prompts), f"out of order: growing prompts counted as {prompts}")
-    return f"{WIDTH} requests with their own settings, {WIDTH} actions in order"
+        require(prompts == sorted(prompts), f"out of order: growing prompts counted as {prompts}")
+    return f"{BATCH_SIZE} requests with their own settings, {BATCH_SIZE} actions in order"
 
 
 async def streaming(bench: Bench) -> str:
@@ -59,8 +59,8 @@ async def streaming(bench: Bench) -> str:
 
     [action] = await bench.ask(request_of(), progress=progress)
     counts, text = [count for count, _ in reports], "".join(text for _, text in reports)
-    demand(counts == sorted(counts), f"progress counts tokens backwards: {counts}")
-    demand(
+    require(counts == sorted(counts), f"progress counts tokens backwards: {counts}")
+    require(
         text in ("", action.text), f"progress reported {text!r}, and the answer is {action.text!r}"
     )
     return f"{len(reports)} reports, {len(text)} of {len(action.text)} characters"
@@ -71,11 +71,11 @@ async def lengths(bench: Bench) -> str:
     bench.require_generation()
     short, longer = await bench.ask(request_of(max_new_tokens=4), request_of(max_new_tokens=12))
     ended = short.finish_reason
-    demand(ended == "length", f"4 tokens ended by finish_reason {ended!r}, not length")
-    demand(len(short.text) < len(longer.text), "12 tokens gave no more text than 4")
+    require(ended == "length", f"4 tokens ended by finish_reason {ended!r}, not length")
+    require(len(short.text) < len(longer.text), "12 tokens gave no more text than 4")
     for action, limit in ((short, 4), (longer, 12)):
         counted = action.usage.new_tokens
-        demand(counted <= limit, f"{counted} new tokens although max_new_tokens is {limit}")
+        require(counted <= limit, f"{counted} new tokens although max_new_tokens is {limit}")
     return "truncated at 4 and 12 tokens, finish_reason length"
 
 
@@ -84,18 +84,18 @@ async def stop(bench: Bench) -> str:
     bench.require_generation()
     [whole] = await bench.ask(request_of(max_new_tokens=32))
     text = whole.text.strip()
-    demand(len(text) > 4, f"32 tokens gave {whole.text!r}, too short to test stop strings")
+    require(len(text) > 4, f"32 tokens gave {whole.text!r}, too short to test stop strings")
     if bench.capabilities.seeds:
         middle = whole.text.index(text) + len(text) // 2
         string = whole.text[middle : middle + 3]
     else:
         [(string, _)] = Counter(text[1:].replace(" ", "")).most_common(1)
     [cut] = await bench.ask(request_of(max_new_tokens=32, stop=("\x00never", string)))
-    demand(string not in cut.text, f"the answer continues past the stop string {string!r}")
-    demand(cut.finish_reason == "stop", f"finish_reason is {cut.finish_reason!r}, not stop")
+    require(string not in cut.text, f"the answer continues past the stop string {string!r}")
+    require(cut.finish_reason == "stop", f"finish_reason is {cut.finish_reason!r}, not stop")
     if bench.capabilities.seeds:
         before = whole.text.partition(string)[0]
-        demand(cut.text == before, f"with stop {string!r}: {cut.text!r} instead of {before!r}")
+        require(cut.text == before, f"with stop {string!r}: {cut.text!r} instead of {before!r}")
     return f"ended before {string!r}"
 
 
@@ -103,15 +103,15 @@ async def usage(bench: Bench) -> str:
     """Check that an answer's usage counts its tokens."""
     [action] = await bench.ask(request_of())
     counted = action.usage
-    demand(counted.new_tokens > 0, "usage.new_tokens is 0, so budgets have no effect")
-    demand(counted.prompt_tokens > 0, "usage.prompt_tokens is 0, so budgets have no effect")
+    require(counted.new_tokens > 0, "usage.new_tokens is 0, so budgets have no effect")
+    require(counted.prompt_tokens > 0, "usage.prompt_tokens is 0, so budgets have no effect")
     given = len(action.token_ids)
-    demand(given in (0, counted.new_tokens), f"{given} token_ids, {counted.new_tokens} counted")
+    require(given in (0, counted.new_tokens), f"{given} token_ids, {counted.new_tokens} counted")
     cost = "" if counted.cost is None else f", ${counted.cost:.6f}"
     return f"{counted.prompt_tokens} prompt and {counted.new_tokens} new tokens{cost}"
 
 
-async def record(bench: Bench) -> str:
+async def tokens(bench: Bench) -> str:
     """Check that an answer has one log-probability per token id, and that the ids spell its
     text.
     """
@@ -122,31 +122,31 @@ async def record(bench: Bench) -> str:
         raise NotApplicable("it returns no tokens, so its agents cannot be trained")
     for action in actions:
         if bench.capabilities.tokens:
-            demand(bool(action.token_ids), "token_ids are declared but missing")
-            demand(bool(action.logprobs), "logprobs are declared but missing")
-            demand(bool(action.prompt_ids), "prompt_ids are declared but missing")
-        _agree(action)
-    return _read_back(bench, actions)
+            require(bool(action.token_ids), "token_ids are declared but missing")
+            require(bool(action.logprobs), "logprobs are declared but missing")
+            require(bool(action.prompt_ids), "prompt_ids are declared but missing")
+        _check_counts(action)
+    return _check_text(bench, actions)
 
 
-def _agree(action: Action) -> None:
+def _check_counts(action: Action) -> None:
     tokens, logprobs = len(action.token_ids), action.logprobs
-    demand(len(logprobs) in (0, tokens), f"{tokens} token_ids and {len(logprobs)} logprobs")
+    require(len(logprobs) in (0, tokens), f"{tokens} token_ids and {len(logprobs)} logprobs")
     wrong = [p for p in logprobs if not math.isfinite(p) or p > 1e-4]
-    demand(not wrong, f"{wrong[:1]} is not a log-probability")
+    require(not wrong, f"{wrong[:1]} is not a log-probability")
     if action.prompt_ids:
         counted, given = action.usage.prompt_tokens, len(action.prompt_ids)
-        demand(counted == given, f"{given} prompt_ids, and usage.prompt_tokens is {counted}")
+        require(counted == given, f"{given} prompt_ids, and usage.prompt_tokens is {counted}")
 
 
-def _read_back(bench: Bench, actions: list[Action]) -> str:
-    """The decoded token ids are the text, if the engine has a tokenizer to decode them."""
+def _check_text(bench: Bench, actions: list[Action]) -> str:
+    """Check that the token ids decode to the text, if the engine has a tokenizer."""
     tokenizer = getattr(bench.model, "tokenizer", None)
     if tokenizer is None:
         return "ids and log-probabilities agree; no tokenizer to check the text with"
     for action in actions:
         decoded = tokenizer.decode(list(action.token_ids), skip_special_tokens=True)
-        demand(
+        require(
             decoded == action.text, f"the tokens decode to {decoded!r}, the text {action.text!r}"
         )
     return "ids, log-probabilities and text agree"
@@ -158,8 +158,8 @@ async def seeds(bench: Bench) -> str:
         raise NotApplicable("it does not declare reproducible seeds")
     batch = [request_of(number=n, seed=n, temperature=1.0) for n in range(4)]
     first, again = [_answers(await bench.ask(*batch)) for _ in range(2)]
-    demand(first == again, "the same batch with the same seeds gave different answers")
-    demand(len(set(first)) > 1, "four seeds gave the same answer at temperature 1")
+    require(first == again, "the same batch with the same seeds gave different answers")
+    require(len(set(first)) > 1, "four seeds gave the same answer at temperature 1")
     return "the same batch gave the same answers twice, and four seeds gave different ones"
 
 
@@ -167,12 +167,12 @@ def _answers(actions: list[Action]) -> list[tuple[int, ...] | str]:
     return [action.token_ids or action.text for action in actions]
 
 
-MISSING = "no-such-adapter"
-NOISE = 1e-2
+MISSING_ADAPTER = "no-such-adapter"
+LOGPROB_NOISE = 1e-2
 """Difference of log-probabilities below which two responses may come from the same distribution."""
 
 
-async def mixed(bench: Bench) -> str:
+async def adapters(bench: Bench) -> str:
     """Check that two adapters and the base model answer the same in one batch as alone."""
     if not bench.capabilities.adapters:
         raise NotApplicable("it does not serve adapters")
@@ -183,57 +183,57 @@ async def mixed(bench: Bench) -> str:
     batch = [request_of(number=n, adapter=adapter) for n, adapter in enumerate(rows)]
     actions = await bench.ask(*batch)
     for adapter, action in zip(rows, actions, strict=True):
-        demand(action.adapter == adapter, f"{adapter} was asked, {action.adapter} answered")
+        require(action.adapter == adapter, f"{adapter} was asked, {action.adapter} answered")
     base, first, second, *mirrored = actions
     others = dict(zip(("the base", two, one), mirrored, strict=True))
     for name, action in {"the base": base, one: first, two: second}.items():
         same = action.text == others[name].text
-        demand(same, f"{name} gave different answers to the same request in one batch")
-    _differ("the base", base, one, first)
-    _differ("the base", base, two, second)
-    _differ(one, first, two, second)
+        require(same, f"{name} gave different answers to the same request in one batch")
+    _check_difference("the base", base, one, first)
+    _check_difference("the base", base, two, second)
+    _check_difference(one, first, two, second)
     return "the base and two adapters gave different answers in one batch"
 
 
-def _differ(left: str, one: Action, right: str, other: Action) -> None:
+def _check_difference(left: str, one: Action, right: str, other: Action) -> None:
     gaps = [abs(p - q) for p, q in zip(one.logprobs, other.logprobs, strict=False)]
-    differ = one.text != other.text or max(gaps, default=0.0) > NOISE
-    demand(differ, f"{left} and {right} gave the same answer")
+    differ = one.text != other.text or max(gaps, default=0.0) > LOGPROB_NOISE
+    require(differ, f"{left} and {right} gave the same answer")
 
 
-async def missing(bench: Bench) -> str:
+async def missing_adapter(bench: Bench) -> str:
     """Check that a request for a missing adapter fails, and the base model does not answer it."""
     bench.require_generation()
-    request = request_of(adapter=MISSING)
+    request = request_of(adapter=MISSING_ADAPTER)
     try:
         bench.model.check(request.sampling, request.adapter)
         _, action = await bench.try_to_ask([request_of(), request])
     except CollabError as error:
-        return f"{type(error).__name__} for adapter {MISSING!r}"
+        return f"{type(error).__name__} for adapter {MISSING_ADAPTER!r}"
     if action.failure is None:
-        raise Broken(
-            f"adapter {MISSING!r} is not there, and {action.text!r} was answered; give such a "
-            "request a failure, or refuse it in `check`"
+        raise CheckFailed(
+            f"adapter {MISSING_ADAPTER!r} is not there, and {action.text!r} was answered; give such"
+            " a request a failure, or refuse it in `check`"
         )
-    return f"{action.failure.type} for adapter {MISSING!r}"
+    return f"{action.failure.type} for adapter {MISSING_ADAPTER!r}"
 
 
-ENDLESS = 2_200_000
+TOO_MANY_WORDS = 2_200_000
 """Number of words in a prompt that exceeds every model's context."""
 
 
 async def context(bench: Bench) -> str:
     """Check that a prompt beyond the context fails alone, and the rest of its batch is answered."""
     bench.require_generation()
-    words = bench.capabilities.context or ENDLESS
+    words = bench.capabilities.context or TOO_MANY_WORDS
     good, bad = await bench.try_to_ask([request_of(), request_of("a " * words, number=1)])
     if bad.failure is None:
-        raise Broken(
+        raise CheckFailed(
             f"a prompt of {words} words was answered: {bad.text[:80]!r}; give one beyond the "
             "context a failure (ContextOverflow)"
         )
-    demand(bad.failure.boundary == "model", f"it failed as {bad.failure.type}, no ModelError")
-    demand(good.failure is None, f"another request of the batch failed with it: {good.failure}")
+    require(bad.failure.boundary == "model", f"it failed as {bad.failure.type}, no ModelError")
+    require(good.failure is None, f"another request of the batch failed with it: {good.failure}")
     return f"{bad.failure.type}; the other request was answered"
 
 
@@ -247,7 +247,7 @@ async def cancellation(bench: Bench) -> str:
     waiting.cancel()
     started = time.monotonic()
     in_time = not call.cancel() or (await asyncio.wait([call], timeout=STOP_SECONDS))[0]
-    demand(bool(in_time), f"a canceled call had not returned after {STOP_SECONDS:g} s")
+    require(bool(in_time), f"a canceled call had not returned after {STOP_SECONDS:g} s")
     seconds = time.monotonic() - started
     await bench.ask(request_of(max_new_tokens=4))
     if not call.cancelled():

@@ -9,10 +9,10 @@ from typing import Literal
 
 from collab.models.base import Model, as_model
 from collab.models.conformance import checks
-from collab.models.conformance.bench import Bench, Broken, Check, NotApplicable
+from collab.models.conformance.bench import Bench, Check, CheckFailed, NotApplicable
 from collab.records import Record
 
-LIMIT = 300.0
+CHECK_SECONDS = 300.0
 """Time limit of one check in seconds. The first check also loads the model."""
 
 CHECKS: dict[str, Check] = {
@@ -22,10 +22,10 @@ CHECKS: dict[str, Check] = {
     "lengths": checks.lengths,
     "stop": checks.stop,
     "usage": checks.usage,
-    "tokens": checks.record,
+    "tokens": checks.tokens,
     "seeds": checks.seeds,
-    "adapters": checks.mixed,
-    "missing adapter": checks.missing,
+    "adapters": checks.adapters,
+    "missing adapter": checks.missing_adapter,
     "context": checks.context,
     "cancellation": checks.cancellation,
     "closing": checks.closing,
@@ -48,23 +48,23 @@ async def conform(model: Model, adapters: Sequence[str] = ()) -> AsyncIterator[C
     them, the engine's support for adapters is not checked.
     """
     bench = Bench(as_model(model), tuple(adapters))
-    silent = False
+    is_silent = False
     for name, check in CHECKS.items():
-        if silent and check is not checks.closing:
+        if is_silent and check is not checks.closing:
             yield CheckOutcome(check=name, outcome="not applicable", why="it does not answer")
             continue
-        verdict = await _sandbox(name, check, bench)
-        silent = silent or (check is checks.answering and verdict.outcome == "failed")
+        verdict = await _run_check(name, check, bench)
+        is_silent = is_silent or (check is checks.answering and verdict.outcome == "failed")
         yield verdict
 
 
-async def _sandbox(name: str, check: Check, bench: Bench) -> CheckOutcome:
+async def _run_check(name: str, check: Check, bench: Bench) -> CheckOutcome:
     """Run one check and return its verdict, even if the engine blocks or raises an unexpected
     error."""
     started = time.monotonic()
     task = asyncio.ensure_future(check(bench))
     try:
-        await asyncio.wait([task], timeout=LIMIT)
+        await asyncio.wait([task], timeout=CHECK_SECONDS)
     finally:
         task.cancel()
 
@@ -74,12 +74,12 @@ async def _sandbox(name: str, check: Check, bench: Bench) -> CheckOutcome:
         )
 
     if not task.done():
-        return verdict("failed", f"it did not end within {LIMIT:g} s")
+        return verdict("failed", f"it did not end within {CHECK_SECONDS:g} s")
     try:
         return verdict("ok", task.result())
     except NotApplicable as reason:
         return verdict("not applicable", str(reason))
-    except Broken as reason:
+    except CheckFailed as reason:
         return verdict("failed", str(reason))
     except (Exception, asyncio.CancelledError) as error:
         return verdict("failed", f"{type(error).__name__}: {error}")
