@@ -12,7 +12,7 @@ from support.vllm_servers.server import save_adapter, save_header
 
 from collab.errors import ModelError, RecipeError
 from collab.models.vllm.adapter_files import check_servable, served_rank
-from collab.models.vllm.adapter_store import PREFIX, AdapterStore, Version
+from collab.models.vllm.adapter_store import FOLDER_PREFIX, AdapterStore, Version
 from collab.models.vllm.adapters import ServedAdapters, VersionInUse
 
 
@@ -101,7 +101,7 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
         "s = AdapterStore(pathlib.Path(sys.argv[1])); s._open(); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
-    leftovers = sorted(tmp_path.glob(f"{PREFIX}*"))
+    leftovers = sorted(tmp_path.glob(f"{FOLDER_PREFIX}*"))
     assert [path.is_dir() for path in leftovers] == [True, False], "a folder and its lock"
     mine = AdapterStore(tmp_path)
     version = mine.add("aux", lambda folder: save_adapter(folder, "a"))
@@ -114,17 +114,17 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
 
 
 def test_folders_of_other_hosts_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collab.models.vllm.adapter_store._alive", lambda _: False)
+    monkeypatch.setattr("collab.models.vllm.adapter_store.pid_exists", lambda _: False)
     of_another_container = AdapterStore(tmp_path)
     version = of_another_container.add("aux", lambda folder: save_adapter(folder, "a"))
     monkeypatch.setattr("socket.gethostname", lambda: "gpu-1")
-    left_by_another_host = tmp_path / f"{PREFIX}gpu-1-99999999-abcdef"
+    left_by_another_host = tmp_path / f"{FOLDER_PREFIX}gpu-1-99999999-abcdef"
     left_by_another_host.mkdir()
     monkeypatch.setattr("socket.gethostname", lambda: "gpu")
     AdapterStore(tmp_path).add("aux", lambda folder: save_adapter(folder, "a"))
     assert left_by_another_host.is_dir()
     monkeypatch.undo()
-    monkeypatch.setattr("collab.models.vllm.adapter_store._alive", lambda _: False)
+    monkeypatch.setattr("collab.models.vllm.adapter_store.pid_exists", lambda _: False)
     AdapterStore(tmp_path).add("aux", lambda folder: save_adapter(folder, "a"))
     assert version.folder.is_dir()
 

@@ -11,7 +11,7 @@ from collab.errors import ModelUnavailable
 from collab.models.open import open_model
 from collab.models.vllm import process
 from collab.models.vllm.backend import Capacity
-from collab.models.vllm.calls import BLOCK, ROWS, cache_bytes, engine_options
+from collab.models.vllm.calls import CACHED_RESPONSES, CPU_BLOCK_TOKENS, cache_bytes, engine_options
 from collab.recipe.model import ModelSpec, TransformersSpec, VLLMSpec, local_weights
 
 SPEC: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
@@ -78,7 +78,7 @@ def test_cache_size_follows_the_model_not_the_machine(
     _free(monkeypatch, total_gb)
     token = 2 * 2 * 2 * 8 * 4  # keys and values, layers, heads, head size, bytes
     spec = VLLMSpec(name=str(tiny), context=128)
-    assert cache_bytes(spec, tiny, 4) == ROWS * (128 + BLOCK) * token
+    assert cache_bytes(spec, tiny, 4) == CACHED_RESPONSES * (128 + CPU_BLOCK_TOKENS) * token
     absolute = spec.model_copy(update={"kv_cache_gb": 0.5})
     assert cache_bytes(absolute, tiny, 4) == 500_000_000
     options = engine_options(absolute, tiny, Capacity(), sleep=False)

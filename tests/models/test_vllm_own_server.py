@@ -32,7 +32,7 @@ def test_stop_ends_every_process_even_if_the_guard_hangs(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "GRACE_SECONDS", 0.2)
-    monkeypatch.setattr(own_server, "STOP_SECONDS", 0.2)
+    monkeypatch.setattr(own_server, "GUARD_STOP_SECONDS", 0.2)
     script = tmp_path / "server.py"
     script.write_text(STUBBORN)
     monkeypatch.chdir(tmp_path)

@@ -12,13 +12,13 @@ from collab.recipe.documents import parse_json
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from collab.runs.reading import read_bytes
 
-RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+SERVED_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Adapter ranks for which vLLM can reserve room."""
 
-HEADS = ("embed_tokens", "lm_head", "wte", "embed_out")
+EMBEDDING_MODULES = ("embed_tokens", "lm_head", "wte", "embed_out")
 """Modules that turn tokens into vectors, and back."""
 
-UNSERVED = {
+UNSUPPORTED_OPTIONS = {
     "use_dora": "it is a DoRA",
     "modules_to_save": "it holds whole modules",
     "bias": "it has biases",
@@ -32,7 +32,7 @@ UNSERVED = {
     "use_bdlora": "it is a BD-LoRA",
 }
 
-SAME_BASE = ("gaussian", "eva", "orthogonal", "mica", "lora_ga")
+SAFE_INITIALIZATIONS = ("gaussian", "eva", "orthogonal", "mica", "lora_ga")
 """Initializations of an adapter that leave the base model unchanged."""
 
 
@@ -47,11 +47,11 @@ def served_rank(rank: int) -> int:
     Raises:
         RecipeError: `rank` is above the last reserved rank.
     """
-    fitting = [size for size in RANKS if size >= rank]
+    fitting = [size for size in SERVED_RANKS if size >= rank]
     if not fitting:
         raise RecipeError(
-            f"vLLM serves adapters up to rank {RANKS[-1]}, not {rank}; lower lora.rank, or run the"
-            " model with engine transformers"
+            f"vLLM serves adapters up to rank {SERVED_RANKS[-1]}, not {rank}; lower lora.rank, or"
+            " run the model with engine transformers"
         )
     return fitting[0]
 
@@ -72,7 +72,7 @@ def check_servable(folder: Path) -> int:
             tensors = list(file.keys())
     except (OSError, ValueError, SafetensorError) as error:
         raise ModelError(f"adapter {folder} cannot be read: {error}") from error
-    for reason in _obstacles(config, tensors):
+    for reason in _find_obstacles(config, tensors):
         raise RecipeError(
             f"vLLM cannot serve adapter {folder}: {reason}; run its model with engine transformers"
         )
@@ -81,18 +81,18 @@ def check_servable(folder: Path) -> int:
     return rank
 
 
-def _obstacles(config: Mapping[str, Any], tensors: list[str]) -> Iterator[str]:
-    for option, meaning in UNSERVED.items():
+def _find_obstacles(config: Mapping[str, Any], tensors: list[str]) -> Iterator[str]:
+    for option, meaning in UNSUPPORTED_OPTIONS.items():
         if (value := config.get(option)) and value != "none":
             yield f"{meaning} ({option} {value})"
     start = config.get("init_lora_weights", True)
-    if isinstance(start, str) and start.lower() not in SAME_BASE:
+    if isinstance(start, str) and start.lower() not in SAFE_INITIALIZATIONS:
         yield f"it changes the base model (init_lora_weights {start})"
     for name in tensors:
         module, _, matrix = name.rpartition(".lora_")
         if matrix not in ("A.weight", "B.weight"):
             yield f"it holds {name}"
-        elif module.rpartition(".")[2] in HEADS:
+        elif module.rpartition(".")[2] in EMBEDDING_MODULES:
             yield f"it adapts {module}, the embeddings or the head"
 
 

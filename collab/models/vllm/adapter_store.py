@@ -18,15 +18,16 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from filelock import FileLock, Timeout
+from psutil import pid_exists
 
 from collab.errors import ModelError
 from collab.models.base import Write
 from collab.models.vllm.adapter_files import check_servable, is_adapter
 from collab.runs.layout import ADAPTER_CONFIG
 
-MEMORY = Path("/dev/shm")
-PREFIX = "collab-adapters-"
-LOCKED = ".lock"
+MEMORY_FOLDER = Path("/dev/shm")
+FOLDER_PREFIX = "collab-adapters-"
+LOCK_SUFFIX = ".lock"
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class AdapterStore:
 
     def __init__(self, parent: Path | None = None) -> None:
         self._token = secrets.token_hex(3)
-        self._parent = parent or (MEMORY if os.access(MEMORY, os.W_OK) else Path(gettempdir()))
+        default = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else Path(gettempdir())
+        self._parent = parent or default
         self._root: Path | None = None
         self._lock: FileLock | None = None
         self._count = 0
@@ -105,8 +107,8 @@ class AdapterStore:
     def _open(self) -> Path:
         if self._root is None:
             self._parent.mkdir(parents=True, exist_ok=True)
-            _sweep(self._parent)
-            root = self._parent / f"{_of_this_host()}-{os.getpid()}-{self._token}"
+            _delete_leftovers(self._parent)
+            root = self._parent / f"{_host_prefix()}-{os.getpid()}-{self._token}"
             self._lock = _lock_of(root)
             self._lock.acquire()  # before there is anything that others could delete
             root.mkdir()
@@ -122,19 +124,19 @@ def _copy(source: Path, target: Path) -> None:
             shutil.copyfile(path, target / path.name)
 
 
-def _of_this_host() -> str:
-    return f"{PREFIX}{socket.gethostname()}"
+def _host_prefix() -> str:
+    return f"{FOLDER_PREFIX}{socket.gethostname()}"
 
 
-def _sweep(parent: Path) -> None:
+def _delete_leftovers(parent: Path) -> None:
     """Delete the leftovers of killed processes on this machine.
 
     A process in another container may have this host's name and be invisible here, but it still
     holds its lock.
     """
-    for root in parent.glob(f"{_of_this_host()}-*-*"):
+    for root in parent.glob(f"{_host_prefix()}-*-*"):
         host, owner, _ = root.name.rsplit("-", 2)
-        if host != _of_this_host() or not owner.isdigit() or _alive(int(owner)):
+        if host != _host_prefix() or not owner.isdigit() or pid_exists(int(owner)):
             continue
         if root.is_dir():
             with suppress(Timeout), _lock_of(root):
@@ -143,19 +145,9 @@ def _sweep(parent: Path) -> None:
 
 def _lock_of(root: Path) -> FileLock:
     """Return the lock file that the folder's process holds while it uses the folder."""
-    return FileLock(root.with_name(f"{root.name}{LOCKED}"), blocking=False, thread_local=False)
+    return FileLock(root.with_name(f"{root.name}{LOCK_SUFFIX}"), blocking=False, thread_local=False)
 
 
 def _delete(root: Path) -> None:
     shutil.rmtree(root, ignore_errors=True)
-    root.with_name(f"{root.name}{LOCKED}").unlink(missing_ok=True)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    root.with_name(f"{root.name}{LOCK_SUFFIX}").unlink(missing_ok=True)

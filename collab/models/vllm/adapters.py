@@ -26,7 +26,7 @@ class VersionInUse:
         self._users = 0
 
     @contextmanager
-    def used(self) -> Iterator[Version]:
+    def use(self) -> Iterator[Version]:
         """Context manager that counts one more request for the version."""
         self._users += 1
         self.idle.clear()
@@ -52,7 +52,7 @@ class ServedAdapters:
         self._zero_adapter: VersionInUse | None = None
         self.training = False
         """True if a trainer works on this machine while the engine is idle."""
-        self._writing = asyncio.Lock()
+        self._write_lock = asyncio.Lock()
 
     def expect(self, adapter: str) -> None:
         """Reserve capacity for the adapter in a folder, which a later request will name.
@@ -68,10 +68,10 @@ class ServedAdapters:
         """Return the capacity that an engine needs for all adapters in use or expected."""
         in_use = [*self._published.values(), *self._adopted.values()]
         expected = list(self._expected.items())
-        awaited = [rank for folder, rank in expected if folder not in self._adopted]
+        expected_ranks = [rank for folder, rank in expected if folder not in self._adopted]
         return Capacity(
-            adapters=len(in_use) + len(awaited),
-            rank=max([*(each.version.rank for each in in_use), *awaited], default=0),
+            adapters=len(in_use) + len(expected_ranks),
+            rank=max([*(each.version.rank for each in in_use), *expected_ranks], default=0),
             training=self.training,
         )
 
@@ -85,7 +85,7 @@ class ServedAdapters:
         if adapter in self._published:
             return self._published[adapter]
         folder = _folder(adapter)
-        async with self._writing:  # requests of one batch arrive at the same time
+        async with self._write_lock:  # requests of one batch arrive at the same time
             if folder not in self._adopted:
                 version = await asyncio.to_thread(self._store.adopt, folder)
                 self._adopted[folder] = VersionInUse(version)
@@ -94,7 +94,7 @@ class ServedAdapters:
     async def zero_adapter(self) -> VersionInUse | None:
         """Return an adapter of zeros, which does not change the model, or None if no adapter is in
         use or expected."""
-        async with self._writing:
+        async with self._write_lock:
             folders = [
                 *(each.version.folder for each in self._published.values()),
                 *(each.version.folder for each in self._adopted.values()),
@@ -114,7 +114,7 @@ class ServedAdapters:
         None.
         """
         before = self._published.get(name)
-        async with self._writing:
+        async with self._write_lock:
             version = await asyncio.to_thread(self._store.add, name, write)
         published = self._published[name] = VersionInUse(version, number)
         return published, before

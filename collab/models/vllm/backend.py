@@ -14,7 +14,7 @@ from collab.models.base import Call, SamplerReport
 from collab.models.vllm.adapter_store import Version
 from collab.records import FinishReason, Sampling
 
-FINISHED: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
+FINISH_REASONS: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
 """vLLM's finish reasons of a complete response."""
 
 Report = Callable[[int, str], None]
@@ -61,7 +61,7 @@ class Capacity:
 
 
 @asynccontextmanager
-async def bounded(peer: str, seconds: float) -> AsyncIterator[None]:
+async def time_limit(peer: str, seconds: float) -> AsyncIterator[None]:
     """Context manager with a time limit for an answer of `peer`.
 
     Raises:

@@ -13,12 +13,12 @@ from typing import Any
 from collab.errors import ModelUnavailable
 from collab.models.local.dimensions import key_values_of
 from collab.models.vllm.adapter_files import served_rank
-from collab.models.vllm.backend import FINISHED, Capacity, Completion, GenerationRequest
+from collab.models.vllm.backend import FINISH_REASONS, Capacity, Completion, GenerationRequest
 from collab.recipe.model import VLLMSpec
 
-ROWS = 64
+CACHED_RESPONSES = 64
 """Number of responses of full context that fit into the cache. vLLM queues the others."""
-BLOCK = 128
+CPU_BLOCK_TOKENS = 128
 """Number of tokens that vLLM caches together on a CPU."""
 GB = 10**9
 
@@ -26,8 +26,8 @@ GB = 10**9
 def cache_bytes(spec: VLLMSpec, folder: Path, width: int) -> int:
     """Return the bytes of the cache for the model in `folder`, with values of `width` bytes.
 
-    This is `kv_cache_gb` if set, otherwise room for `ROWS` responses, within `memory_share` of the
-    free memory.
+    This is `kv_cache_gb` if set, otherwise room for `CACHED_RESPONSES` responses, within
+    `memory_share` of the free memory.
 
     Raises:
         ModelUnavailable: not even one response of the context fits. The message gives the needed
@@ -40,21 +40,21 @@ def cache_bytes(spec: VLLMSpec, folder: Path, width: int) -> int:
     config = load_config(folder).get_text_config()
     context = spec.context or int(config.max_position_embeddings)
     token = config.num_hidden_layers * key_values_of(config) * width
-    row = (-(-context // BLOCK) + 1) * BLOCK * token
+    row = (-(-context // CPU_BLOCK_TOKENS) + 1) * CPU_BLOCK_TOKENS * token
     free = int(psutil.virtual_memory().available)
     wanted = spec.kv_cache_gb
     limit = int(wanted * GB) if wanted else int(free * spec.memory_share)
     if row <= limit <= free:
-        return limit if wanted else min(ROWS * row, limit)
-    given = f"kv_cache_gb is {wanted:g}" if wanted else f"memory_share is {spec.memory_share:g}"
+        return limit if wanted else min(CACHED_RESPONSES * row, limit)
+    setting = f"kv_cache_gb is {wanted:g}" if wanted else f"memory_share is {spec.memory_share:g}"
     raise ModelUnavailable(
         f"vLLM's cache for {spec.name!r} takes {row / GB:.3g} GB for one response of the context,"
-        f" {context} tokens; {free / GB:.3g} GB are free, and {given}; lower the model's context"
+        f" {context} tokens; {free / GB:.3g} GB are free, and {setting}; lower the model's context"
         " or kv_cache_gb, or free memory"
     )
 
 
-SEEDS = 2**31
+SEED_LIMIT = 2**31
 """Upper bound of vLLM's seeds, exclusive."""
 SPARE_ADAPTERS = 2
 """Number of adapters in addition to the team's: a new version before the old one is unloaded, and
@@ -82,7 +82,7 @@ def engine_options(
         "logprobs_mode": "processed_logprobs",
         "generation_config": "vllm",
         # vLLM's default is 0, with which every start and every server would draw the same numbers.
-        "seed": randbelow(SEEDS),
+        "seed": randbelow(SEED_LIMIT),
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
         "worker_extension_cls": "collab.models.vllm.worker.Follower",
@@ -131,12 +131,12 @@ def append_delta(completion: Completion, output: Any, request: GenerationRequest
     completion.logprobs += [step[token].logprob for token, step in pairs]
     completion.cached_tokens = max(completion.cached_tokens, output.num_cached_tokens or 0)
     if output.finished:
-        completion.finish_reason = FINISHED.get(part.finish_reason, "failed")
+        completion.finish_reason = FINISH_REASONS.get(part.finish_reason, "failed")
     if request.report:
         request.report(len(completion.token_ids), part.text)
 
 
-STARTING = {
+START_ENVIRONMENT = {
     "PYTHONSAFEPATH": "1",
     "PYTHONWARNINGS": "ignore::UserWarning:multiprocessing.resource_tracker",
 }
@@ -145,10 +145,10 @@ Python's resource tracker does not warn."""
 
 
 @contextmanager
-def starting() -> Iterator[None]:
-    """Context manager that sets `STARTING`, and hides warnings of vLLM's dependencies."""
-    kept = {name: os.environ.get(name) for name in STARTING}
-    os.environ.update(STARTING)
+def start_environment() -> Iterator[None]:
+    """Context manager that sets `START_ENVIRONMENT`, and hides warnings of vLLM's dependencies."""
+    kept = {name: os.environ.get(name) for name in START_ENVIRONMENT}
+    os.environ.update(START_ENVIRONMENT)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -161,7 +161,7 @@ def starting() -> Iterator[None]:
 
 
 @contextmanager
-def keep_settings() -> Iterator[None]:
+def restore_settings() -> Iterator[None]:
     """Context manager that restores the settings of torch's compiler and of NCCL at exit, after an
     import of vLLM.
 

@@ -44,7 +44,7 @@ class EngineThread:
     def __init__(self, name: str) -> None:
         self._name = name
         self._loop = asyncio.new_event_loop()
-        self._starting, self._ending = Lock(), Lock()
+        self._start_lock, self._end_lock = Lock(), Lock()
         self._is_open = True
         self._tasks: set[asyncio.Task[Any]] = set()
         """Tasks that callers wait for."""
@@ -57,11 +57,11 @@ class EngineThread:
         Raises:
             ModelUnavailable: the thread is closed, or was closed before the work was done.
         """
-        with self._starting:
+        with self._start_lock:
             if not self._is_open:
                 work.close()
-                raise self._closed()
-            started = asyncio.run_coroutine_threadsafe(self._done(work), self._loop)
+                raise self._closed_error()
+            started = asyncio.run_coroutine_threadsafe(self._track(work), self._loop)
         waiting = asyncio.wrap_future(started)
         try:
             await asyncio.wait([waiting])
@@ -70,24 +70,24 @@ class EngineThread:
                 waiting.exception()  # nobody waits for this work anymore
             raise
         if waiting.cancelled():  # by `close`, not by the caller
-            raise self._closed()
+            raise self._closed_error()
         return waiting.result()
 
-    def close(self, last: Callable[[], Awaitable[None]]) -> None:
-        """Cancel work in progress, run `last`, and stop the loop. A second call does nothing."""
-        with self._ending:
-            with self._starting:
+    def close(self, cleanup: Callable[[], Awaitable[None]]) -> None:
+        """Cancel work in progress, run `cleanup`, and stop the loop. A second call does nothing."""
+        with self._end_lock:
+            with self._start_lock:
                 if not self._is_open:
                     return
                 self._is_open = False
             try:
-                asyncio.run_coroutine_threadsafe(self._end(last), self._loop).result()
+                asyncio.run_coroutine_threadsafe(self._cancel_all(cleanup), self._loop).result()
             finally:
                 self._loop.call_soon_threadsafe(self._loop.stop)
                 self._thread.join()
                 self._loop.close()
 
-    async def _done(self, work: Coroutine[Any, Any, Result]) -> Result:
+    async def _track(self, work: Coroutine[Any, Any, Result]) -> Result:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -96,22 +96,22 @@ class EngineThread:
         finally:
             self._tasks.discard(task)
 
-    async def _end(self, last: Callable[[], Awaitable[None]]) -> None:
-        under_way = [*self._tasks]
-        for task in under_way:
+    async def _cancel_all(self, cleanup: Callable[[], Awaitable[None]]) -> None:
+        tasks = [*self._tasks]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         try:
-            await last()
+            await cleanup()
         finally:
             await self._loop.shutdown_default_executor()
 
-    def _closed(self) -> ModelUnavailable:
+    def _closed_error(self) -> ModelUnavailable:
         return ModelUnavailable(f"{self._name} is closed; open it again")
 
 
 @dataclass(frozen=True)
-class Language:
+class ModelInfo:
     """Tokenizer and limits of a model that runs in another process."""
 
     tokenizer: Any
@@ -122,7 +122,7 @@ class Language:
     folder: Path
 
 
-def load_language(folder: Path, name: str) -> Language:
+def load_model_info(folder: Path, name: str) -> ModelInfo:
     """Return the tokenizer and the limits of the model in `folder`.
 
     Raises:
@@ -139,7 +139,7 @@ def load_language(folder: Path, name: str) -> Language:
             generation = GenerationConfig.from_pretrained(folder, local_files_only=True)
         else:
             generation = GenerationConfig.from_model_config(config)
-    return Language(
+    return ModelInfo(
         tokenizer=tokenizer,
         stop_ids=sorted(stop_ids(generation, tokenizer)),
         context=context_of(config),
@@ -147,7 +147,7 @@ def load_language(folder: Path, name: str) -> Language:
     )
 
 
-COLDEST, HOTTEST = 0.01, 2.0
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 2.0
 """Temperature bounds. vLLM raises temperatures between 0 and the lower bound to it, and refuses
 those above the upper bound.
 """
@@ -180,18 +180,18 @@ class VLLMEngine(Model):
         self._progress = progress
         self._backend = _backend_of(spec)
         self._adapters = ServedAdapters(spec.adapter_folder)
-        self._opening = asyncio.Lock()
-        self._failures = 0
+        self._open_lock = asyncio.Lock()
+        self._open_failures = 0
         """Number of failed attempts to open the engine."""
-        self._trouble: CollabError | None = None
+        self._open_error: CollabError | None = None
         """Reason for the last failed attempt."""
-        self._language: Language | None = None
+        self._info: ModelInfo | None = None
         self._thread = EngineThread(self.name)
 
     @property
     def tokenizer(self) -> Any:
         """The model's tokenizer. It is available once the engine has been used."""
-        return self._language.tokenizer if self._language else None
+        return self._info.tokenizer if self._info else None
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
         """Check that vLLM supports the settings, and reserve capacity for the adapter.
@@ -199,10 +199,10 @@ class VLLMEngine(Model):
         Raises:
             RecipeError: vLLM does not support the temperature, or cannot serve the adapter.
         """
-        if sampling.temperature and not COLDEST <= sampling.temperature <= HOTTEST:
+        if sampling.temperature and not MIN_TEMPERATURE <= sampling.temperature <= MAX_TEMPERATURE:
             raise RecipeError(
-                f"vLLM samples at temperature 0 or from {COLDEST:g} to {HOTTEST:g}, not at"
-                f" {sampling.temperature:g}; set sampling.temperature to one of these"
+                f"vLLM samples at temperature 0 or from {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g},"
+                f" not at {sampling.temperature:g}; set sampling.temperature to one of these"
             )
         if adapter is not None:
             self._adapters.expect(adapter)
@@ -251,29 +251,27 @@ class VLLMEngine(Model):
         for request in requests:
             with suppress(CollabError):  # raised again for the request itself
                 self.check(request.sampling, request.adapter)
-        language = await self._open()
+        info = await self._open()
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._answer(r, language, report)) for r in requests]
+            tasks = [group.create_task(self._answer(r, info, report)) for r in requests]
         return [task.result() for task in tasks]
 
-    async def _answer(
-        self, request: Request, language: Language, report: Progress | None
-    ) -> Action:
+    async def _answer(self, request: Request, info: ModelInfo, report: Progress | None) -> Action:
         started = time.monotonic()
         try:
             self.check(request.sampling, None)
-            prompt_ids = chat.prompt_ids(request, language.tokenizer, self.name)
-            context = min(language.context, self._backend.context)
+            prompt_ids = chat.prompt_ids(request, info.tokenizer, self.name)
+            context = min(info.context, self._backend.context)
             new = request.sampling.max_new_tokens
             chat.check_context(len(prompt_ids), new, context, self.name)
             in_use = await self._version_for(request.adapter)
-            with in_use.used() if in_use else nullcontext() as version:
+            with in_use.use() if in_use else nullcontext() as version:
                 await self._open()  # the adapter may need more capacity
                 generation = GenerationRequest(
                     prompt_ids,
                     request.sampling,
                     request.seed if self.spec.is_seeded else None,
-                    language.stop_ids,
+                    info.stop_ids,
                     version,
                     _report_of(request, report),
                     prefix_key(request.call, version.name if version else ""),
@@ -287,32 +285,32 @@ class VLLMEngine(Model):
             completion.token_ids,
             completion.logprobs,
             completion.finish_reason,
-            tokenizer=language.tokenizer,
+            tokenizer=info.tokenizer,
             model=self.name,
             started=started,
             cached_tokens=completion.cached_tokens,
             version=in_use.number if in_use else None,
         )
 
-    async def _open(self) -> Language:
+    async def _open(self) -> ModelInfo:
         """Open the engine if needed. All callers that wait for an attempt share its failure."""
-        failures = self._failures
-        async with self._opening:
-            if self._trouble and self._failures > failures:
-                raise self._trouble
+        failures = self._open_failures
+        async with self._open_lock:
+            if self._open_error and self._open_failures > failures:
+                raise self._open_error
             try:
-                if self._language is None:
-                    self._language = await asyncio.to_thread(self._load_language)
-                await self._backend.open(self._language.folder, self._adapters.capacity())
+                if self._info is None:
+                    self._info = await asyncio.to_thread(self._load_info)
+                await self._backend.open(self._info.folder, self._adapters.capacity())
             except CollabError as error:
-                self._failures, self._trouble = self._failures + 1, error
+                self._open_failures, self._open_error = self._open_failures + 1, error
                 raise
-            return self._language
+            return self._info
 
-    def _load_language(self) -> Language:
+    def _load_info(self) -> ModelInfo:
         folder = store.resolve(self.spec.name, self.spec.revision, self._progress)
         self._progress("loading", 0, 0)
-        return load_language(folder, self.spec.name)
+        return load_model_info(folder, self.spec.name)
 
     async def _version_for(self, adapter: str | None) -> VersionInUse | None:
         if adapter is not None:

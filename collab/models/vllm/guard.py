@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import psutil
 
-LOOK_SECONDS = 0.3
+POLL_SECONDS = 0.3
 GRACE_SECONDS = 10.0
 """Seconds that a process has to end before it is killed."""
 
@@ -22,13 +22,13 @@ GRACE_SECONDS = 10.0
 def main(process: int, command: list[str]) -> int:
     """Run `command`, end it when `process`, the parent of this process, ends, and return the exit
     status."""
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, _exit)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the parent decides when to end
     with subprocess.Popen(command) as child:
         try:
             while child.poll() is None and os.getppid() == process:
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
         finally:
             end_tree(child.pid)
         return child.wait()
@@ -50,7 +50,7 @@ def end_tree(process: int) -> None:
             one.kill()
 
 
-def _leave(*_: object) -> None:
+def _exit(*_: object) -> None:
     raise SystemExit(128 + signal.SIGTERM)
 
 

@@ -26,13 +26,18 @@ from collab.trust.blocking import check_allowed
 from collab.trust.commands import as_approved
 
 HOST = "127.0.0.1"
-COMMAND = (sys.executable, "-P", "-m", "vllm.entrypoints.openai.api_server")
-LOOK_SECONDS = 0.3
-STOP_SECONDS = GRACE_SECONDS + 10.0
+SERVER_COMMAND = (sys.executable, "-P", "-m", "vllm.entrypoints.openai.api_server")
+POLL_SECONDS = 0.3
+GUARD_STOP_SECONDS = GRACE_SECONDS + 10.0
 """Seconds that the guard has to end the server's processes."""
-OF_PYTHON = ("worker_extension_cls", "use_tqdm_on_load", "enable_sleep_mode", "disable_log_stats")
+PYTHON_OPTIONS = (
+    "worker_extension_cls",
+    "use_tqdm_on_load",
+    "enable_sleep_mode",
+    "disable_log_stats",
+)
 """Options that apply to an engine in this process, but not to a server."""
-OF_RANKS = ("RANK", "LOCAL_", "GROUP_", "ROLE_", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_")
+TORCHRUN_PREFIXES = ("RANK", "LOCAL_", "GROUP_", "ROLE_", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_")
 """Variables of torchrun, removed because vLLM would join this training."""
 
 
@@ -59,14 +64,14 @@ class OwnServer:
         self.url = f"http://{HOST}:{_free_port()}"
         log.parent.mkdir(parents=True, exist_ok=True)
         guard = (*own_python(), "-m", "collab.models.vllm.guard", str(os.getpid()))
-        place = ("--host", HOST, "--port", self.url.rpartition(":")[2])
-        self._approved = ExitStack()
-        command, variables = self._approved.enter_context(
-            as_approved(spec.server_command or COMMAND, {})
+        address = ("--host", HOST, "--port", self.url.rpartition(":")[2])
+        self._approval_stack = ExitStack()
+        command, variables = self._approval_stack.enter_context(
+            as_approved(spec.server_command or SERVER_COMMAND, {})
         )
         with log.open("ab") as stream:
             self._process = subprocess.Popen(
-                [*guard, *command, *flags(options), *place],
+                [*guard, *command, *command_flags(options), *address],
                 stdout=stream,
                 stderr=stream,
                 env=_environment(spec) | variables,
@@ -94,7 +99,7 @@ class OwnServer:
                     return self.url
             except httpx.HTTPError:
                 pass  # not ready yet
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
         raise ModelTimeout(
             f"vLLM's server did not start within {self._seconds:g} s; its log is {self._log};"
             " raise the model's ready_seconds"
@@ -107,18 +112,18 @@ class OwnServer:
         """
         self._process.terminate()
         try:
-            self._process.wait(STOP_SECONDS)
+            self._process.wait(GUARD_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             end_tree(self._process.pid)
             self._process.wait()
-        self._approved.close()
+        self._approval_stack.close()
 
 
-def flags(options: Mapping[str, Any]) -> Iterator[str]:
+def command_flags(options: Mapping[str, Any]) -> Iterator[str]:
     """Yield the options of an engine as flags of vLLM's command."""
     for name, value in options.items():
         flag = name.replace("_", "-")
-        if value is None or name in OF_PYTHON:
+        if value is None or name in PYTHON_OPTIONS:
             continue
         if isinstance(value, bool):
             yield f"--{flag}" if value else f"--no-{flag}"
@@ -128,7 +133,9 @@ def flags(options: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _environment(spec: VLLMSpec) -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OF_RANKS)}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(TORCHRUN_PREFIXES)
+    }
     return {**environment_of(spec), **inherited, "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
 
 

@@ -17,17 +17,17 @@ from collab.distribution import install
 from collab.errors import CollabError, ModelError, ModelUnavailable
 from collab.models.base import SamplerReport
 from collab.models.vllm.adapter_store import Version
-from collab.models.vllm.backend import Capacity, Completion, GenerationRequest, bounded
+from collab.models.vllm.backend import Capacity, Completion, GenerationRequest, time_limit
 from collab.models.vllm.calls import (
     append_delta,
     engine_options,
-    keep_settings,
+    restore_settings,
     sampling_params,
-    starting,
+    start_environment,
 )
 from collab.recipe.model import VLLMSpec
 
-ENVIRONMENT = {
+DEFAULT_VARIABLES = {
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -38,25 +38,25 @@ ENVIRONMENT = {
 without CUDA state from this one, and share the processors with the trainer.
 """
 
-DETERMINISTIC = {"VLLM_BATCH_INVARIANT": "1"}
+DETERMINISM_VARIABLES = {"VLLM_BATCH_INVARIANT": "1"}
 """Makes vLLM's kernels compute the same numbers for a response in any batch."""
 
 
 def environment_of(spec: VLLMSpec) -> dict[str, str]:
     """Return the environment variables that vLLM's processes get, unless the user has set them."""
     ready = {"VLLM_ENGINE_READY_TIMEOUT_S": str(max(int(spec.ready_seconds), 1))}
-    return {**ENVIRONMENT, **ready, **(DETERMINISTIC if spec.deterministic else {})}
+    return {**DEFAULT_VARIABLES, **ready, **(DETERMINISM_VARIABLES if spec.deterministic else {})}
 
 
-FOLLOWS = hasattr(os, "pidfd_open")
+CAN_FOLLOW = hasattr(os, "pidfd_open")
 """True if a process here can wait for the end of another one, as on Linux."""
 
 
-class Died(ModelError):
+class EngineDied(ModelError):
     """The engine's processes have ended."""
 
 
-_HERE: WeakSet[Process] = WeakSet()
+_LOCAL_ENGINES: WeakSet[Process] = WeakSet()
 """Engines of this process, which share one GPU."""
 
 
@@ -81,13 +81,13 @@ class Process:
         self._folder = Path()
         self._capacity = Capacity()
         self._loaded: dict[int, Any] = {}
-        self._asleep = False
-        self._changing = asyncio.Lock()
+        self._is_asleep = False
+        self._state_lock = asyncio.Lock()
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._numbers = count()
-        _HERE.add(self)
+        self._request_numbers = count()
+        _LOCAL_ENGINES.add(self)
 
     @property
     def wants_zero_adapter(self) -> bool:
@@ -96,21 +96,21 @@ class Process:
         return not torch.cuda.is_available()
 
     async def open(self, folder: Path, capacity: Capacity) -> None:
-        async with self._changing:
+        async with self._state_lock:
             if self._llm is not None and (self._llm.errored or not self._fits(capacity)):
                 await self._idle.wait()
                 self._stop()
             if self._llm is None:
                 await self._start(folder, capacity)
-            if self._asleep:
-                async with bounded(self._peer, self._spec.ready_seconds):
+            if self._is_asleep:
+                async with time_limit(self._peer, self._spec.ready_seconds):
                     await self._llm.wake_up()
-                self._asleep = False
+                self._is_asleep = False
 
     async def complete(self, request: GenerationRequest) -> Completion:
         try:
             return await self._complete(request)
-        except Died:
+        except EngineDied:
             await self.open(self._folder, self._capacity)
             return await self._complete(request)
 
@@ -119,12 +119,12 @@ class Process:
 
         completion = Completion()
         params = sampling_params(request)
-        async with self._using() as llm, bounded(self._peer, self._spec.seconds):
+        async with self._use_engine() as llm, time_limit(self._peer, self._spec.seconds):
             adapter = await self._adapter(request.adapter)
             outputs = llm.generate(
                 TokensPrompt(prompt_token_ids=request.token_ids),
                 params,
-                str(next(self._numbers)),
+                str(next(self._request_numbers)),
                 lora_request=adapter,
             )
             async for output in outputs:
@@ -134,12 +134,12 @@ class Process:
         return completion
 
     async def load(self, version: Version) -> None:
-        async with self._using(), bounded(self._peer, self._spec.seconds):
+        async with self._use_engine(), time_limit(self._peer, self._spec.seconds):
             await self._adapter(version)
 
     async def unload(self, version: Version) -> None:
         if self._loaded.pop(version.number, None) is not None:
-            async with self._using() as llm, bounded(self._peer, self._spec.seconds):
+            async with self._use_engine() as llm, time_limit(self._peer, self._spec.seconds):
                 await llm.remove_lora(version.number)
 
     async def report(self) -> SamplerReport:
@@ -147,15 +147,15 @@ class Process:
         return SamplerReport()
 
     async def sleep(self) -> None:
-        async with self._changing:
-            if self._llm is not None and not self._asleep and self._sleeps(self._capacity):
+        async with self._state_lock:
+            if self._llm is not None and not self._is_asleep and self._must_sleep(self._capacity):
                 await self._idle.wait()
-                async with bounded(self._peer, self._spec.ready_seconds):
+                async with time_limit(self._peer, self._spec.ready_seconds):
                     await self._llm.sleep(level=1)
-                self._asleep = True
+                self._is_asleep = True
 
     async def aclose(self) -> None:
-        _HERE.discard(self)
+        _LOCAL_ENGINES.discard(self)
         self._stop()
 
     @property
@@ -167,9 +167,9 @@ class Process:
         larger rank needs a new engine.
         """
         ready = capacity.rank <= self._capacity.rank
-        return ready and self._sleeps(capacity) == self._sleeps(self._capacity)
+        return ready and self._must_sleep(capacity) == self._must_sleep(self._capacity)
 
-    def _sleeps(self, capacity: Capacity) -> bool:
+    def _must_sleep(self, capacity: Capacity) -> bool:
         """Return True if the engine is to sleep.
 
         Raises:
@@ -188,19 +188,19 @@ class Process:
         """Start the engine, and block until it is ready, because it accepts no request earlier."""
         for name, value in environment_of(self._spec).items():
             os.environ.setdefault(name, value)
-        spec = self._spec.among(len(_HERE))
-        options = engine_options(spec, folder, capacity, sleep=self._sleeps(capacity))
+        spec = self._spec.among(len(_LOCAL_ENGINES))
+        options = engine_options(spec, folder, capacity, sleep=self._must_sleep(capacity))
         try:
-            with starting(), keep_settings():
+            with start_environment(), restore_settings():
                 from vllm.engine.arg_utils import AsyncEngineArgs
                 from vllm.usage.usage_lib import UsageContext
                 from vllm.v1.engine.async_llm import AsyncLLM
-            with starting():
+            with start_environment():
                 # The batch sizes of `vllm.LLM`, which are chosen for throughput.
                 sizes = UsageContext.LLM_CLASS
                 args = AsyncEngineArgs(**options)
                 llm = AsyncLLM.from_engine_args(args, usage_context=sizes)
-            if FOLLOWS:
+            if CAN_FOLLOW:
                 await llm.collective_rpc("follow", args=(os.getpid(),))
         except Exception as error:
             raise ModelUnavailable(
@@ -214,7 +214,7 @@ class Process:
     def _stop(self) -> None:
         llm, self._llm = self._llm, None
         self._loaded.clear()
-        self._asleep = False
+        self._is_asleep = False
         if llm is not None:
             llm.shutdown()
             del llm
@@ -234,12 +234,12 @@ class Process:
         return self._loaded[version.number]
 
     @asynccontextmanager
-    async def _using(self) -> AsyncIterator[Any]:
+    async def _use_engine(self) -> AsyncIterator[Any]:
         """Yield the engine and keep it running meanwhile. vLLM's errors become collab's errors."""
-        async with self._changing:
+        async with self._state_lock:
             llm = self._llm
             if llm is None:
-                raise Died(f"{self._peer} is not running")
+                raise EngineDied(f"{self._peer} is not running")
             self._in_flight += 1
             self._idle.clear()
         try:
@@ -249,7 +249,7 @@ class Process:
         except Exception as error:
             reason = error.__cause__ or error
             if llm.errored:
-                raise Died(f"{self._peer} has died: {reason}") from error
+                raise EngineDied(f"{self._peer} has died: {reason}") from error
             raise ModelError(f"{self._peer} failed: {type(reason).__name__}: {reason}") from error
         finally:
             self._in_flight -= 1

@@ -13,7 +13,7 @@ from collab.models.event_stream import event_data
 from collab.models.hosted.errors import html_error, is_html, parse_error_body
 from collab.models.keys import redact, redact_line
 from collab.models.vllm.adapter_store import Version
-from collab.models.vllm.backend import FINISHED, Completion, GenerationRequest, bounded
+from collab.models.vllm.backend import FINISH_REASONS, Completion, GenerationRequest, time_limit
 from collab.recipe.documents import parse_json
 from collab.recipe.model import VLLMSpec
 
@@ -169,7 +169,7 @@ class Server:
             ModelUnavailable: the model cannot be used.
         """
         self._loaded.clear()
-        async with bounded(self._http.url, PROBE_SECONDS):
+        async with time_limit(self._http.url, PROBE_SECONDS):
             listed = self._http.parsed((await self._http.ask("/v1/models")).text)
             try:
                 base = next(card for card in listed["data"] if not card.get("parent"))
@@ -186,7 +186,7 @@ class Server:
         """
         self.in_flight += 1
         try:
-            async with bounded(self._http.url, self._seconds):
+            async with time_limit(self._http.url, self._seconds):
                 if request.adapter is not None:
                     await self._load(request.adapter)
                 return await self._complete(request)
@@ -195,24 +195,24 @@ class Server:
 
     async def load_page(self) -> str:
         """Return the server's load in Prometheus's text format, or "" if it publishes none."""
-        async with bounded(self._http.url, PROBE_SECONDS):
+        async with time_limit(self._http.url, PROBE_SECONDS):
             response = await self._http.ask("/metrics", accept=(401, 403, 404))
         return response.text if response.is_success else ""
 
     async def load(self, version: Version) -> None:
         """Load a version of an adapter on the server."""
-        async with bounded(self._http.url, self._seconds):
+        async with time_limit(self._http.url, self._seconds):
             await self._load(version)
 
     async def unload(self, version: Version) -> None:
         """Unload a version of an adapter."""
         if version.name in self._loaded:
-            async with bounded(self._http.url, self._seconds):
+            async with time_limit(self._http.url, self._seconds):
                 await self._unload(version.name)
 
     async def leave(self) -> None:
         """Unload all our adapters, because others may use the server later."""
-        async with bounded(self._http.url, LEAVE_SECONDS):
+        async with time_limit(self._http.url, LEAVE_SECONDS):
             for name in sorted(self._loaded):
                 await self._unload(name)
 
@@ -341,7 +341,7 @@ def _added(completion: Completion, answer: Mapping[str, Any]) -> str:
         raise ValueError(f"{len(tokens)} token ids and {len(logprobs)} log-probabilities")
     completion.token_ids += tokens
     completion.logprobs += [float(value) for value in logprobs]
-    completion.finish_reason = FINISHED.get(choice["finish_reason"], "failed")
+    completion.finish_reason = FINISH_REASONS.get(choice["finish_reason"], "failed")
     details = (answer.get("usage") or {}).get("prompt_tokens_details") or {}
     completion.cached_tokens = int(details.get("cached_tokens") or 0)
     return str(choice["text"] or "")
