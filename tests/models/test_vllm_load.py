@@ -19,7 +19,7 @@ from collab.models.vllm import servers as servers_module
 from collab.models.vllm.backend import Capacity, prefix_key
 from collab.models.vllm.calls import engine_options
 from collab.models.vllm.process import environment_of
-from collab.models.vllm.servers import PREEMPTED, WAITING, route
+from collab.models.vllm.servers import PREEMPTED_METRIC, WAITING_METRIC, route
 from collab.recipe.model import VLLMSpec
 
 
@@ -95,12 +95,12 @@ async def test_running_responses_finish_under_their_own_version(tiny: Path) -> N
 @in_loop
 async def test_the_load_of_each_server_is_reported_once(tiny: Path) -> None:
     with VLLMServer() as one, VLLMServer() as two:
-        one.load = {WAITING: 3.0, PREEMPTED: 10.0}
+        one.load = {WAITING_METRIC: 3.0, PREEMPTED_METRIC: 10.0}
         async with engine_at(tiny, one, two) as engine:
             assert (await engine.report()).metrics == {}, "no request was sent yet"
             one.seconds = two.seconds = 0.2
             await engine.generate([request(n) for n in range(4)])
-            one.load = {WAITING: 0.0, PREEMPTED: 14.0}
+            one.load = {WAITING_METRIC: 0.0, PREEMPTED_METRIC: 14.0}
             first = (await engine.report()).metrics
             second = (await engine.report()).metrics
     assert first["1/waiting"] == 3
@@ -153,7 +153,7 @@ def test_server_that_does_not_see_adapters_names_the_shared_folder(
 def test_adapter_load_is_retried_on_a_slow_shared_disk(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collab.models.vllm.server.LAG_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("collab.models.vllm.server.LAG_POLL_SECONDS", 0.05)
 
     async def ask() -> None:
         with VLLMServer() as server:

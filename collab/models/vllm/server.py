@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from httpx import AsyncClient, Response
 
 
-START = (
+START_HINT = (
     "start it with --enable-lora --max-loras N --max-lora-rank R --logprobs-mode"
     " processed_logprobs --seed S and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
 )
@@ -56,7 +56,7 @@ class ServerConnection:
         in `accept` do not raise.
         """
         method = "GET" if body is None else "POST"
-        async with self._reached():
+        async with self._connection_errors():
             response = await self._client.request(method, self.url + path, json=body)
         if response.status_code not in accept:
             await self.check(response)
@@ -67,18 +67,18 @@ class ServerConnection:
         """Context manager that posts `body` and yields the response as it arrives. The response's
         status is not checked."""
         async with (
-            self._reached(),
+            self._connection_errors(),
             self._client.stream("POST", self.url + path, json=body) as response,
         ):
             yield response
 
-    async def answers(self, response: Response) -> AsyncIterator[dict[str, Any]]:
+    async def parse_events(self, response: Response) -> AsyncIterator[dict[str, Any]]:
         """Yield the JSON of a response: one object, or one per event of a stream."""
         if "json" in response.headers.get("content-type", ""):
-            yield self.parsed((await response.aread()).decode(errors="replace"))
+            yield self.parse((await response.aread()).decode(errors="replace"))
             return
         async for data in event_data(response):
-            yield self.parsed(data.decode(errors="replace"))
+            yield self.parse(data.decode(errors="replace"))
 
     async def check(self, response: Response) -> None:
         """Check the status of a response.
@@ -95,13 +95,13 @@ class ServerConnection:
         if status in (401, 403):
             raise ModelUnavailable(f"{self.url} needs a key: set {VLLMSpec.key} to its --api-key")
         if status == 404:
-            raise ModelUnavailable(f"{self.url} has no {response.url.path}: {reason}; {START}")
+            raise ModelUnavailable(f"{self.url} has no {response.url.path}: {reason}; {START_HINT}")
         if status > 500 or (status == 500 and "lora" not in response.url.path):
             raise ServerLost(f"status {status}: {reason}")
         raise ModelRefused(f"{self.url} refused, status {status}: {reason}")
 
     @asynccontextmanager
-    async def _reached(self) -> AsyncIterator[None]:
+    async def _connection_errors(self) -> AsyncIterator[None]:
         from httpx import RequestError
 
         try:
@@ -110,7 +110,7 @@ class ServerConnection:
             reason = f"{type(error).__name__}: {error}".rstrip(": ")
             raise ServerLost(redact_line(reason, self._key)) from None
 
-    def parsed(self, text: str) -> dict[str, Any]:
+    def parse(self, text: str) -> dict[str, Any]:
         """Return the JSON object in `text`, without the key."""
         try:
             answer = redact(parse_json(text), self._key)
@@ -132,19 +132,19 @@ class ServerConnection:
 
 PROBE_SECONDS = 30.0
 """Time limit for checking a server before it is used."""
-LEAVE_SECONDS = 5.0
+UNLOAD_SECONDS = 5.0
 """Time limit for unloading adapters on leaving."""
-LAG_LOOK_SECONDS = 1.0
+LAG_POLL_SECONDS = 1.0
 """Seconds between two attempts to load an adapter that the server cannot see yet."""
-PROBE_HEAT, PROBE_NOISE = 2.0, 1e-3
+PROBE_TEMPERATURE, PROBE_NOISE = 2.0, 1e-3
 """Temperature of the probe, and the largest change in log-probabilities that counts as noise."""
 
-LARGEST_TOKEN = 2**31
-ODD_SHAPE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
+TOKEN_LIMIT = 2**31
+FORMAT_ERRORS = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
 
 
 class Server:
-    """A vLLM server. Call `meet` before its first request. `in_flight` counts requests."""
+    """A vLLM server. Call `probe` before its first request. `in_flight` counts requests."""
 
     def __init__(
         self, url: str, client: AsyncClient, seconds: float, key: str, lag: float = 0.0
@@ -158,9 +158,9 @@ class Server:
         self._seconds = seconds
         self._model = ""
         self._loaded: set[str] = set()
-        self._loading = asyncio.Lock()
+        self._load_lock = asyncio.Lock()
 
-    async def meet(self) -> None:
+    async def probe(self) -> None:
         """Check which model the server has, and that it can be used. Call this before the first
         request.
 
@@ -170,11 +170,11 @@ class Server:
         """
         self._loaded.clear()
         async with time_limit(self._http.url, PROBE_SECONDS):
-            listed = self._http.parsed((await self._http.ask("/v1/models")).text)
+            listed = self._http.parse((await self._http.ask("/v1/models")).text)
             try:
                 base = next(card for card in listed["data"] if not card.get("parent"))
                 self._model, self.context = str(base["id"]), int(base["max_model_len"])
-            except ODD_SHAPE as error:
+            except FORMAT_ERRORS as error:
                 raise ModelUnavailable(f"{self.url} is not a vLLM server: {error!r}") from error
             await self._check_logprobs()
 
@@ -182,7 +182,7 @@ class Server:
         """Return the response to a request.
 
         Raises:
-            ServerLost: the server does not answer; call `meet` before another try.
+            ServerLost: the server does not answer; call `probe` before another try.
         """
         self.in_flight += 1
         try:
@@ -193,8 +193,8 @@ class Server:
         finally:
             self.in_flight -= 1
 
-    async def load_page(self) -> str:
-        """Return the server's load in Prometheus's text format, or "" if it publishes none."""
+    async def read_metrics(self) -> str:
+        """Return the server's metrics in Prometheus's text format, or "" if it publishes none."""
         async with time_limit(self._http.url, PROBE_SECONDS):
             response = await self._http.ask("/metrics", accept=(401, 403, 404))
         return response.text if response.is_success else ""
@@ -210,9 +210,9 @@ class Server:
             async with time_limit(self._http.url, self._seconds):
                 await self._unload(version.name)
 
-    async def leave(self) -> None:
+    async def unload_all(self) -> None:
         """Unload all our adapters, because others may use the server later."""
-        async with time_limit(self._http.url, LEAVE_SECONDS):
+        async with time_limit(self._http.url, UNLOAD_SECONDS):
             for name in sorted(self._loaded):
                 await self._unload(name)
 
@@ -221,7 +221,7 @@ class Server:
         await self._http.ask("/v1/unload_lora_adapter", {"lora_name": name}, accept=(404,))
 
     async def _load(self, version: Version) -> None:
-        async with self._loading:
+        async with self._load_lock:
             if version.name in self._loaded:
                 return
             body = {"lora_name": version.name, "lora_path": str(version.folder)}
@@ -230,7 +230,8 @@ class Server:
             except ModelRefused as error:
                 if "already been loaded" not in str(error):
                     await self._http.ask("/health")
-                    raise ModelUnavailable(f"{error}; {START}, R at least {version.rank}") from None
+                    hint = f"{START_HINT}, R at least {version.rank}"
+                    raise ModelUnavailable(f"{error}; {hint}") from None
             self._loaded.add(version.name)
 
     async def _ask_to_load(self, body: Mapping[str, str]) -> None:
@@ -242,7 +243,7 @@ class Server:
             response = await self._http.ask("/v1/load_lora_adapter", body, accept=(404,))
             if response.status_code != 404:
                 return
-            await asyncio.sleep(LAG_LOOK_SECONDS)
+            await asyncio.sleep(LAG_POLL_SECONDS)
         response = await self._http.ask("/v1/load_lora_adapter", body, accept=(404,))
         if response.status_code == 404 and body["lora_path"] in response.text:
             raise ModelUnavailable(
@@ -259,8 +260,8 @@ class Server:
             if response.status_code == 404:
                 raise ServerLost(f"it does not serve {body['model']}")
             await self._http.check(response)
-            async for answer in self._http.answers(response):
-                self._take(completion, answer, request)
+            async for answer in self._http.parse_events(response):
+                self._add_answer(completion, answer, request)
         if completion.finish_reason == "failed":
             raise ServerLost("it broke off an answer")
         return completion
@@ -289,13 +290,13 @@ class Server:
             "stream": request.report is not None,
         }
 
-    def _take(
+    def _add_answer(
         self, completion: Completion, answer: Mapping[str, Any], request: GenerationRequest
     ) -> None:
         """Add one answer, or one event of it."""
         try:
-            text = _added(completion, answer)
-        except ODD_SHAPE as error:
+            text = _append_tokens(completion, answer)
+        except FORMAT_ERRORS as error:
             raise ModelError(f"{self.url} sent an answer in unknown format: {error!r}") from error
         if request.report:
             request.report(len(completion.token_ids), text)
@@ -305,14 +306,14 @@ class Server:
 
         Log-probabilities of another distribution than the sampled one would bias training.
         """
-        cold, hot = [await self._likeliest(heat) for heat in (1.0, PROBE_HEAT)]
+        cold, hot = [await self._max_logprob(heat) for heat in (1.0, PROBE_TEMPERATURE)]
         if abs(cold - hot) < PROBE_NOISE:
             raise ModelUnavailable(
                 f"{self.url} returns log-probabilities before the temperature (--logprobs-mode"
-                f" raw_logprobs); {START}"
+                f" raw_logprobs); {START_HINT}"
             )
 
-    async def _likeliest(self, temperature: float) -> float:
+    async def _max_logprob(self, temperature: float) -> float:
         """Return the largest log-probability of a first token."""
         body = {
             "model": self._model,
@@ -323,19 +324,19 @@ class Server:
             "top_k": -1,
             "top_p": 1.0,
         }
-        answer = self._http.parsed((await self._http.ask("/v1/completions", body)).text)
+        answer = self._http.parse((await self._http.ask("/v1/completions", body)).text)
         try:
             return float(max(answer["choices"][0]["logprobs"]["top_logprobs"][0].values()))
-        except ODD_SHAPE as error:
+        except FORMAT_ERRORS as error:
             raise ModelUnavailable(f"{self.url} returns no log-probabilities: {error!r}") from error
 
 
-def _added(completion: Completion, answer: Mapping[str, Any]) -> str:
+def _append_tokens(completion: Completion, answer: Mapping[str, Any]) -> str:
     """Add the tokens of an answer, and return the text that they add."""
     if not answer["choices"]:
         return ""
     choice = answer["choices"][0]
-    tokens = [_token(value) for value in choice["token_ids"] or ()]
+    tokens = [_parse_token(value) for value in choice["token_ids"] or ()]
     logprobs = (choice["logprobs"] or {}).get("token_logprobs") or []
     if len(tokens) != len(logprobs):
         raise ValueError(f"{len(tokens)} token ids and {len(logprobs)} log-probabilities")
@@ -347,7 +348,7 @@ def _added(completion: Completion, answer: Mapping[str, Any]) -> str:
     return str(choice["text"] or "")
 
 
-def _token(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < LARGEST_TOKEN:
+def _parse_token(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < TOKEN_LIMIT:
         raise ValueError(f"{value!r:.40} is not a token id")
     return value

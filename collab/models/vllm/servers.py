@@ -21,11 +21,11 @@ from collab.models.vllm.backend import Capacity, Completion, GenerationRequest
 from collab.models.vllm.server import Server, ServerLost
 from collab.recipe.model import VLLMSpec
 
-LOAD_LOOK_SECONDS = 2.0
+LOAD_POLL_SECONDS = 2.0
 """Seconds between two queries of the load of busy servers."""
 
-WAITING = "vllm:num_requests_waiting"
-PREEMPTED = "vllm:num_preemptions_total"
+WAITING_METRIC = "vllm:num_requests_waiting"
+PREEMPTED_METRIC = "vllm:num_preemptions_total"
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Load:
 
     def observe(self, page: str) -> None:
         """Take the numbers of a server's metrics."""
-        waiting, preempted = _sum(page, WAITING), _sum(page, PREEMPTED)
+        waiting, preempted = _sum_metric(page, WAITING_METRIC), _sum_metric(page, PREEMPTED_METRIC)
         if waiting is not None:
             self.waiting = max(self.waiting or 0.0, waiting)
         if preempted is not None:
@@ -62,7 +62,7 @@ class Load:
 
 
 @dataclass
-class Loads:
+class LoadMonitor:
     """The load of some servers, observed while requests are in progress."""
 
     servers: Sequence[Server] = ()
@@ -80,7 +80,7 @@ class Loads:
 
     async def report(self) -> SamplerReport:
         """Return the load since the last report, by server number from 1."""
-        await self._look()
+        await self._observe_all()
         metrics: dict[str, float] = {}
         for place, server in enumerate(self.servers, start=1):
             load = self._loads[server.url]
@@ -97,18 +97,18 @@ class Loads:
 
     async def _watch(self) -> None:
         while any(server.in_flight for server in self.servers):
-            await self._look()
-            await asyncio.sleep(LOAD_LOOK_SECONDS)
+            await self._observe_all()
+            await asyncio.sleep(LOAD_POLL_SECONDS)
 
-    async def _look(self) -> None:
-        await asyncio.gather(*map(self._look_at, self.servers))
+    async def _observe_all(self) -> None:
+        await asyncio.gather(*map(self._observe, self.servers))
 
-    async def _look_at(self, server: Server) -> None:
+    async def _observe(self, server: Server) -> None:
         with suppress(ServerLost, CollabError):  # the next request to the server reports this
-            self._loads[server.url].observe(await server.load_page())
+            self._loads[server.url].observe(await server.read_metrics())
 
 
-def _sum(page: str, name: str) -> float | None:
+def _sum_metric(page: str, name: str) -> float | None:
     """Sum a metric over its labels, from Prometheus's text, or return None if it is missing."""
     pattern = rf"^{re.escape(name)}(?:\{{[^\n]*\}})? +([0-9.eE+-]+)\s*$"
     values = re.findall(pattern, page, re.MULTILINE)
@@ -130,11 +130,11 @@ def route(servers: Sequence[Server], key: str) -> Server:
     return min(free, key=lambda s: blake2b(f"{s.url}|{key}".encode(), digest_size=8).digest())
 
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 """Seconds between two attempts to reach a lost server."""
-ATTEMPTS = 4
+MAX_ATTEMPTS = 4
 """Attempts at one response or adapter while servers are being lost."""
-KEPT_IDLE = 20
+MAX_IDLE_CONNECTIONS = 20
 """Idle connections to one server that stay open."""
 LAG_SECONDS = 60.0
 """Seconds for which a new adapter on a shared disk may stay invisible to a server."""
@@ -157,11 +157,11 @@ class Servers:
         self._key = read_key(spec.key)
         self._clients: list[Any] = []
         self._servers: list[Server] = []
-        self._trouble: dict[Server, str] = {}
+        self._problems: dict[Server, str] = {}
         """Reasons why servers cannot be used now."""
-        self._back = asyncio.Event()
+        self._server_back = asyncio.Event()
         self._watchers: set[asyncio.Task[None]] = set()
-        self._loads = Loads()
+        self._monitor = LoadMonitor()
 
     async def open(self, folder: Path, capacity: Capacity) -> None:  # noqa: ARG002
         if self._servers:
@@ -172,38 +172,38 @@ class Servers:
         lag = LAG_SECONDS if self._spec.adapter_folder else 0.0
         places = zip(self._spec.servers, self._clients, strict=True)
         servers = [Server(url, client, limit, key, lag) for url, client in places]
-        await self._meet_all(servers)
-        self._servers = self._loads.servers = servers
+        await self._probe_all(servers)
+        self._servers = self._monitor.servers = servers
         self.context = min(self._spec.context or sys.maxsize, *(s.context for s in servers))
 
     async def complete(self, request: GenerationRequest) -> Completion:
-        for _ in range(ATTEMPTS):
-            server = route(await self._live(), request.key)
-            self._loads.note_request(server)
+        for _ in range(MAX_ATTEMPTS):
+            server = route(await self._live_servers(), request.key)
+            self._monitor.note_request(server)
             try:
                 return await server.complete(request)
             except ServerLost as lost:
-                self._lose(server, lost)
+                self._mark_lost(server, lost)
                 last = f"{server.url}: {lost}"
-        raise _exhausted("one response", last)
+        raise _attempts_error("one response", last)
 
     async def load(self, version: Version) -> None:
         """Load an adapter on every available server. Other servers load it with their first
         request."""
-        for _ in range(ATTEMPTS):
-            live = await self._live()
+        for _ in range(MAX_ATTEMPTS):
+            live = await self._live_servers()
             outcomes = await asyncio.gather(
                 *(server.load(version) for server in live), return_exceptions=True
             )
             for server, outcome in zip(live, outcomes, strict=True):
                 if isinstance(outcome, ServerLost):
-                    self._lose(server, outcome)
+                    self._mark_lost(server, outcome)
                     last = f"{server.url}: {outcome}"
                 elif isinstance(outcome, BaseException):
                     raise outcome
             if any(outcome is None for outcome in outcomes):
                 return
-        raise _exhausted(f"loading adapter {version.name}", last)
+        raise _attempts_error(f"loading adapter {version.name}", last)
 
     async def unload(self, version: Version) -> None:
         for server in self._servers:
@@ -213,7 +213,7 @@ class Servers:
                 continue  # it has lost all adapters, or keeps one too many
 
     async def report(self) -> SamplerReport:
-        return await self._loads.report()
+        return await self._monitor.report()
 
     async def sleep(self) -> None:
         """Do nothing: servers keep their memory, because they run elsewhere or may serve others."""
@@ -222,10 +222,10 @@ class Servers:
         for watcher in self._watchers:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
-        await self._loads.aclose()
-        live = [server for server in self._servers if server not in self._trouble]
+        await self._monitor.aclose()
+        live = [server for server in self._servers if server not in self._problems]
         # A lost server has no adapters.
-        await asyncio.gather(*(server.leave() for server in live), return_exceptions=True)
+        await asyncio.gather(*(server.unload_all() for server in live), return_exceptions=True)
         for client in self._clients:
             await client.aclose()
 
@@ -236,46 +236,46 @@ class Servers:
 
         from collab.models.http_client import ModelClient
 
-        trusted = create_ssl_context()
+        tls_context = create_ssl_context()
         for url in self._spec.servers:
             # Few idle connections are kept, because each is checked again and again.
-            yield ModelClient(url, self._key, max_idle=KEPT_IDLE, verify=trusted)
+            yield ModelClient(url, self._key, max_idle=MAX_IDLE_CONNECTIONS, verify=tls_context)
 
-    async def _meet_all(self, servers: list[Server]) -> None:
-        """Meet servers that may still be starting."""
-        self._trouble = dict.fromkeys(servers, "it has not answered yet")
+    async def _probe_all(self, servers: list[Server]) -> None:
+        """Wait for servers that may still be starting."""
+        self._problems = dict.fromkeys(servers, "it has not answered yet")
         try:
             async with asyncio.timeout(self._spec.ready_seconds):
                 for server in servers:
-                    while not await self._meet(server):
-                        await asyncio.sleep(LOOK_SECONDS)
+                    while not await self._probe(server):
+                        await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
-            raise self._overdue(servers) from None
+            raise self._timeout_error(servers) from None
 
-    async def _meet(self, server: Server) -> bool:
+    async def _probe(self, server: Server) -> bool:
         try:
-            await server.meet()
+            await server.probe()
         except (ServerLost, ModelTimeout) as error:
-            self._trouble[server] = str(error)
+            self._problems[server] = str(error)
             return False
-        self._trouble.pop(server, None)
+        self._problems.pop(server, None)
         return True
 
-    async def _live(self) -> list[Server]:
+    async def _live_servers(self) -> list[Server]:
         """Return the available servers, and wait until there is at least one."""
         try:
             async with asyncio.timeout(self._spec.ready_seconds):
-                while len(self._trouble) == len(self._servers):
-                    self._back.clear()
-                    await self._back.wait()
+                while len(self._problems) == len(self._servers):
+                    self._server_back.clear()
+                    await self._server_back.wait()
         except TimeoutError:
-            raise self._overdue(self._servers) from None
-        return [server for server in self._servers if server not in self._trouble]
+            raise self._timeout_error(self._servers) from None
+        return [server for server in self._servers if server not in self._problems]
 
-    def _lose(self, server: Server, lost: ServerLost) -> None:
-        if server not in self._trouble:
-            self._trouble[server] = str(lost)
-            self._loads.lost.append(
+    def _mark_lost(self, server: Server, lost: ServerLost) -> None:
+        if server not in self._problems:
+            self._problems[server] = str(lost)
+            self._monitor.lost.append(
                 f"vLLM server {server.url} was lost ({lost}); the other servers get its requests,"
                 " and collab uses it again when it is back"
             )
@@ -285,25 +285,25 @@ class Servers:
 
     async def _watch(self, server: Server) -> None:
         """Poll a lost server until it is back and can be used."""
-        while server in self._trouble:
+        while server in self._problems:
             try:
-                is_back = await self._meet(server)
+                is_back = await self._probe(server)
             except CollabError as error:  # it is back, but cannot be used
-                self._trouble[server] = str(error)
+                self._problems[server] = str(error)
                 is_back = False
             if not is_back:
-                await asyncio.sleep(LOOK_SECONDS)
-        self._back.set()
+                await asyncio.sleep(POLL_SECONDS)
+        self._server_back.set()
 
-    def _overdue(self, servers: list[Server]) -> ModelTimeout:
-        missing = [f"{s.url}: {self._trouble[s]}" for s in servers if s in self._trouble]
+    def _timeout_error(self, servers: list[Server]) -> ModelTimeout:
+        missing = [f"{s.url}: {self._problems[s]}" for s in servers if s in self._problems]
         return ModelTimeout(
             f"no answer from vLLM within {self._spec.ready_seconds:g} s ({'; '.join(missing)});"
             " start the server, or raise the model's ready_seconds"
         )
 
 
-def _exhausted(work: str, last: str) -> ModelUnavailable:
+def _attempts_error(work: str, last: str) -> ModelUnavailable:
     return ModelUnavailable(
-        f"{ATTEMPTS} attempts at {work} failed, the last at {last}; see the server's log"
+        f"{MAX_ATTEMPTS} attempts at {work} failed, the last at {last}; see the server's log"
     )
