@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING
 
 from collab.agents.examples import Example, as_test, examples_of
 from collab.agents.joins import preamble
-from collab.feedback.plain import Outcome, Source, entry_point
+from collab.feedback.plain import Outcome, Source, entry_point, shorten
 from collab.recipe.feedback import ExecutionFeedbackSpec
 from collab.records import Feedback, Finding
 
 if TYPE_CHECKING:
     from collab.sandbox import Check, Sandbox, Verdict
-
-
-_MAX_TEXT = 200
 
 
 class Execution(Source):
@@ -41,7 +38,7 @@ class Execution(Source):
         prompt = str(outcome.problem.public.get("prompt", ""))
         examples = examples_of(prompt, function)
         if not examples:
-            return self._everybody(outcome, "Execution: the prompt has no example to run.")
+            return self._shared_feedback(outcome, "Execution: the prompt has no example to run.")
         trial = Trial(
             program=outcome.joint.text,
             entry_point=function,
@@ -49,11 +46,11 @@ class Execution(Source):
             prelude=preamble(prompt, function),
         )
         verdict = await self._sandbox.check(trial)
-        findings = _failing(examples, verdict)
+        findings = _example_findings(examples, verdict)
         text = self._text(len(examples), findings, verdict)
-        return self._everybody(outcome, text, findings[: self._spec.limit])
+        return self._shared_feedback(outcome, text, findings[: self._spec.limit])
 
-    def _everybody(
+    def _shared_feedback(
         self, outcome: Outcome, text: str, findings: list[Finding] | None = None
     ) -> dict[str, Feedback]:
         feedback = Feedback(source=self.name, text=text, findings=tuple(findings or ()))
@@ -61,26 +58,27 @@ class Execution(Source):
 
     def _text(self, n_examples: int, findings: list[Finding], verdict: Verdict) -> str:
         if not verdict.loaded:
-            return f"Execution: the joint program does not load: {_short(verdict.error)}"
+            reason = shorten(verdict.error or "no reason given")
+            return f"Execution: the joint program does not load: {reason}"
         shown = findings[: self._spec.limit]
         lines = [f"- {finding.message}" for finding in shown]
         if len(findings) > len(shown):
             lines.append(f"- and {len(findings) - len(shown)} more")
-        held = n_examples - len(findings)
-        head = f"Execution: {held} of {n_examples} examples in the prompt hold."
+        n_passed = n_examples - len(findings)
+        head = f"Execution: {n_passed} of {n_examples} examples in the prompt hold."
         if verdict.error:
-            lines.append(f"- {_short(verdict.error)}")
+            lines.append(f"- {shorten(verdict.error)}")
         return "\n".join([head, *lines])
 
 
-def _failing(examples: list[Example], verdict: Verdict) -> list[Finding]:
+def _example_findings(examples: list[Example], verdict: Verdict) -> list[Finding]:
     """Return a finding for each example that fails, including those never reached."""
     checks = {check.line: check for check in verdict.checks}
     findings = []
     for line, example in enumerate(examples, start=2):
         check = checks.get(line)
         if check is None or not check.held:
-            message = f"{_short(example.call)}: {_complaint(example, check)}"
+            message = f"{shorten(example.call)}: {_complaint(example, check)}"
             findings.append(
                 Finding(source="execution", code="example", severity="error", message=message)
             )
@@ -88,16 +86,11 @@ def _failing(examples: list[Example], verdict: Verdict) -> list[Finding]:
 
 
 def _complaint(example: Example, check: Check | None) -> str:
-    expected = f"expected {_short(example.expected)}"
+    expected = f"expected {shorten(example.expected)}"
     if check is None:
         return f"{expected}, was not run"
     if check.error is not None:
-        return f"{expected}, but {_short(check.error)}"
+        return f"{expected}, but {shorten(check.error)}"
     if check.got is None:
         return f"{expected}, which it does not give"
-    return f"{expected}, got {_short(check.got)}"
-
-
-def _short(text: str | None) -> str:
-    line = " ".join((text or "no reason given").split())
-    return line if len(line) <= _MAX_TEXT else f"{line[: _MAX_TEXT - 3]}..."
+    return f"{expected}, got {shorten(check.got)}"

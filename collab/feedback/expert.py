@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from collab.errors import CollabError, FeedbackError, UnknownName, error_class
-from collab.feedback.plain import Outcome, Source
+from collab.feedback.plain import Outcome, Source, shorten
 from collab.recipe.feedback import ExpertFeedbackSpec
 from collab.records import Action, Failure, Feedback, Finding, Message, Sampling, Usage
 from collab.syntax import parse
@@ -35,12 +35,12 @@ def strip_comments(source: str) -> str:
     Code that does not parse loses only its comments.
     """
     try:
-        return ast.unparse(_WithoutIdleStrings().visit(parse(source)))
+        return ast.unparse(_StringRemover().visit(parse(source)))
     except (SyntaxError, RecursionError, ValueError):
         return _COMMENT_OR_STRING.sub(lambda match: match["string"] or "", source)
 
 
-class _WithoutIdleStrings(ast.NodeTransformer):
+class _StringRemover(ast.NodeTransformer):
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
         if getattr(node, "body", None) == [] and not isinstance(node, ast.Module):
@@ -55,13 +55,13 @@ class _WithoutIdleStrings(ast.NodeTransformer):
 
 
 MAX_EDITS = 10
-MAX_EDIT = 500
-MAX_ARTIFACT = 20_000
+MAX_EDIT_CHARACTERS = 500
+MAX_ARTIFACT_CHARACTERS = 20_000
 """Maximum number of characters of an artifact that the expert reads."""
-MARK = 32
+MARK_DIGITS = 32
 """Number of hexadecimal digits in the mark around data. Its 128 bits prevent guessing."""
 
-ROLE = """\
+SYSTEM_PROMPT = """\
 You are an expert who advises a team of agents. You are shown their task and what each of them
 wrote. Propose the edits that make the whole correct; each agent sees its own edits only.
 
@@ -73,7 +73,7 @@ Answer with JSON and nothing else: an object from agent name to a list of short 
 {example}. Leave out agents that need no edit. When all is sound, answer "no change", quotes
 included.
 """
-AGAIN = """\
+RETRY_PROMPT = """\
 That answer was not of the asked form ({why}). Answer with JSON and nothing else: an object from
 agent name to a list of strings, or "no change".
 """
@@ -116,11 +116,11 @@ class Expert(Source):
             except ValueError as error:
                 why = str(error)
             if answer.strip():
-                again = Message(role="user", content=AGAIN.format(why=why))
+                again = Message(role="user", content=RETRY_PROMPT.format(why=why))
                 messages = [*messages, Message(role="assistant", content=answer), again]
-        raise FeedbackError(self._no_advice(why, truncated))
+        raise FeedbackError(self._no_advice_message(why, truncated))
 
-    def _no_advice(self, why: str, truncated: int) -> str:
+    def _no_advice_message(self, why: str, truncated: int) -> str:
         attempts, limit = self._spec.retries + 1, self._spec.max_new_tokens
         if truncated:
             return (
@@ -153,7 +153,7 @@ class Expert(Source):
     def _feedback(self, edits: Sequence[str]) -> Feedback:
         if not edits:
             return Feedback(source=self.name, text="Expert: no change needed.")
-        shown = [_clamped(edit) for edit in edits[:MAX_EDITS]]
+        shown = [shorten(edit, MAX_EDIT_CHARACTERS) for edit in edits[:MAX_EDITS]]
         findings = [
             Finding(source=self.name, code="edit", severity="warning", message=edit)
             for edit in shown
@@ -173,14 +173,14 @@ def expert_prompt(outcome: Outcome) -> list[Message]:
         note = "" if agent in roles.contributors else " (not part of the answer)"
         writes_code = is_code and agent in (roles.entry, *roles.helpers)
         shown = strip_comments(text) if writes_code else text
-        sections[f"Agent {agent} wrote{note}:"] = shown[:MAX_ARTIFACT]
+        sections[f"Agent {agent} wrote{note}:"] = shown[:MAX_ARTIFACT_CHARACTERS]
     mark = _mark(sections.values())
     blocks = [
         f"{title}\n<<<DATA {mark}\n{text}\n{mark} DATA>>>" for title, text in sections.items()
     ]
     content = "\n\n".join([*blocks, "Your advice, as JSON:"])
     return [
-        Message(role="system", content=ROLE.format(example="{" + example + "}")),
+        Message(role="system", content=SYSTEM_PROMPT.format(example="{" + example + "}")),
         Message(role="user", content=content),
     ]
 
@@ -212,12 +212,7 @@ def _mark(texts: Iterable[str]) -> str:
     digest = hashlib.sha256()
     for text in texts:
         digest.update(hashlib.sha256(text.encode(errors="replace")).digest())
-    return digest.hexdigest()[:MARK]
-
-
-def _clamped(edit: str) -> str:
-    text = " ".join(edit.split())
-    return text if len(text) <= MAX_EDIT else f"{text[: MAX_EDIT - 3]}..."
+    return digest.hexdigest()[:MARK_DIGITS]
 
 
 def _error_of(failure: Failure) -> CollabError:

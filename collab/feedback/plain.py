@@ -63,6 +63,12 @@ def entry_point(problem: Problem, source: str) -> str:
     return name
 
 
+def shorten(text: str, limit: int = 200) -> str:
+    """Return the text on one line of at most `limit` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 3]}..."
+
+
 class Source:
     """A source of feedback on a turn, for the agents' next turn."""
 

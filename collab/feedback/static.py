@@ -12,14 +12,14 @@ from typing import Any
 
 from collab.analysis import helper_use, returns_value
 from collab.feedback.plain import Outcome, Source, entry_point
-from collab.feedback.tools import NOISE, Batcher, Severity, files_of, find_tool
+from collab.feedback.tools import IGNORED_CODES, BatchRunner, Severity, files_of, find_tool
 from collab.recipe.feedback import StaticFeedbackSpec
 from collab.records import Feedback, Finding
 from collab.sandbox.jail.files import BadFiles, entry_file, is_files, split_files
 from collab.sandbox.programs import program_parses
 from collab.syntax import parse, parses
 
-JOINT = "joint-syntax"
+JOINT_SYNTAX = "joint-syntax"
 
 
 def is_author(outcome: Outcome, agent: str) -> bool:
@@ -48,7 +48,7 @@ class Piece:
     blank: int = 0
     """Blank lines at the start of the author's answer, which a join removes."""
 
-    def fault(self, whose: str = "its") -> Finding | None:
+    def syntax_error(self, whose: str = "its") -> Finding | None:
         """Return the piece's syntax error, if it has one."""
         try:
             parse(self.source)
@@ -56,7 +56,7 @@ class Piece:
             what = "the file" if self.file else f"{whose} code"
             message, line = f"{what} does not parse: {error.msg}", (error.lineno or 1) + self.blank
             place = {"column": error.offset, "file": self.file}
-            return _remark("syntax-error", "error", message, line, **place)
+            return _ast_finding("syntax-error", "error", message, line, **place)
         return None
 
 
@@ -91,24 +91,24 @@ def agent_findings(
     """
     if has_files(outcome) and agent not in outcome.joint.spans:
         message = f"no named file was found in {whose} answer"
-        yield _remark("no-code", "error", f"{message}; begin each with a line # file: NAME.py")
+        yield _ast_finding("no-code", "error", f"{message}; begin each with a line # file: NAME.py")
         return
     try:
         pieces = pieces_of(outcome)
     except BadFiles as error:
-        yield _no_program(outcome, agent, error)
+        yield _files_finding(outcome, agent, error)
         return
-    theirs = [piece for piece in pieces if piece.author == agent]
-    if not any(piece.file or piece.source.strip() for piece in theirs):
-        yield _remark("no-code", "error", f"no code was found in {whose} answer")
+    own_pieces = [piece for piece in pieces if piece.author == agent]
+    if not any(piece.file or piece.source.strip() for piece in own_pieces):
+        yield _ast_finding("no-code", "error", f"no code was found in {whose} answer")
         return
     if not program_parses(outcome.joint.text):
-        faults = [fault for piece in theirs if (fault := piece.fault(whose))]
+        faults = [fault for piece in own_pieces if (fault := piece.syntax_error(whose))]
         if faults:
             yield from faults
             return
-        yield _joined(outcome, pieces, agent)
-    yield from _definitions(outcome, theirs, functions, whose)
+        yield _joint_syntax_finding(outcome, pieces, agent)
+    yield from _definition_findings(outcome, own_pieces, functions, whose)
 
 
 def program_findings(outcome: Outcome) -> Iterator[Finding]:
@@ -116,43 +116,43 @@ def program_findings(outcome: Outcome) -> Iterator[Finding]:
     if has_files(outcome):
         with suppress(BadFiles):  # the authors' findings report it
             for piece in pieces_of(outcome):
-                if not piece.author and (fault := piece.fault()):
+                if not piece.author and (fault := piece.syntax_error()):
                     yield fault
         return
     function = outcome.function
     try:
         tree = parse(outcome.joint.text)
     except SyntaxError as error:
-        broken = [piece.author for piece in pieces_of(outcome) if piece.fault()]
+        broken = [piece.author for piece in pieces_of(outcome) if piece.syntax_error()]
         because = f", because of the code of: {', '.join(broken)}" if broken else f": {error.msg}"
-        yield _remark(JOINT, "error", f"the joint program does not parse{because}")
+        yield _ast_finding(JOINT_SYNTAX, "error", f"the joint program does not parse{because}")
         return
     if function and not outcome.joint.spans and returns_value(tree, function) is None:
-        yield _remark("missing", "error", f"the joint program does not define `{function}`")
+        yield _ast_finding("missing", "error", f"the joint program does not define `{function}`")
 
 
-def _joined(outcome: Outcome, pieces: Sequence[Piece], agent: str) -> Finding:
+def _joint_syntax_finding(outcome: Outcome, pieces: Sequence[Piece], agent: str) -> Finding:
     """Explain why a joint program does not parse although the agent's own pieces do."""
-    broken = [piece for piece in pieces if piece.author != agent and piece.fault()]
+    broken = [piece for piece in pieces if piece.author != agent and piece.syntax_error()]
     message = "the joint program does not parse"
     if broken:
         names = ", ".join(piece.file or piece.author for piece in broken)
         because = "because of" if broken[0].file else "because of the code of:"
-        return _remark(JOINT, "warning", f"{message}, {because} {names}")
+        return _ast_finding(JOINT_SYNTAX, "warning", f"{message}, {because} {names}")
     spread = all(a in outcome.joint.spans for a in outcome.roles.contributors)
     though = ", though each agent's code does" if spread else ""
-    return _remark(JOINT, "error", f"{message}{though}")
+    return _ast_finding(JOINT_SYNTAX, "error", f"{message}{though}")
 
 
-def _no_program(outcome: Outcome, agent: str, error: BadFiles) -> Finding:
+def _files_finding(outcome: Outcome, agent: str, error: BadFiles) -> Finding:
     place = outcome.joint.locate(error.lineno or 1)
     if place is None or place[0] == agent:
-        return _remark("files", "error", f"the files make no program: {error.msg}")
+        return _ast_finding("files", "error", f"the files make no program: {error.msg}")
     message = f"the files make no program, because of {place[0]}: {error.msg}"
-    return _remark(JOINT, "warning", message)
+    return _ast_finding(JOINT_SYNTAX, "warning", message)
 
 
-def _definitions(
+def _definition_findings(
     outcome: Outcome, pieces: Sequence[Piece], functions: Mapping[str, str], whose: str
 ) -> Iterator[Finding]:
     """Yield findings about the functions that the author of `pieces` must define."""
@@ -161,39 +161,41 @@ def _definitions(
         entry = entry_file(split_files(outcome.joint.text)).name
         for piece in pieces:
             if piece.file == entry and outcome.function:
-                yield _defined([piece.source], outcome.function, f"`{entry}` does not define")
+                yield _definition_finding(
+                    [piece.source], outcome.function, f"`{entry}` does not define"
+                )
         one_file = f"`{pieces[0].file}` does not define"
         lacking = one_file if len(pieces) == 1 else "no file of yours defines"
         if name:
-            yield _defined([piece.source for piece in pieces], name, lacking)
+            yield _definition_finding([piece.source for piece in pieces], name, lacking)
     elif name:
         [piece] = pieces
         by_itself = parses(piece.source)
         text = piece.source if by_itself else outcome.joint.text
-        finding = _defined([text], name, f"{whose} code does not define")
+        finding = _definition_finding([text], name, f"{whose} code does not define")
         yield finding
         if finding.code == "defined" and by_itself and name == outcome.function:
             called = [functions.get(a, "") for a in outcome.agents if a != piece.author]
-            yield from (_use(piece, name, helper) for helper in called if helper)
+            yield from (_helper_use_finding(piece, name, helper) for helper in called if helper)
 
 
-def _defined(sources: Sequence[str], name: str, lacking: str) -> Finding:
+def _definition_finding(sources: Sequence[str], name: str, lacking: str) -> Finding:
     returns = [
         value for source in sources if (value := returns_value(parse(source), name)) is not None
     ]
     if not returns:
-        return _remark("missing", "error", f"{lacking} `{name}`")
+        return _ast_finding("missing", "error", f"{lacking} `{name}`")
     if not any(returns):
-        return _remark("returns-nothing", "error", f"`{name}` returns no value")
-    return _remark("defined", "info", f"`{name}` is defined")
+        return _ast_finding("returns-nothing", "error", f"`{name}` returns no value")
+    return _ast_finding("defined", "info", f"`{name}` is defined")
 
 
-def _use(piece: Piece, name: str, helper: str) -> Finding:
+def _helper_use_finding(piece: Piece, name: str, helper: str) -> Finding:
     use = helper_use(piece.source, name, helper)
     if use.used:
-        return _remark("calls", "info", f"`{name}` calls `{helper}` and uses its value")
+        return _ast_finding("calls", "info", f"`{name}` calls `{helper}` and uses its value")
     line = use.lines[0] + piece.blank if use.lines else None
-    return _remark("calls", "warning", use.reason.replace("'", "`"), line)
+    return _ast_finding("calls", "warning", use.reason.replace("'", "`"), line)
 
 
 def blank_lines(artifact: str) -> int:
@@ -201,7 +203,7 @@ def blank_lines(artifact: str) -> int:
     return len(artifact) - len(artifact.lstrip("\n"))
 
 
-def _remark(
+def _ast_finding(
     code: str, severity: Severity, message: str, line: int | None = None, **place: Any
 ) -> Finding:
     """Return a remark. `place` is its column or its file, if known."""
@@ -212,8 +214,8 @@ Remark = tuple[str | None, Finding]
 """A finding with the author of its line: None if the reader is the author, "" if there is none."""
 Remarks = Sequence[Remark]
 
-_LINE = re.compile(r"\bline (\d+)\b")
-_RANK = {"error": 0, "warning": 1, "info": 2}
+_LINE_REFERENCE = re.compile(r"\bline (\d+)\b")
+_SEVERITY_RANK = {"error": 0, "warning": 1, "info": 2}
 
 
 class Static(Source):
@@ -227,7 +229,7 @@ class Static(Source):
 
     def __init__(self, spec: StaticFeedbackSpec) -> None:
         self._spec = spec
-        self._tools = [Batcher(find_tool(name)) for name in spec.tools if name != "ast"]
+        self._tools = [BatchRunner(find_tool(name)) for name in spec.tools if name != "ast"]
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
         """Return the findings by agent: authors get those in their lines, other agents get all.
@@ -241,22 +243,25 @@ class Static(Source):
         feedback = {}
         for agent in outcome.agents:
             if is_author(outcome, agent):
-                head, shown = "Static analysis", self._of_writer(outcome, agent, functions, remarks)
+                head, shown = (
+                    "Static analysis",
+                    self._author_remarks(outcome, agent, functions, remarks),
+                )
             else:
                 head = "Static analysis of the joint program"
-                shown = self._of_all(outcome, functions, remarks)
+                shown = self._all_remarks(outcome, functions, remarks)
             feedback[agent] = self._feedback(head, shown)
         return feedback
 
-    def _of_writer(
+    def _author_remarks(
         self, outcome: Outcome, agent: str, functions: Mapping[str, str], remarks: Remarks
     ) -> list[Remark]:
         with_ast = "ast" in self._spec.tools
         findings = [*agent_findings(outcome, agent, functions)] if with_ast else []
-        findings += [finding for writer, finding in remarks if writer == agent]
+        findings += [finding for author, finding in remarks if author == agent]
         return [(None, finding) for finding in findings]
 
-    def _of_all(
+    def _all_remarks(
         self, outcome: Outcome, functions: Mapping[str, str], remarks: Remarks
     ) -> list[Remark]:
         """Return the remarks for an agent that wrote none of the program, each with its author's
@@ -264,9 +269,11 @@ class Static(Source):
         listed: list[Remark] = []
         if "ast" in self._spec.tools:
             listed += [("", finding) for finding in program_findings(outcome)]
-            for writer in filter(partial(is_author, outcome), outcome.agents):
-                theirs = agent_findings(outcome, writer, functions, whose="its")
-                listed += [(writer, finding) for finding in theirs if finding.code != JOINT]
+            for author in filter(partial(is_author, outcome), outcome.agents):
+                findings = agent_findings(outcome, author, functions, whose="its")
+                listed += [
+                    (author, finding) for finding in findings if finding.code != JOINT_SYNTAX
+                ]
         return [*listed, *remarks]
 
     async def aclose(self) -> None:
@@ -289,18 +296,20 @@ class Static(Source):
         if broken and "ast" in self._spec.tools:
             return []
         remarks = await asyncio.gather(*(tool.check(program) for tool in tools))
-        locate = located_in_file if has_files(outcome) and files_of(program) else _locate
-        located = [locate(outcome, remark) for findings in remarks for remark in findings]
-        return [item for item in located if item is not None and item[1].code not in NOISE]
+        locate = locate_in_file if has_files(outcome) and files_of(program) else _locate
+        locations = [locate(outcome, remark) for findings in remarks for remark in findings]
+        return [
+            item for item in locations if item is not None and item[1].code not in IGNORED_CODES
+        ]
 
     def _feedback(self, head: str, remarks: Remarks) -> Feedback:
-        ranked = sorted(remarks, key=lambda remark: _RANK[remark[1].severity])
+        ranked = sorted(remarks, key=lambda remark: _SEVERITY_RANK[remark[1].severity])
         shown, left = ranked[: self._spec.limit], len(ranked) - self._spec.limit
-        lines = [f"- {_line(writer, finding)}" for writer, finding in shown]
+        lines = [f"- {_format_remark(author, finding)}" for author, finding in shown]
         if left > 0:
             lines.append(f"- and {left} more")
         text = "\n".join([f"{head}:", *lines] if lines else [f"{head}: no remark."])
-        findings = tuple(_recorded(writer, finding) for writer, finding in shown)
+        findings = tuple(_recorded_finding(author, finding) for author, finding in shown)
         return Feedback(source=self.name, text=text, findings=findings)
 
 
@@ -312,14 +321,14 @@ def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
         return None if outcome.joint.spans else ("", finding)  # a join may hide the author
     agent, line = place
 
-    def translated(match: re.Match[str]) -> str:
+    def translate(match: re.Match[str]) -> str:
         """Translate a line number in the message to the author's own numbering."""
         other = _own_line(outcome, int(match[1]))
         if other is None:
             return "what the prompt gives"
         return f"line {other[1]}" + (f" of {other[0]}" if other[0] != agent else "")
 
-    message = _LINE.sub(translated, finding.message)
+    message = _LINE_REFERENCE.sub(translate, finding.message)
     return agent, finding.model_copy(update={"line": line, "message": message})
 
 
@@ -336,29 +345,29 @@ def _own_line(outcome: Outcome, line: int) -> tuple[str, int] | None:
     return place[0], place[1] + blank_lines(outcome.artifacts.get(place[0], ""))
 
 
-def _line(writer: str | None, finding: Finding) -> str:
+def _format_remark(author: str | None, finding: Finding) -> str:
     code = f"{finding.code} " if finding.source != "ast" else ""
-    return f"{_place(writer, finding)}{code}{' '.join(finding.message.split())[:200]}"
+    return f"{_format_place(author, finding)}{code}{' '.join(finding.message.split())[:200]}"
 
 
-def _place(writer: str | None, finding: Finding) -> str:
+def _format_place(author: str | None, finding: Finding) -> str:
     line = f"line {finding.line}" if finding.line else ""
-    place = ", ".join(part for part in (writer, finding.file, line) if part)
+    place = ", ".join(part for part in (author, finding.file, line) if part)
     return f"{place}: " if place else ""
 
 
-def _recorded(writer: str | None, finding: Finding) -> Finding:
+def _recorded_finding(author: str | None, finding: Finding) -> Finding:
     """Return a finding with the reader's own line, or with another author's position in the
     message."""
-    if writer is None:
+    if author is None:
         return finding
-    message = f"{_place(writer, finding)}{finding.message}"
+    message = f"{_format_place(author, finding)}{finding.message}"
     return finding.model_copy(
         update={"message": message, "line": None, "file": None, "column": None}
     )
 
 
-def located_in_file(outcome: Outcome, finding: Finding) -> tuple[str, Finding]:
+def locate_in_file(outcome: Outcome, finding: Finding) -> tuple[str, Finding]:
     """Return the author of a finding in the whole text, and the finding within its file."""
     line, files = finding.line or 1, split_files(outcome.joint.text)
     file = next((each for each in reversed(files) if each.line <= line), files[0])

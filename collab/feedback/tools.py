@@ -27,7 +27,7 @@ TOOL_SECONDS = 20.0
 TOOL_BYTES = 2_000_000_000
 """Limits of one process, for any number of programs."""
 MAX_BATCH = 64
-NOISE = frozenset({"E501", "S101", "S311", "PLR2004"})
+IGNORED_CODES = frozenset({"E501", "S101", "S311", "PLR2004"})
 """Ignored remarks on style: line length, asserts, `random`, plain numbers in comparisons."""
 
 
@@ -40,7 +40,7 @@ def files_of(text: str) -> tuple[File, ...]:
 
 
 @dataclass(frozen=True)
-class Analyser:
+class Analyzer:
     """An analyzer's command line, and the parser of its output."""
 
     name: str
@@ -49,13 +49,13 @@ class Analyser:
     def read(self, output: str) -> Iterator[tuple[str, Finding]]:
         """Yield each finding in the analyzer's output, with the name of its file."""
         if self.name == "ruff":
-            yield from (_ruff(item) for item in json.loads(output))
+            yield from (_ruff_finding(item) for item in json.loads(output))
         else:
             remarks = map(json.loads, output.splitlines())
-            yield from (_mypy(item) for item in remarks if item["severity"] != "note")
+            yield from (_mypy_finding(item) for item in remarks if item["severity"] != "note")
 
 
-def find_tool(name: str) -> Analyser:
+def find_tool(name: str) -> Analyzer:
     """Return an analyzer that is installed here.
 
     Raises:
@@ -67,28 +67,28 @@ def find_tool(name: str) -> Analyser:
         beside = Path(sys.prefix) / "bin" / name
         path = str(beside) if beside.is_file() else shutil.which(name)
         if path is None:
-            raise _missing(name)
-        return Analyser(name, (path, *pinned.split()))
+            raise _missing_tool(name)
+        return Analyzer(name, (path, *pinned.split()))
     if importlib.util.find_spec("mypy") is None:
-        raise _missing("mypy")
+        raise _missing_tool("mypy")
     pinned = "--no-incremental --cache-dir /dev/null --check-untyped-defs --output json"
     lenient = "--ignore-missing-imports --no-error-summary --config-file="
     # without -P, an agent's file called mypy.py would run here
     python = (sys.executable, "-P", "-m", "mypy", "--explicit-package-bases")
-    return Analyser(name, (*python, *pinned.split(), *lenient.split()))
+    return Analyzer(name, (*python, *pinned.split(), *lenient.split()))
 
 
-def _missing(name: str) -> FeedbackUnavailable:
+def _missing_tool(name: str) -> FeedbackUnavailable:
     return FeedbackUnavailable(
         f"feedback 'static' lists the tool '{name}', which is not installed; run pip install"
         f" {name}, or remove it from 'tools'"
     )
 
 
-class Batcher:
+class BatchRunner:
     """Runs one process of a tool at a time, on all waiting programs."""
 
-    def __init__(self, tool: Analyser) -> None:
+    def __init__(self, tool: Analyzer) -> None:
         self.tool = tool
         self._waiting: list[tuple[str, asyncio.Future[list[Finding]]]] = []
         self._work: asyncio.Task[None] | None = None
@@ -102,7 +102,7 @@ class Batcher:
         answer: asyncio.Future[list[Finding]] = asyncio.get_running_loop().create_future()
         self._waiting.append((program, answer))
         if self._work is None or self._work.done():
-            self._work = asyncio.create_task(self._work_off())
+            self._work = asyncio.create_task(self._run_batches())
         return await answer
 
     async def aclose(self) -> None:
@@ -112,10 +112,10 @@ class Batcher:
         for _, answer in self._waiting:
             answer.cancel()
 
-    async def _work_off(self) -> None:
+    async def _run_batches(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
-            results = await self._each([program for program, _ in batch])
+            results = await self._check_each([program for program, _ in batch])
             for (_, answer), findings in zip(batch, results, strict=True):
                 if answer.done():
                     continue
@@ -124,19 +124,19 @@ class Batcher:
                 else:
                     answer.set_result(findings)
 
-    async def _each(self, programs: Sequence[str]) -> list[list[Finding] | FeedbackError]:
+    async def _check_each(self, programs: Sequence[str]) -> list[list[Finding] | FeedbackError]:
         """Return each program's remarks, or the tool's error. If a batch fails, run its programs
         one by one."""
         if len(programs) > 1 and any(map(files_of, programs)):  # names may occur twice
-            return [(await self._each([program]))[0] for program in programs]
+            return [(await self._check_each([program]))[0] for program in programs]
         try:
             return [*await self._run(programs)]
         except Exception as error:
             if len(programs) == 1:
-                return [self._failed(error)]
-        return [(await self._each([program]))[0] for program in programs]
+                return [self._tool_error(error)]
+        return [(await self._check_each([program]))[0] for program in programs]
 
-    def _failed(self, error: Exception) -> FeedbackError:
+    def _tool_error(self, error: Exception) -> FeedbackError:
         if isinstance(error, FeedbackError):
             return error
         return FeedbackError(f"{self.tool.name} failed: {type(error).__name__}: {error}")
@@ -144,35 +144,35 @@ class Batcher:
     async def _run(self, programs: Sequence[str]) -> list[list[Finding]]:
         """Return each program's remarks, with line numbers of the whole program."""
         with tempfile.TemporaryDirectory(prefix="collab-static-") as folder:
-            placed: dict[Path, tuple[int, File]] = {}
+            files_by_path: dict[Path, tuple[int, File]] = {}
             for number, program in enumerate(programs):
                 # Programs of other episodes are in the same folder. Random names prevent imports.
-                alone = File(f"program_{secrets.token_hex(16)}.py", program, line=1)
-                for file in files_of(program) or (alone,):
+                whole_program = File(f"program_{secrets.token_hex(16)}.py", program, line=1)
+                for file in files_of(program) or (whole_program,):
                     path = Path(folder, file.name).resolve()
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_bytes(file.source.encode(errors="replace"))
-                    placed[path] = number, file
-            names = [file.name for _, file in placed.values()]
-            output = await self._output(names, folder, alone=len(programs) == 1)
+                    files_by_path[path] = number, file
+            names = [file.name for _, file in files_by_path.values()]
+            output = await self._run_tool(names, folder, is_single=len(programs) == 1)
             remarks = [
                 (Path(folder, name).resolve(), each) for name, each in self.tool.read(output)
             ]
         findings: list[list[Finding]] = [[] for _ in programs]
         for path, finding in remarks:
-            if path not in placed:
+            if path not in files_by_path:
                 continue
-            number, file = placed[path]
+            number, file = files_by_path[path]
             line, message = file.line + (finding.line or 1) - 1, finding.message
             if file.line == 1:  # the only file, under a random name
                 message = message.replace(path.stem, "program")
             findings[number].append(finding.model_copy(update={"line": line, "message": message}))
         return findings
 
-    async def _output(self, names: Sequence[str], folder: str, *, alone: bool) -> str:
+    async def _run_tool(self, names: Sequence[str], folder: str, *, is_single: bool) -> str:
         """Return the standard output. The environment contains no key that a tool could show.
 
-        If a program is `alone` and the tool fails, its last message is a remark on the program.
+        If `is_single` and the tool fails, its last message is a remark on the program.
         """
         pipe = subprocess.PIPE
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": folder}
@@ -196,14 +196,14 @@ class Batcher:
             finally:
                 process.kill()
                 await asyncio.wait([reading])
-        reported = output.strip() and alone
+        reported = output.strip() and is_single
         if process.returncode not in (0, 1) and not reported:
             words = trouble.decode(errors="replace").strip()[-300:]
             raise FeedbackError(f"{self.tool.name} ended with status {process.returncode}: {words}")
         return output.decode(errors="replace")
 
 
-def _ruff(item: dict[str, Any]) -> tuple[str, Finding]:
+def _ruff_finding(item: dict[str, Any]) -> tuple[str, Finding]:
     code = item["code"] or "invalid-syntax"
     fix = item.get("fix") or {}
     finding = Finding(
@@ -225,7 +225,7 @@ def _ruff_severity(code: str) -> Severity:
     return "info" if code.startswith(("C9", "PLR", "PLC")) else "warning"
 
 
-def _mypy(item: dict[str, Any]) -> tuple[str, Finding]:
+def _mypy_finding(item: dict[str, Any]) -> tuple[str, Finding]:
     finding = Finding(
         source="mypy",
         code=item["code"] or "mypy",

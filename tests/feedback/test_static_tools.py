@@ -10,7 +10,7 @@ from support.static_findings import AUX, MAIN, OutcomeOf, codes, give_feedback
 
 from collab.errors import FeedbackError
 from collab.feedback.static import Static
-from collab.feedback.tools import Analyser, Batcher, find_tool
+from collab.feedback.tools import Analyzer, BatchRunner, find_tool
 from collab.recipe.feedback import StaticFeedbackSpec
 from collab.records import Finding, Problem
 
@@ -53,7 +53,7 @@ def test_any_team_and_any_function_are_analyzed(outcome_of: OutcomeOf) -> None:
 @pytest.mark.slow
 def test_program_that_stops_mypy_does_not_affect_the_others() -> None:
     async def go() -> list[list[Finding]]:
-        batcher = Batcher(find_tool("mypy"))
+        batcher = BatchRunner(find_tool("mypy"))
         programs = ["x: int = ''", "break", "y: str = 1"]
         return await asyncio.gather(*map(batcher.check, programs))
 
@@ -66,7 +66,7 @@ def test_tools_see_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-1")
 
     async def go() -> None:
-        await Batcher(Analyser("ruff", ("sh", "-c", "env >&2; exit 2"))).check("x = 1")
+        await BatchRunner(Analyzer("ruff", ("sh", "-c", "env >&2; exit 2"))).check("x = 1")
 
     with pytest.raises(FeedbackError, match="status 2") as caught:
         asyncio.run(go())
@@ -75,7 +75,7 @@ def test_tools_see_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_closing_kills_running_tools() -> None:
     async def go() -> None:
-        batcher = Batcher(Analyser("ruff", ("sh", "-c", "exec sleep 30")))
+        batcher = BatchRunner(Analyzer("ruff", ("sh", "-c", "exec sleep 30")))
         waiting = asyncio.create_task(batcher.check("x = 1"))
         await asyncio.sleep(0.1)
         waiting.cancel()
@@ -88,7 +88,7 @@ def test_closing_kills_running_tools() -> None:
 
 def test_many_programs_share_few_processes() -> None:
     async def go() -> tuple[list[Any], float]:
-        batcher = Batcher(find_tool("ruff"))
+        batcher = BatchRunner(find_tool("ruff"))
         started = time.perf_counter()
         found = await asyncio.gather(*(batcher.check(f"x = undefined_{n}\n") for n in range(200)))
         await batcher.aclose()
@@ -116,7 +116,7 @@ def test_one_source_serves_several_event_loops(outcome_of: OutcomeOf) -> None:
 )
 def test_a_tool_that_fails_is_a_typed_failure(command: tuple[str, ...], message: str) -> None:
     async def go() -> None:
-        await Batcher(Analyser("ruff", command)).check("x = 1")
+        await BatchRunner(Analyzer("ruff", command)).check("x = 1")
 
     with pytest.raises(FeedbackError, match=message):
         asyncio.run(go())
@@ -126,7 +126,7 @@ def test_a_tool_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collab.feedback.tools.TOOL_SECONDS", 0.2)
 
     async def go() -> None:
-        await Batcher(Analyser("ruff", ("sh", "-c", "exec sleep 30"))).check("x = 1")
+        await BatchRunner(Analyzer("ruff", ("sh", "-c", "exec sleep 30"))).check("x = 1")
 
     with pytest.raises(FeedbackError, match=r"took longer than 0\.2 s"):
         asyncio.run(go())
@@ -149,7 +149,7 @@ def test_tool_has_a_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collab.feedback.tools.TOOL_BYTES", 50_000_000)
 
     async def check() -> None:
-        await Batcher(Analyser("ruff", (sys.executable, "-c", GREEDY))).check("x = 1")
+        await BatchRunner(Analyzer("ruff", (sys.executable, "-c", GREEDY))).check("x = 1")
 
     with pytest.raises(FeedbackError, match="MemoryError"):
         asyncio.run(check())
@@ -161,7 +161,7 @@ def test_programs_checked_in_one_batch_are_isolated() -> None:
     shadowing = "class int:\n    pass\n\n\ndef f(x: int) -> None: ...\n\n\nf(3)\n"
 
     async def check() -> list[list[Finding]]:
-        batcher = Batcher(find_tool("mypy"))
+        batcher = BatchRunner(find_tool("mypy"))
         programs = ["class Secret:\n    pass\n", *spies, shadowing]
         try:
             return await asyncio.gather(*map(batcher.check, programs))
