@@ -9,7 +9,7 @@ import yaml
 from support.blocks import DOCS, blocks, run_here, shell
 
 from collab.models.fakes import ScriptedAnswer
-from collab.models.vllm.server import START
+from collab.models.vllm.server import START_HINT
 from collab.recipe import Recipe, load_recipe
 from collab.recipe.trainer import EvaluationSpec
 from collab.rewards.library import MEASURES
@@ -64,8 +64,8 @@ def test_server_command_of_the_page_has_the_required_options() -> None:
     """The options include a seed; without one, every server samples the same numbers."""
     [command] = re.findall(r"```sh\n(VLLM_.* vllm serve .*?)```", page("engines.md"), re.DOTALL)
     flags = re.compile(r"--[a-z-]+")
-    assert "--seed" in flags.findall(START)
-    assert flags.findall(command) == flags.findall(START)
+    assert "--seed" in flags.findall(START_HINT)
+    assert flags.findall(command) == flags.findall(START_HINT)
 
 
 def test_page_lists_every_metric() -> None:

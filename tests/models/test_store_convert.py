@@ -21,7 +21,7 @@ def restore_gguf_reader(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_converted_weights_match_transformers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, block: int
 ) -> None:
-    monkeypatch.setattr(convert, "BLOCK", block)
+    monkeypatch.setattr(convert, "BLOCK_BYTES", block)
     file = tmp_path / "tiny.gguf"
     write_gguf(file, kind)
     convert.convert(file, tmp_path / "out", single_digits=False)

@@ -62,7 +62,7 @@ def folder(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         path.write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(os, "environ", os.environ.copy())
-    for name in (*CHANGED, *process.ENVIRONMENT):
+    for name in (*CHANGED, *process.DEFAULT_VARIABLES):
         monkeypatch.delenv(name, raising=False)
     with inductor.patch(compile_threads=7):
         yield tiny

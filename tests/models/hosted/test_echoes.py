@@ -183,7 +183,7 @@ def test_hosted_engines_never_expose_the_key(dialect: str, monkeypatch: pytest.M
 def test_vllm_engine_never_exposes_the_key(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_API_KEY", KEY)
     monkeypatch.setattr("collab.models.vllm.servers.POLL_SECONDS", 0.01)
-    monkeypatch.setattr("collab.models.vllm.servers.ATTEMPTS", 1)
+    monkeypatch.setattr("collab.models.vllm.servers.MAX_ATTEMPTS", 1)
     examples = [
         behave
         for odd in ODD

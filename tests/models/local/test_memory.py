@@ -49,7 +49,7 @@ def test_memory_is_trimmed_in_forward_and_backward_passes(monkeypatch: pytest.Mo
     with memory.trim_after_layers(layers):
         layers(x)
         assert not trims  # too little memory to trim
-    monkeypatch.setattr(memory, "BYTES_A_TRIM", 4 * x.nbytes)
+    monkeypatch.setattr(memory, "TRIM_BYTES", 4 * x.nbytes)
     with memory.trim_after_layers(layers):
         y = layers(x)
         assert len(trims) == 2

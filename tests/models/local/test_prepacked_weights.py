@@ -158,13 +158,13 @@ def test_layers_with_the_same_input_share_one_product(
 ) -> None:
     torch.manual_seed(0)
     products = []
-    times = subject._times
+    times = subject._multiply_packed
 
     def counted(*arguments: Any) -> Any:
         products.append(arguments)
         return times(*arguments)
 
-    monkeypatch.setattr(subject, "_times", counted)
+    monkeypatch.setattr(subject, "_multiply_packed", counted)
     layers = [nn.Linear(SIDE, 8 * n, bias=n == 2, dtype=dtype) for n in (SIDE, 2, 4)]
     x = torch.randn(2, 3, SIDE, dtype=dtype)
     before = [layer(x) for layer in layers]
