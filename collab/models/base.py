@@ -61,7 +61,7 @@ ActionCallback = Callable[[int, Action], None]
 """Called with the position of a request and its action."""
 
 
-Write = Callable[[Path], None]
+AdapterWriter = Callable[[Path], None]
 """Writes an adapter in PEFT's format into a folder."""
 
 
@@ -149,7 +149,7 @@ class Model:
             ModelError: an adapter does not fit.
         """
 
-    async def publish(self, adapters: Mapping[str, Write], version: int) -> None:
+    async def publish(self, adapters: Mapping[str, AdapterWriter], version: int) -> None:
         """Use new versions of the adapters from the next request on.
 
         `adapters` maps each adapter's name to a function that writes it to a folder; it is empty if

@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 from psutil import pid_exists
 
 from collab.errors import ModelError
-from collab.models.base import Write
+from collab.models.base import AdapterWriter
 from collab.models.vllm.adapter_files import check_servable, is_adapter
 from collab.runs.layout import ADAPTER_CONFIG
 
@@ -56,7 +56,7 @@ class AdapterStore:
         self._lock: FileLock | None = None
         self._count = 0
 
-    def add(self, name: str, write: Write) -> Version:
+    def add(self, name: str, write: AdapterWriter) -> Version:
         """Return a new version of adapter `name`, which `write` has written to a folder.
 
         Raises:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from collab.models.base import Write
+from collab.models.base import AdapterWriter
 from collab.models.vllm.adapter_files import check_servable, is_adapter, write_zero_adapter
 from collab.models.vllm.adapter_store import AdapterStore, Version
 from collab.models.vllm.backend import Capacity
@@ -108,7 +108,7 @@ class ServedAdapters:
             return self._zero_adapter
 
     async def publish(
-        self, name: str, write: Write, number: int
+        self, name: str, write: AdapterWriter, number: int
     ) -> tuple[VersionInUse, VersionInUse | None]:
         """Write version `number` of adapter `name`. Return the new version, and the previous one or
         None.

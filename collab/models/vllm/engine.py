@@ -19,13 +19,13 @@ from typing import Any, TypeVar
 from collab.errors import CollabError, ModelUnavailable, RecipeError
 from collab.models import chat, store
 from collab.models.base import (
+    AdapterWriter,
     Batching,
     Capabilities,
     Model,
     Progress,
     Request,
     SamplerReport,
-    Write,
 )
 from collab.models.vllm.adapters import ServedAdapters, VersionInUse
 from collab.models.vllm.backend import Backend, GenerationRequest, Report, prefix_key
@@ -221,7 +221,7 @@ class VLLMEngine(Model):
             self._adapters.expect(adapter)
         await self._thread.run(self._open())
 
-    async def publish(self, adapters: Mapping[str, Write], version: int) -> None:
+    async def publish(self, adapters: Mapping[str, AdapterWriter], version: int) -> None:
         """Serve the adapters that `adapters` write, under their names, from the next request on.
 
         `version` is recorded in their actions, e.g. the number of training steps. The call returns
@@ -317,7 +317,7 @@ class VLLMEngine(Model):
             return await self._adapters.find(adapter)
         return await self._adapters.zero_adapter() if self._backend.wants_zero_adapter else None
 
-    async def _publish(self, adapters: Mapping[str, Write], version: int) -> None:
+    async def _publish(self, adapters: Mapping[str, AdapterWriter], version: int) -> None:
         self._adapters.training = True
         changes = [
             await self._adapters.publish(name, write, version) for name, write in adapters.items()
