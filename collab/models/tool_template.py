@@ -17,7 +17,7 @@ from jinja2 import TemplateError
 from collab.models.chat_template import TemplateItem, render
 from collab.models.controls import BLANK
 from collab.models.response_patterns import parsing_limits
-from collab.models.tool_text import UnreadableCall, read_calls, text_before_calls
+from collab.models.tool_text import UnreadableCall, read_calls, text_before_calls, tool_schemas
 from collab.records import Message, ToolCall, ToolSpec
 from collab.trust.template_costs import Overrun
 
@@ -94,11 +94,6 @@ class ToolTemplate:
             return str(parsed.get("content") or "")
         except _PARSE_ERRORS:
             return content
-
-
-def tool_schemas(tools: Sequence[ToolSpec]) -> list[TemplateItem]:
-    """Return the tools as JSON schemas, the form that chat templates take."""
-    return [{"type": "function", "function": tool.model_dump()} for tool in tools]
 
 
 def _template_call(call: ToolCall, number: int) -> TemplateItem:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -169,6 +170,11 @@ def format_call(call: ToolCall) -> str:
     """Return a tool call as text, in the form that prompts describe."""
     data = {"name": call.name, "arguments": call.arguments}
     return f"```tool\n{json.dumps(data, ensure_ascii=False)}\n```"
+
+
+def tool_schemas(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+    """Return the tools as JSON schemas, the form that chat templates and OpenAI's API take."""
+    return [{"type": "function", "function": tool.model_dump()} for tool in tools]
 
 
 def describe_tools(tools: Sequence[ToolSpec]) -> str:

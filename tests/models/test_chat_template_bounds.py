@@ -17,7 +17,8 @@ from collab.errors import ModelError
 from collab.models.base import Call, Request
 from collab.models.chat import prompt_ids
 from collab.models.chat_template import render
-from collab.models.tool_template import PROBE_TOOL, ToolTemplate, tool_schemas, tool_template
+from collab.models.tool_template import PROBE_TOOL, ToolTemplate, tool_template
+from collab.models.tool_text import tool_schemas
 from collab.records import Message, Sampling
 
 LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"

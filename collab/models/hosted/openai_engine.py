@@ -21,7 +21,7 @@ from collab.models.hosted.errors import (
     parse_error_body,
 )
 from collab.models.keys import MAX_LINE_LENGTH, redact, redact_line
-from collab.models.tool_text import plain_message, plain_messages
+from collab.models.tool_text import plain_message, plain_messages, tool_schemas
 from collab.recipe.documents import parse_json
 from collab.recipe.hosted import OpenAISpec
 from collab.records import FinishReason, Message
@@ -80,9 +80,7 @@ class Dialect:
         if self._spec.tokens:
             body = {"top_k": -1, **body, **TOKEN_FIELDS}
         if request.tools and not self._tools_as_text:
-            body["tools"] = [
-                {"type": "function", "function": tool.model_dump()} for tool in request.tools
-            ]
+            body["tools"] = tool_schemas(request.tools)
             if not request.may_call:
                 body["tool_choice"] = "none"
         return {field: value for field, value in body.items() if field not in self._refused_fields}
