@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from collab.agents.examples import Example, as_test, examples_of
@@ -51,9 +52,9 @@ class Execution(Source):
         return self._shared_feedback(outcome, text, findings[: self._spec.limit])
 
     def _shared_feedback(
-        self, outcome: Outcome, text: str, findings: list[Finding] | None = None
+        self, outcome: Outcome, text: str, findings: Sequence[Finding] = ()
     ) -> dict[str, Feedback]:
-        feedback = Feedback(source=self.name, text=text, findings=tuple(findings or ()))
+        feedback = Feedback(source=self.name, text=text, findings=tuple(findings))
         return dict.fromkeys(outcome.agents, feedback)
 
     def _text(self, n_examples: int, findings: list[Finding], verdict: Verdict) -> str:

@@ -127,13 +127,12 @@ class BatchRunner:
     async def _check_each(self, programs: Sequence[str]) -> list[list[Finding] | FeedbackError]:
         """Return each program's remarks, or the tool's error. If a batch fails, run its programs
         one by one."""
-        if len(programs) > 1 and any(map(files_of, programs)):  # names may occur twice
-            return [(await self._check_each([program]))[0] for program in programs]
-        try:
-            return [*await self._run(programs)]
-        except Exception as error:
-            if len(programs) == 1:
-                return [self._tool_error(error)]
+        if len(programs) == 1 or not any(map(files_of, programs)):  # file names may occur twice
+            try:
+                return [*await self._run(programs)]
+            except Exception as error:
+                if len(programs) == 1:
+                    return [self._tool_error(error)]
         return [(await self._check_each([program]))[0] for program in programs]
 
     def _tool_error(self, error: Exception) -> FeedbackError:
