@@ -186,9 +186,9 @@ class AnthropicEngine(HostedEngine):
 
         from collab.models.http_client import MAX_ANSWER_BYTES, size_limit_hook
 
-        def make_error(reason: str) -> ModelError:
-            return ModelError(f"{self.peer}: {reason}")
-
+        limit = size_limit_hook(
+            MAX_ANSWER_BYTES, lambda reason: ModelError(f"{self.peer}: {reason}")
+        )
         # collab has its own time limits and retries.
         return AsyncAnthropic(
             api_key=self._key,
@@ -197,7 +197,7 @@ class AnthropicEngine(HostedEngine):
             max_retries=0,
             http_client=DefaultAsyncHttpxClient(
                 headers={"accept-encoding": "identity"},
-                event_hooks={"response": [size_limit_hook(MAX_ANSWER_BYTES, make_error)]},
+                event_hooks={"response": [limit]},
             ),
         )
 
