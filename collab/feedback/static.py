@@ -45,7 +45,7 @@ class Piece:
     author: str
     source: str
     file: str | None = None
-    blank: int = 0
+    blank_lines: int = 0
     """Blank lines at the start of the author's answer, which a join removes."""
 
     def syntax_error(self, whose: str = "its") -> Finding | None:
@@ -54,7 +54,10 @@ class Piece:
             parse(self.source)
         except SyntaxError as error:
             what = "the file" if self.file else f"{whose} code"
-            message, line = f"{what} does not parse: {error.msg}", (error.lineno or 1) + self.blank
+            message, line = (
+                f"{what} does not parse: {error.msg}",
+                (error.lineno or 1) + self.blank_lines,
+            )
             place = {"column": error.offset, "file": self.file}
             return _ast_finding("syntax-error", "error", message, line, **place)
         return None
@@ -75,7 +78,7 @@ def pieces_of(outcome: Outcome) -> list[Piece]:
         Piece(
             agent,
             "\n".join(lines[first - 1 : last]),
-            blank=blank_lines(outcome.artifacts.get(agent, "")),
+            blank_lines=blank_lines(outcome.artifacts.get(agent, "")),
         )
         for agent, (first, last) in outcome.joint.spans.items()
     ]
@@ -194,7 +197,7 @@ def _helper_use_finding(piece: Piece, name: str, helper: str) -> Finding:
     use = helper_use(piece.source, name, helper)
     if use.used:
         return _ast_finding("calls", "info", f"`{name}` calls `{helper}` and uses its value")
-    line = use.lines[0] + piece.blank if use.lines else None
+    line = use.lines[0] + piece.blank_lines if use.lines else None
     return _ast_finding("calls", "warning", use.reason.replace("'", "`"), line)
 
 

@@ -16,12 +16,12 @@ async def event_data(response: Response) -> AsyncIterator[bytes]:
 
     Lines end at line feeds only, because JSON may contain other separators.
     """
-    begun: list[bytes] = []
+    pending: list[bytes] = []
     async for chunk in response.aiter_bytes():
         *lines, rest = chunk.split(b"\n")
         for line in lines:
-            field, _, value = b"".join([*begun, line]).partition(b":")
-            begun.clear()
+            field, _, value = b"".join([*pending, line]).partition(b":")
+            pending.clear()
             if field == b"data" and value.strip() != DONE:
                 yield value
-        begun.append(rest)
+        pending.append(rest)

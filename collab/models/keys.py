@@ -68,7 +68,7 @@ class Redactor:
         self._kept = text[len(text) - kept :]
         return text[: len(text) - kept]
 
-    def rest(self) -> str:
+    def flush(self) -> str:
         """Return the text that was held back, at the end of the stream."""
         kept, self._kept = self._kept, ""
         return kept

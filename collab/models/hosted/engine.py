@@ -258,7 +258,7 @@ class HostedEngine(Model, ABC):
             if text and progress:
                 number = len(reply.token_ids) or len(reply.text) // CHARACTERS_PER_TOKEN
                 progress(request, number, redactor(text))
-        if progress and (rest := redactor.rest()):
+        if progress and (rest := redactor.flush()):
             progress(request, number, rest)
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:

@@ -207,7 +207,7 @@ def test_key_split_across_chunks_is_redacted(size: int) -> None:
     text = f"a sk- {KEY} sk-s{KEY}{KEY[:5]}"
     hidden = Redactor(KEY)
     redacted = (
-        "".join(hidden(text[at : at + size]) for at in range(0, len(text), size)) + hidden.rest()
+        "".join(hidden(text[at : at + size]) for at in range(0, len(text), size)) + hidden.flush()
     )
     assert redacted == text.replace(KEY, "[key]")
 
