@@ -36,7 +36,6 @@ import traceback
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar
 
 
@@ -62,10 +61,10 @@ def error_class(name: str) -> type[CollabError] | None:
     return kind if isinstance(kind, type) and issubclass(kind, CollabError) else None
 
 
-MOST_NAMES = 12
+MAX_LISTED_NAMES = 12
 """Maximum number of known names in a message, if a command lists them all."""
-LISTS = {"team": "teams", "suite": "tasks", "trainer": "trainers"}
-"""The command that lists the names of a kind."""
+LIST_COMMANDS = {"team": "teams", "suite": "tasks", "trainer": "trainers"}
+"""Subcommands that list the names of each kind."""
 
 
 class UnknownName(RecipeError):
@@ -78,8 +77,8 @@ class UnknownName(RecipeError):
         close = nearest(name, self.known)
         if close:
             message += f"; did you mean {close!r}?"
-        elif len(self.known) > MOST_NAMES and kind in LISTS:
-            message += f"; `collab {LISTS[kind]}` lists all {len(self.known)} {kind}s"
+        elif len(self.known) > MAX_LISTED_NAMES and kind in LIST_COMMANDS:
+            message += f"; `collab {LIST_COMMANDS[kind]}` lists all {len(self.known)} {kind}s"
         elif self.known:
             message += f"; known: {', '.join(self.known)}"
         super().__init__(f"{message} {remedy}".rstrip())
@@ -191,8 +190,8 @@ class RecordError(CollabError):
     exit_status = 2
 
 
-COMPARED, LONGEST = 500, 60
-"""Most known names that are compared with an unknown one, and the most characters of each."""
+MAX_COMPARED_NAMES, MAX_COMPARED_LENGTH = 500, 60
+"""Maximum number of known names to compare with an unknown one, and of characters of each."""
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.65) -> str | None:
@@ -203,10 +202,12 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.65) -> str | N
     Args:
         cutoff: the least similarity of a close name, from 0 to 1 (difflib's ratio).
     """
-    if len(name) > LONGEST:
+    if len(name) > MAX_COMPARED_LENGTH:
         return None
-    short = (other for other in known if len(other) <= LONGEST)
-    matches = difflib.get_close_matches(name, list(islice(short, COMPARED)), n=1, cutoff=cutoff)
+    short = (other for other in known if len(other) <= MAX_COMPARED_LENGTH)
+    matches = difflib.get_close_matches(
+        name, list(islice(short, MAX_COMPARED_NAMES)), n=1, cutoff=cutoff
+    )
     return matches[0] if matches else None
 
 
@@ -214,12 +215,12 @@ def attribute(error: BaseException, boundary: type[CollabError], what: str = "")
     """Return `error` as an error of the type `boundary`. An error of collab is returned unchanged.
 
     The message names the file and the line of the user's code that raised it, and `what` it was
-    called for. `trace` holds the traceback.
+    called for. `trace` holds the traceback, or the end of a long one.
     """
     if isinstance(error, CollabError):
         return error
     attributed = boundary(f"{what}: {one_line(error)}" if what else one_line(error))
-    attributed.trace = _trace(error)
+    attributed.trace = "".join(traceback.format_exception(error))[-_MAX_TRACE_CHARACTERS:]
     attributed.__cause__ = error
     return attributed
 
@@ -230,9 +231,9 @@ def one_line(error: BaseException) -> str:
     The position is the innermost line of a user's file. Other exceptions have none.
     """
     lines = [
-        f"{_shown(frame.filename)}:{frame.lineno}: "
-        for frame in _frames(_origin(error).__traceback__)
-        if _is_users(frame.filename)
+        f"{_relative_path(frame.filename)}:{frame.lineno}: "
+        for frame in traceback.extract_tb(_origin(error).__traceback__)
+        if _is_user_file(frame.filename)
     ]
     try:
         text = str(error)
@@ -241,18 +242,14 @@ def one_line(error: BaseException) -> str:
     return f"{lines[-1] if lines else ''}{type(error).__name__}{': ' if text else ''}{text}"
 
 
-_OURS = str(Path(__file__).parent) + os.sep
-_STANDARD = str(Path(os.__file__).parent) + os.sep
-_MAX_TRACE = 20_000
+_COLLAB_FOLDER = str(Path(__file__).parent) + os.sep
+_STDLIB_FOLDER = str(Path(os.__file__).parent) + os.sep
+_MAX_TRACE_CHARACTERS = 20_000
 
 
-def _is_users(file: str) -> bool:
+def _is_user_file(file: str) -> bool:
     installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
-    return not (installed or file.startswith(("<", _OURS, _STANDARD)))
-
-
-def _frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
-    return list(traceback.extract_tb(trace))
+    return not (installed or file.startswith(("<", _COLLAB_FOLDER, _STDLIB_FOLDER)))
 
 
 def _origin(error: BaseException) -> BaseException:
@@ -261,16 +258,13 @@ def _origin(error: BaseException) -> BaseException:
     links = [error]
     while (cause := links[-1].__cause__) is not None and cause not in links:
         links.append(cause)
-    through = (any(_is_users(f.filename) for f in _frames(e.__traceback__)) for e in links)
-    return next((link for link, passes in zip(links, through, strict=True) if passes), error)
+    for link in links:
+        if any(_is_user_file(frame.filename) for frame in traceback.extract_tb(link.__traceback__)):
+            return link
+    return error
 
 
-def _trace(error: BaseException) -> str:
-    """Return the traceback, or the end of a long one."""
-    return "".join(traceback.format_exception(error))[-_MAX_TRACE:]
-
-
-def _shown(file: str) -> str:
+def _relative_path(file: str) -> str:
     """Return a path relative to the current folder if it is below it."""
     try:
         return str(Path(file).relative_to(Path.cwd()))
