@@ -74,7 +74,7 @@ class UnknownName(RecipeError):
         self.kind, self.name, self.known = kind, name, sorted(known)
         noun, *owner = re.split(r" (?=(?:of|in|for) )", kind, maxsplit=1)
         message = " ".join([f"unknown {noun} {name!r}", *owner])
-        close = nearest(name, self.known)
+        close = nearest_name(name, self.known)
         if close:
             message += f"; did you mean {close!r}?"
         elif len(self.known) > MAX_LISTED_NAMES and kind in LIST_COMMANDS:
@@ -194,7 +194,7 @@ MAX_COMPARED_NAMES, MAX_COMPARED_LENGTH = 500, 60
 """Maximum number of known names to compare with an unknown one, and of characters of each."""
 
 
-def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.65) -> str | None:
+def nearest_name(name: str, known: Iterable[str], *, cutoff: float = 0.65) -> str | None:
     """Return the known name most like `name`, or None if none is close.
 
     Long names are not compared, nor are names after the first 500, because that takes too long.
@@ -211,7 +211,7 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.65) -> str | N
     return matches[0] if matches else None
 
 
-def attribute(error: BaseException, boundary: type[CollabError], what: str = "") -> CollabError:
+def convert_error(error: BaseException, boundary: type[CollabError], what: str = "") -> CollabError:
     """Return `error` as an error of the type `boundary`. An error of collab is returned unchanged.
 
     The message names the file and the line of the user's code that raised it, and `what` it was
@@ -219,13 +219,13 @@ def attribute(error: BaseException, boundary: type[CollabError], what: str = "")
     """
     if isinstance(error, CollabError):
         return error
-    attributed = boundary(f"{what}: {one_line(error)}" if what else one_line(error))
+    attributed = boundary(f"{what}: {format_error(error)}" if what else format_error(error))
     attributed.trace = "".join(traceback.format_exception(error))[-_MAX_TRACE_CHARACTERS:]
     attributed.__cause__ = error
     return attributed
 
 
-def one_line(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Format an exception on one line, e.g. `rewards.py:2: KeyError: 'oops'`.
 
     The position is the innermost line of a user's file. Other exceptions have none.

@@ -16,7 +16,14 @@ from typing import Any, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from collab.errors import CollabError, RecipeError, UnknownName, Untrusted, attribute, one_line
+from collab.errors import (
+    CollabError,
+    RecipeError,
+    UnknownName,
+    Untrusted,
+    convert_error,
+    format_error,
+)
 from collab.passed_functions import (
     is_in_file,
     is_in_module,
@@ -57,7 +64,7 @@ def _registered(kind: str, point: EntryPoint) -> Callable[..., Any]:
         package = point.dist.name if point.dist else point.value
         raise RecipeError(
             f"{kind} '{point.name}' ({point.value}) of the installed package {package} fails to"
-            f" load: {one_line(error)}; install another version of {package}, or uninstall it"
+            f" load: {format_error(error)}; install another version of {package}, or uninstall it"
         ) from error
     return function
 
@@ -72,19 +79,19 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
         RecipeError: there is no such function, or it is Python's own: those may run text as code.
         Untrusted: the function comes from a third-party recipe and is not approved.
     """
-    origin, _, attribute = reference.rpartition(":")
+    origin, _, name = reference.rpartition(":")
     check_may_load(kind, reference)
     if (function := passed_function(reference)) is not None:
         return function
     if origin.endswith(".py"):
         module = _from_file(kind, origin)
     else:
-        module = _from_module(kind, origin, attribute)
-    function = getattr(module, attribute, None)
+        module = _from_module(kind, origin, name)
+    function = getattr(module, name, None)
     if not callable(function):
         functions = {name: value for name, value in vars(module).items() if callable(value)}
         known = [n for n, f in functions.items() if getattr(f, "__module__", "") == module.__name__]
-        raise UnknownName(f"{kind} function in {origin}", attribute, known)
+        raise UnknownName(f"{kind} function in {origin}", name, known)
     if inspect.isroutine(function) or inspect.isclass(function):
         _refuse_pythons_own(kind, reference, str(function.__module__))
     return function  # type: ignore[no-any-return]
@@ -218,7 +225,7 @@ def call(what: str, boundary: type[CollabError], function: Callable[..., Any], *
     except CollabError:
         raise
     except (Exception, SystemExit) as error:
-        raise attribute(error, boundary, what) from error
+        raise convert_error(error, boundary, what) from error
 
 
 def signature_of(what: str, function: Callable[..., Any]) -> inspect.Signature:
@@ -279,14 +286,16 @@ def _of_type(what: str, hint: Any, value: Any) -> Any:
         raise RecipeError(f"{what}: {reason}, got {value!r:.80}") from None
 
 
-def _from_module(kind: str, name: str, attribute: str) -> ModuleType:
+def _from_module(kind: str, name: str, function: str) -> ModuleType:
     keep_to_its_source(name)
     try:
         return importlib.import_module(name)
     except Exception as error:
         missing = isinstance(error, ModuleNotFoundError) and error.name == name
-        hint = f"; for a file, write FILE.py:{attribute}" if missing else ""
-        raise RecipeError(f"{kind} '{name}' cannot be imported: {one_line(error)}{hint}") from error
+        hint = f"; for a file, write FILE.py:{function}" if missing else ""
+        raise RecipeError(
+            f"{kind} '{name}' cannot be imported: {format_error(error)}{hint}"
+        ) from error
 
 
 def _from_file(kind: str, name: str) -> ModuleType:
@@ -311,4 +320,4 @@ def _loaded(kind: str, name: str, path: Path) -> ModuleType:
     except RecipeError:
         raise
     except Exception as error:
-        raise RecipeError(f"{kind} file '{name}' fails to load: {one_line(error)}") from error
+        raise RecipeError(f"{kind} file '{name}' fails to load: {format_error(error)}") from error

@@ -10,7 +10,7 @@ from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError
 from jinja2 import Template as JinjaTemplate
 
 from collab.agents.parsers import docstring, signature
-from collab.errors import AgentError, RecipeError, nearest
+from collab.errors import AgentError, RecipeError, nearest_name
 from collab.syntax import MAX_CHARACTERS
 from collab.trust.bounded import BoundedEnvironment
 from collab.trust.template_costs import Overrun, bounded, charge
@@ -86,7 +86,7 @@ class _Fields(dict[str, Any]):
             return f"'{name}' is a hidden field; no agent sees it{self._known()}"
         if not self and self._called in _NOTHING_SEEN:
             return f"{self._called} has no '{name}': {_NOTHING_SEEN[self._called]}"
-        close = nearest(name, self)
+        close = nearest_name(name, self)
         remedy = f" (did you mean '{close}'?)" if close else ""
         return f"{self._called} has no '{name}'{remedy}{self._known()}"
 

@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 import collab
 from collab.cli import options
 from collab.cli.screen.streams import guarded_streams, open_closed_streams, safe_output
-from collab.errors import CollabError, nearest
+from collab.errors import CollabError, nearest_name
 from collab.signals import INTERRUPTED
 from collab.wording import for_command_line, plain_reason
 
@@ -117,7 +117,7 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in COMMANDS and not args[0].startswith("-"):
-            close = nearest(args[0], COMMANDS)
+            close = nearest_name(args[0], COMMANDS)
             remedy = f"did you mean '{close}'?" if close else f"known: {', '.join(COMMANDS)}"
             ctx.fail(f"unknown command '{args[0]}'; {remedy}")
         name, command, rest = super().resolve_command(ctx, args)

@@ -12,7 +12,7 @@ from typing import Any
 
 from collab.environments import base as rules
 from collab.environments.base import Environment, Observation, Step, by_seat
-from collab.errors import one_line as in_words
+from collab.errors import format_error as in_words
 
 NewGame = Callable[[], Environment]
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, assert_never
 
-from collab.errors import CollabError, FeedbackError, RecipeError, attribute
+from collab.errors import CollabError, FeedbackError, RecipeError, convert_error
 from collab.feedback.plain import Outcome, OwnHistory, Plugin, Solved, Source, entry_point
 from collab.recipe.feedback import (
     ExecutionFeedbackSpec,
@@ -117,4 +117,4 @@ async def _ask(
             return FeedbackError(
                 f"feedback '{source.name}' took longer than {spec.seconds:g} s (its 'seconds')"
             )
-        return attribute(error, FeedbackError, f"feedback '{source.name}'")
+        return convert_error(error, FeedbackError, f"feedback '{source.name}'")

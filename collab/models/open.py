@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, assert_never, get_args
 
-from collab.errors import CollabError, ModelUnavailable, one_line
+from collab.errors import CollabError, ModelUnavailable, format_error
 from collab.models import fakes
 from collab.models.base import Batching, Model, as_model
 from collab.models.store import StoreProgress, ignore_progress
@@ -172,7 +172,7 @@ def _open_plugin(spec: PluginSpec) -> Model:
         raise
     except Exception as error:
         raise ModelUnavailable(
-            f"{engine} failed to open: {one_line(error)}; collab calls it with the model's spec"
+            f"{engine} failed to open: {format_error(error)}; collab calls it with the model's spec"
             " (engine, name, options)"
         ) from error
     if missing := ", ".join(part for part in _REQUIRED_PARTS if not _defines(model, part)):

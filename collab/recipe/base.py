@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
-from collab.errors import nearest
+from collab.errors import nearest_name
 
 
 class Spec(BaseModel):
@@ -101,10 +101,10 @@ def _unknown_keys(
     lines = []
     for key in keys[:_SHOWN]:
         close = (
-            nearest(key, known, cutoff=_SAME_LEVEL)
+            nearest_name(key, known, cutoff=_SAME_LEVEL)
             or "' or '".join(paths_of(key, sections))
-            or nearest(key, known)
-            or "' or '".join(paths_of(nearest(key, below) or "", sections))
+            or nearest_name(key, known)
+            or "' or '".join(paths_of(nearest_name(key, below) or "", sections))
         )
         remedy = f"did you mean '{close}'?" if close else f"known keys: {', '.join(sorted(known))}"
         lines.append(f"unknown key '{key}'; {remedy}")

@@ -11,7 +11,7 @@ from functools import partial
 from numbers import Real
 from typing import Any
 
-from collab.errors import CollabError, RewardError, attribute
+from collab.errors import CollabError, RewardError, convert_error
 from collab.recipe.team import ENTRY, HELPER, Roles
 from collab.rewards.context import Part, RewardContext
 from collab.threads import in_thread
@@ -78,7 +78,7 @@ class PartFunction:
         except CollabError:
             raise
         except Exception as error:
-            raise attribute(error, RewardError, f"reward part '{self.name}'") from error
+            raise convert_error(error, RewardError, f"reward part '{self.name}'") from error
         finally:
             work.cancel()
         return self._checked(returned)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from collab.agents.joins import Join
-from collab.errors import AgentError, BudgetExceeded, CollabError, RecipeError, attribute
+from collab.errors import AgentError, BudgetExceeded, CollabError, RecipeError, convert_error
 from collab.feedback import Source
 from collab.models import Call
 from collab.plugins import call
@@ -112,7 +112,7 @@ class Acting:
         except CollabError:
             raise
         except Exception as error:
-            raise attribute(error, AgentError, f"harness of {move.agent}") from error
+            raise convert_error(error, AgentError, f"harness of {move.agent}") from error
 
     def _fields(
         self, name: str, turn: int, feedback: TurnFeedback, round_: Round

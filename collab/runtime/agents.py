@@ -8,7 +8,7 @@ from typing import Any
 
 from collab.agents import Template, parser_for
 from collab.agents.parsers import Parser
-from collab.errors import CollabError, ModelError, RecipeError, one_line
+from collab.errors import CollabError, ModelError, RecipeError, format_error
 from collab.models import Call, Model, Request
 from collab.recipe import AgentSpec, Recipe
 from collab.recipe.team import OBSERVATION, PROMPT, REVISE, TEMPLATES
@@ -113,7 +113,7 @@ def _make_agent(
     except CollabError:
         raise
     except Exception as error:
-        raise ModelError(f"check of model {model.name!r} failed: {one_line(error)}") from error
+        raise ModelError(f"check of model {model.name!r} failed: {format_error(error)}") from error
     if spec.prefix or spec.style == "completion":
         _check_continues(name, model)
     return RunningAgent(

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from collab.agents import Joint, make_joint
-from collab.errors import AgentError, BudgetExceeded, CollabError, RecipeError, attribute
+from collab.errors import AgentError, BudgetExceeded, CollabError, RecipeError, convert_error
 from collab.feedback import Outcome, gather
 from collab.records import (
     Decision,
@@ -132,7 +132,7 @@ class EpisodeRun:
                 return failure_of(
                     BudgetExceeded(f"the episode reached its limit of {limit} s (budget.seconds)")
                 )
-            return failure_of(attribute(error, CollabError))
+            return failure_of(convert_error(error, CollabError))
         return None
 
     async def _run_turns(self) -> None:
@@ -179,7 +179,7 @@ class EpisodeRun:
             raise
         except Exception as error:
             what = f"protocol '{context.recipe.team.protocol.use}'"
-            raise attribute(error, AgentError, what) from error
+            raise convert_error(error, AgentError, what) from error
         finally:
             state.artifacts = {n: turn.artifacts[n] for n in context.agents if n in turn.artifacts}
         if self._game is not None:

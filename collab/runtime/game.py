@@ -10,7 +10,7 @@ from typing import Any
 from collab.environments import BUILT_IN, Observation, Step, environment_for
 from collab.environments.base import by_seat, fault_of, fault_of_start, fault_of_state
 from collab.environments.library import Make
-from collab.errors import CollabError, EnvironmentFailed, RecipeError, attribute
+from collab.errors import CollabError, EnvironmentFailed, RecipeError, convert_error
 from collab.recipe import Recipe, TaskSpec
 from collab.recipe.task import SEED
 from collab.records import PartScore, Problem, Score, Turn
@@ -137,7 +137,7 @@ class Game:
         except CollabError:
             raise
         except Exception as error:
-            raise attribute(error, EnvironmentFailed, self._what) from error
+            raise convert_error(error, EnvironmentFailed, self._what) from error
 
 
 def options_of(spec: TaskSpec, problem: Problem) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from collab.errors import AgentError, CollabError, RecipeError, attribute
+from collab.errors import AgentError, CollabError, RecipeError, convert_error
 from collab.recipe import Recipe
 from collab.recipe.team import TEMPLATES, TeamSpec
 from collab.records import Feedback, Finding, Problem
@@ -82,7 +82,7 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
         await protocol(turn)
         joined = turn.joined(team.roles.contributors)
     except Exception as error:
-        cause = attribute(error, AgentError)
+        cause = convert_error(error, AgentError)
         hint = ""
         if rounds and not isinstance(error, CollabError):
             hint = "; before a run, collab runs a turn in which every answer is empty, and the"

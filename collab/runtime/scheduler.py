@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collab.errors import ModelError, attribute
+from collab.errors import ModelError, convert_error
 from collab.models import Model, Progress, Request
 from collab.records import Action, failure_of
 
@@ -148,7 +148,7 @@ class Scheduler:
                     f"model {model.name!r} returned no action for {left} of {len(batch)} requests"
                 )
         except Exception as error:
-            failure = failure_of(attribute(error, ModelError))
+            failure = failure_of(convert_error(error, ModelError))
             failed = Action(text="", finish_reason="failed", model=model.name, failure=failure)
             for index in range(len(batch)):
                 answered(index, failed)

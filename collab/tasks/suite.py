@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from collab.errors import TaskError, Unfit, nearest
+from collab.errors import TaskError, Unfit, nearest_name
 from collab.recipe import SourceSpec, TaskSpec
 from collab.recipe.library import ORIGINS, is_member
 from collab.recipe.task import TABLES
@@ -202,7 +202,7 @@ class Suite:
         return range(first, last + 1)
 
     def _unknown(self, piece: str) -> str:
-        close = nearest(piece, [*self.spec.splits, *self.ids])
+        close = nearest_name(piece, [*self.spec.splits, *self.ids])
         remedy = f"did you mean '{close}'?" if close else f"rows: 0-{len(self.rows) - 1}"
         if not close and self.spec.splits:
             remedy += f"; splits: {', '.join(self.spec.splits)}"

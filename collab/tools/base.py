@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from collab.errors import CollabError, RecipeError, one_line
+from collab.errors import CollabError, RecipeError, format_error
 from collab.plugins import load
 from collab.records import ToolSpec
 from collab.sandbox import Sandbox, Trial
@@ -49,7 +49,7 @@ class Tool:
         except Exception as error:
             if limit.expired():
                 return f"{ERROR}{self.spec.name} was stopped at its time limit of {seconds:g} s"
-            return f"{ERROR}{one_line(error)}"
+            return f"{ERROR}{format_error(error)}"
 
 
 def function_tool(reference: str) -> Tool:
@@ -73,7 +73,7 @@ def function_tool(reference: str) -> Tool:
                 raise  # of the function's own making
             raise ValueError(f"the arguments do not fit: {'; '.join(faults(error))}") from None
         except CollabError as error:  # e.g. of a team that the function runs
-            return f"{ERROR}{one_line(error)}"
+            return f"{ERROR}{format_error(error)}"
         return value if isinstance(value, str) else to_json(value, fallback=repr).decode()
 
     name = reference.rpartition(":")[2]
@@ -95,7 +95,7 @@ def _described(
         checked = validate_call(function)
     except Exception as error:  # pydantic has many, for types and for signatures
         raise RecipeError(
-            f"tool '{reference}' takes arguments that JSON cannot describe: {one_line(error)}"
+            f"tool '{reference}' takes arguments that JSON cannot describe: {format_error(error)}"
         ) from None
     if parameters.get("type") != "object":
         raise RecipeError(

@@ -19,7 +19,7 @@ from collab.errors import (
     RecipeError,
     ToolUnavailable,
     UnknownName,
-    one_line,
+    format_error,
 )
 from collab.recipe.hosted import MCPServer
 from collab.records import ToolSpec
@@ -124,7 +124,7 @@ class ToolConnection:
                     ready.set_exception(error if is_known else self._unavailable(error, log))
 
     def _unavailable(self, error: BaseException, log: Any) -> ToolUnavailable:
-        reason = " ".join(one_line(error).split())[:REASON]
+        reason = " ".join(format_error(error).split())[:REASON]
         if isinstance(error, TimeoutError):
             reason = f"not ready within {self.spec.seconds:g} s (its option seconds)"
         log.seek(max(0, log.seek(0, os.SEEK_END) - STDERR))

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from collab.errors import TaskError, nearest
+from collab.errors import TaskError, nearest_name
 from collab.syntax import parse
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def tree_of(source: str, what: str) -> ast.Module:
 
 def remedy(missing: str, similar: Iterable[str], fields: Iterable[str]) -> str:
     """Return the end of a message about a missing field: a name like it, or the row's fields."""
-    close = nearest(missing, similar)
+    close = nearest_name(missing, similar)
     return f"did you mean '{close}'?" if close else f"fields: {', '.join(fields)}"
 
 

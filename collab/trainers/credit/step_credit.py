@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collab.errors import TrainingError, attribute
+from collab.errors import TrainingError, convert_error
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score
 from collab.rewards.context import Stopwatch
@@ -117,4 +117,4 @@ class StepCredit:
         }
 
     def _attributed(self, error: Exception) -> Exception:
-        return attribute(error, TrainingError, f"algorithm '{self._spec.algorithm.use}'")
+        return convert_error(error, TrainingError, f"algorithm '{self._spec.algorithm.use}'")

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from collab.errors import CollabError, TrainingError, one_line
+from collab.errors import CollabError, TrainingError, format_error
 from collab.models.out_of_memory import is_out_of_memory
 from collab.trainers.learner.ranks import GradientSum, Ranks
 from collab.trainers.learner.update import NotFinite, OutOfMemory, StepCancelled
@@ -57,7 +57,7 @@ def outcome_of(work: Callable[[], T]) -> RankOutcome[T]:
         if is_out_of_memory(error):
             kind = torch.OutOfMemoryError
         known = isinstance(error, (CollabError, *TYPED_FAILURES))
-        return RankOutcome(kind=kind, text=str(error) if known else one_line(error))
+        return RankOutcome(kind=kind, text=str(error) if known else format_error(error))
 
 
 def raise_failures(outcomes: Sequence[RankOutcome[T]]) -> None:

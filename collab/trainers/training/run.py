@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from collab.errors import CollabError, TrainingError, attribute
+from collab.errors import CollabError, TrainingError, convert_error
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, TrainerSpec
@@ -204,7 +204,7 @@ class TrainingRun:
             raise TrainingError(f"{error}\n{make_plan(self.recipe).text()}") from error
         except Exception as error:
             status = "failed"
-            about["failure"] = failure_of(attribute(error, CollabError)).model_dump()
+            about["failure"] = failure_of(convert_error(error, CollabError)).model_dump()
             raise
         finally:
             self._trackers.close()
