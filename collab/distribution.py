@@ -37,18 +37,18 @@ def version_ranges() -> dict[str, str]:
     try:
         from packaging.requirements import Requirement
 
-        wanted = map(Requirement, importlib.metadata.requires(DISTRIBUTION) or ())
+        requirements = map(Requirement, importlib.metadata.requires(DISTRIBUTION) or ())
     except ImportError:
         return {}
-    return {requirement.name: str(requirement.specifier) for requirement in wanted}
+    return {requirement.name: str(requirement.specifier) for requirement in requirements}
 
 
-def install(extra: str) -> str:
+def install_command(extra: str) -> str:
     """Return the shell command that installs the extra `extra`."""
     return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
-def own_python() -> list[str]:
+def python_command() -> list[str]:
     """Return the command that starts Python with the import path of this process.
 
     Without `-P`, a Python that runs a module imports from the current folder first.
@@ -57,7 +57,7 @@ def own_python() -> list[str]:
     return [sys.executable] if is_here else [sys.executable, "-P"]
 
 
-def optional(module: str, user: str, extra: str, error: type[Exception]) -> Any:
+def import_optional(module: str, user: str, extra: str, error: type[Exception]) -> Any:
     """Import a module of an optional package, which `user` needs.
 
     Raises:
@@ -69,5 +69,5 @@ def optional(module: str, user: str, extra: str, error: type[Exception]) -> Any:
         package = module.partition(".")[0]
         raise error(
             f"{user} needs the package {package}, which is missing or too old; install it with"
-            f" {install(extra)}"
+            f" {install_command(extra)}"
         ) from reason

@@ -17,7 +17,7 @@ from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from collab.distribution import install
+from collab.distribution import install_command
 from collab.records import Decision
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def set_up() -> str | None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        return f"{named} is set, but no spans are sent; run {install('otel')}"
+        return f"{named} is set, but no spans are sent; run {install_command('otel')}"
     if not isinstance(trace.get_tracer_provider(), TracerProvider):
         os.environ.setdefault("OTEL_SERVICE_NAME", "collab")
         provider = TracerProvider()

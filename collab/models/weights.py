@@ -21,7 +21,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 
-from collab.distribution import install
+from collab.distribution import install_command
 from collab.errors import ModelError, ModelUnavailable
 from collab.models import store
 from collab.models.out_of_memory import is_out_of_memory
@@ -42,7 +42,8 @@ def four_bit_options(model: str, dtype: torch.dtype, device: torch.device) -> di
         )
     if find_spec("bitsandbytes") is None:
         raise ModelUnavailable(
-            f"model {model!r} needs bitsandbytes to load in 4 bits (load_in): {install('4bit')}"
+            f"model {model!r} needs bitsandbytes to load in 4 bits (load_in):"
+            f" {install_command('4bit')}"
         )
     from transformers import BitsAndBytesConfig
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from collab.distribution import optional
+from collab.distribution import import_optional
 from collab.errors import RecipeError
 from collab.loopback import is_loopback
 
@@ -150,6 +150,6 @@ def check_extras(*, mcp: bool) -> None:
         RecipeError: a package is missing.
     """
     for package in ("prometheus_client", "starlette", "uvicorn"):
-        optional(package, "serving", "serve", RecipeError)
+        import_optional(package, "serving", "serve", RecipeError)
     if mcp:
-        optional("mcp", "serving", "mcp", RecipeError)
+        import_optional("mcp", "serving", "mcp", RecipeError)

@@ -23,7 +23,7 @@ import psutil
 import yaml
 from pydantic import ValidationError
 
-from collab.distribution import own_python
+from collab.distribution import python_command
 from collab.errors import CollabError, RecordError
 from collab.processes import end_with_parent
 from collab.recipe import Recipe
@@ -198,7 +198,7 @@ async def train(
     with explain_disk_errors(log), log.open("ab") as stream:
         earlier = stream.tell()
         process = await asyncio.create_subprocess_exec(
-            *(*own_python(), "-m", "collab", "train", *arguments),
+            *(*python_command(), "-m", "collab", "train", *arguments),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,

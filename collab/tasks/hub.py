@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from collab.distribution import optional
+from collab.distribution import import_optional
 from collab.errors import ModelUnavailable, TaskError
 from collab.models.store.hub import DATASET_REMEDY, download, download_snapshot
 from collab.recipe import SourceSpec
@@ -62,7 +62,7 @@ def dataset_name(source: SourceSpec) -> str:
 
 def _package(name: str) -> Any:
     try:
-        return optional("datasets", f"the dataset '{name}' on the hub", "hub", TaskError)
+        return import_optional("datasets", f"the dataset '{name}' on the hub", "hub", TaskError)
     except TaskError as error:
         raise TaskError(f"{error}, or {DATASET_REMEDY}") from error
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from collab.distribution import install
+from collab.distribution import install_command
 from collab.errors import (
     CollabError,
     RecipeError,
@@ -164,7 +164,7 @@ async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
         from mcp.client.stdio import stdio_client
         from mcp.client.streamable_http import streamable_http_client
     except ImportError:
-        raise ToolUnavailable(f"{spec} needs the MCP SDK: {install('mcp')}") from None
+        raise ToolUnavailable(f"{spec} needs the MCP SDK: {install_command('mcp')}") from None
     async with AsyncExitStack() as stack:
         if isinstance(spec.mcp, str):
             http = await stack.enter_async_context(_http(spec, log))

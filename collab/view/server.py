@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from collab.distribution import optional
+from collab.distribution import import_optional
 from collab.errors import CollabError, RecipeError, RecordError
 from collab.report.page import Follows, fill
 from collab.report.report import make_page, make_report
@@ -235,7 +235,7 @@ def serve(folders: Sequence[Path], port: int, on_start: Callable[[str], None]) -
         RecipeError: the port is taken, or packages are missing.
     """
     for package in ("starlette", "uvicorn"):
-        optional(package, "collab view", "serve", RecipeError)
+        import_optional(package, "collab view", "serve", RecipeError)
     import uvicorn
 
     from collab.serving.server import bind

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collab.distribution import own_python
+from collab.distribution import python_command
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
 from collab.runs.about import write_about
@@ -78,7 +78,7 @@ def test_torchrun_starts_collab_on_this_machine() -> None:
         "--standalone",
         "--nproc-per-node=8",
         "--no-python",
-        *(*own_python(), "-u", "-m", "collab", "train", "r.yaml", "--out", "run"),
+        *(*python_command(), "-u", "-m", "collab", "train", "r.yaml", "--out", "run"),
     ]
     parsed: Any = parse_args(line)
     assert (parsed.training_script, parsed.max_restarts) == (sys.executable, 0)

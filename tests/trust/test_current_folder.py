@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import collab
-from collab.distribution import own_python
+from collab.distribution import python_command
 from collab.study.study import train
 from collab.trainers.ranks.launching import torchrun_line
 
@@ -47,9 +47,9 @@ def test_rank_executes_nothing_from_the_current_folder(evil_folder: Path) -> Non
 def test_children_of_python_m_collab_may_import_the_current_folder(
     monkeypatch: pytest.MonkeyPatch, here: Path
 ) -> None:
-    assert own_python() == [sys.executable, "-P"]
+    assert python_command() == [sys.executable, "-P"]
     monkeypatch.setattr(sys, "path", [str(here), *sys.path])
-    assert own_python() == [sys.executable]
+    assert python_command() == [sys.executable]
 
 
 def test_package_starts_python_only_in_safe_path_mode() -> None:

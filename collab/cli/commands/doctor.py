@@ -15,7 +15,7 @@ import typer
 
 from collab.cli.options import flag
 from collab.cli.screen.page import Piece, open_page
-from collab.distribution import VLLM, install, version_of, version_ranges
+from collab.distribution import VLLM, install_command, version_of, version_ranges
 from collab.errors import CollabError
 from collab.wording import counted
 
@@ -219,7 +219,7 @@ def _vllm(tested: str) -> Diagnosis:
     detail = f"{package} {diagnosis.detail}"
     if version_of(package) is None:
         detail = f"{diagnosis.detail}; servers on other machines work"
-    return Diagnosis("vllm", diagnosis.fine, detail, install("vllm"))
+    return Diagnosis("vllm", diagnosis.fine, detail, install_command("vllm"))
 
 
 def is_within(installed: str, tested: str) -> bool:

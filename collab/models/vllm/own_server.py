@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from collab.distribution import install, own_python
+from collab.distribution import install_command, python_command
 from collab.errors import ModelTimeout, ModelUnavailable
 from collab.models import store
 from collab.models.vllm.backend import Capacity
@@ -55,7 +55,8 @@ class OwnServer:
         check_allowed(spec.approval_key, f"{command_named} by a third-party recipe")
         if not spec.server_command and find_spec("vllm") is None:
             raise ModelUnavailable(
-                f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')}, set"
+                f"model {spec.name!r} needs vLLM, which is not installed:"
+                f" {install_command('vllm')}, set"
                 " the model's server_command, or use `servers` that run it"
             )
         folder = store.resolve(spec.name, spec.revision)
@@ -63,7 +64,7 @@ class OwnServer:
         self._seconds, self._log = spec.ready_seconds, log
         self.url = f"http://{HOST}:{_free_port()}"
         log.parent.mkdir(parents=True, exist_ok=True)
-        guard = (*own_python(), "-m", "collab.models.vllm.guard", str(os.getpid()))
+        guard = (*python_command(), "-m", "collab.models.vllm.guard", str(os.getpid()))
         address = ("--host", HOST, "--port", self.url.rpartition(":")[2])
         self._approval_stack = ExitStack()
         command, variables = self._approval_stack.enter_context(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from collab.distribution import install
+from collab.distribution import install_command
 from collab.errors import CollabError, ModelError, ModelUnavailable
 from collab.models.base import SamplerReport
 from collab.models.vllm.adapter_store import Version
@@ -73,8 +73,8 @@ class Process:
         """
         if find_spec("vllm") is None:
             raise ModelUnavailable(
-                f"model {spec.name!r} needs vLLM, which is not installed: {install('vllm')},"
-                " or use `servers` that run it"
+                f"model {spec.name!r} needs vLLM, which is not installed:"
+                f" {install_command('vllm')}, or use `servers` that run it"
             )
         self._spec = spec
         self._llm: Any = None

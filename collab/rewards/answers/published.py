@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from collab.distribution import optional
+from collab.distribution import import_optional
 from collab.errors import RewardError
 from collab.plugins import check_may_import
 from collab.recipe.names import environment_function
@@ -160,7 +160,7 @@ def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str
 def _scorer(name: str) -> Callable[[str, dict[str, Any]], float]:
     """Return the scoring function of a reasoning-gym set."""
     user = f"the suite reasoning_gym/{name}"
-    gym = optional("reasoning_gym", user, "reasoning-gym", RewardError)
+    gym = import_optional("reasoning_gym", user, "reasoning-gym", RewardError)
     scorer: Callable[[str, dict[str, Any]], float] = gym.get_score_answer_fn(name)
     return scorer
 
@@ -200,7 +200,9 @@ def environment_score(
 def _task(environment: str, options: dict[str, Any], data: dict[str, Any]) -> Any:
     """Return the task from which a row was made."""
     check_may_import("environment", environment_function(environment))
-    vf = optional("verifiers.v1", f"the suite verifiers/{environment}", "verifiers", RewardError)
+    vf = import_optional(
+        "verifiers.v1", f"the suite verifiers/{environment}", "verifiers", RewardError
+    )
     config = vf.taskset_config_type(environment).model_validate({**options, "id": environment})
     kind = vf.task_type(environment)
     return kind(kind.data_type().model_validate(data), config.task)

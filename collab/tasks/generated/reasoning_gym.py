@@ -7,7 +7,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from collab.distribution import optional
+from collab.distribution import import_optional
 from collab.errors import RecipeError, TaskError, UnknownName
 
 CHUNK = 50
@@ -29,7 +29,7 @@ def reasoning_gym(random: Random, *, name: str, **options: Any) -> Iterator[dict
     for option in {*options} & {*_OURS}:
         raise RecipeError(f"'{option}' is not an option of reasoning_gym here; set {_OURS[option]}")
     user = f"the suite reasoning_gym/{name}"
-    gym = optional("reasoning_gym", user, "reasoning-gym", TaskError)
+    gym = import_optional("reasoning_gym", user, "reasoning-gym", TaskError)
     if name not in gym.factory.DATASETS:
         raise UnknownName("set of reasoning_gym", name, gym.factory.DATASETS)
     first, seen, vain = random.randrange(_SEEDS), set[str](), 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from collab.distribution import optional
+from collab.distribution import import_optional
 from collab.errors import RecipeError, TaskError
 from collab.plugins import check_may_import
 from collab.recipe.names import environment_function
@@ -26,7 +26,9 @@ def verifiers(random: Random, *, environment: str = "", **options: Any) -> Itera
     if not environment:
         raise RecipeError("name an environment of verifiers: verifiers/NAME")
     check_may_import("environment", environment_function(environment))
-    vf = optional("verifiers.v1", f"the suite verifiers/{environment}", "verifiers", TaskError)
+    vf = import_optional(
+        "verifiers.v1", f"the suite verifiers/{environment}", "verifiers", TaskError
+    )
     try:
         config = vf.taskset_config_type(environment).model_validate({**options, "id": environment})
     except ModuleNotFoundError as error:

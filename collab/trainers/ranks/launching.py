@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from collab.distribution import own_python
+from collab.distribution import python_command
 from collab.errors import TrainingError
 from collab.processes import end_with_parent
 from collab.runs.about import how_to_resume, mark_interrupted
@@ -20,7 +20,7 @@ from collab.trainers.learner.ranks import ALONE, Ranks
 
 def torchrun_line(ranks: int, arguments: Sequence[str]) -> list[str]:
     """Return the torchrun command that runs `collab` with `arguments` on this many local ranks."""
-    command = [*own_python(), "-u", "-m", "collab", *arguments]
+    command = [*python_command(), "-u", "-m", "collab", *arguments]
     return ["--standalone", f"--nproc-per-node={ranks}", "--no-python", *command]
 
 

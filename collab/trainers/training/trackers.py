@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from collab.distribution import install
+from collab.distribution import install_command
 from collab.errors import RecipeError
 from collab.recipe.trainer import TrackerName
 from collab.records import Episode
@@ -145,7 +145,8 @@ def check_trackers(names: Sequence[TrackerName]) -> None:
         module = find_spec(name)
         if module is None or module.origin is None:  # without an origin, it is a folder of runs
             raise RecipeError(
-                f"trainer.report_to names '{name}', which is not installed; run: {install(name)}"
+                f"trainer.report_to names '{name}', which is not installed; run:"
+                f" {install_command(name)}"
             )
 
 
