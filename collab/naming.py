@@ -13,7 +13,7 @@ LONGEST = 100
 """Maximum number of bytes in a name. A folder's name can have 255, and some add a date or a number.
 """
 
-JOINED = 3
+MAX_JOINED_NAMES = 3
 """Maximum number of names in a joint name. A number replaces the others."""
 
 
@@ -25,7 +25,7 @@ def is_name(text: str) -> bool:
     """
     return (
         bool(text)
-        and all(map(_fits, text))
+        and all(map(_is_allowed, text))
         and text[0] not in ".+-"
         and text[-1] != "."
         and len(text.encode()) <= LONGEST
@@ -34,7 +34,7 @@ def is_name(text: str) -> bool:
 
 def as_name(text: str) -> str:
     """Return the valid name nearest to a string, or "" if no letter is left."""
-    plain = "-".join("".join(letter if _fits(letter) else " " for letter in text).split())
+    plain = "-".join("".join(letter if _is_allowed(letter) else " " for letter in text).split())
     cut = plain.lstrip(".+-").encode()[:LONGEST].decode(errors="ignore")
     return cut.rstrip(".")
 
@@ -42,33 +42,33 @@ def as_name(text: str) -> str:
 def joint_name(names: Iterable[object]) -> str:
     """Join several names to one of limited length, e.g. `aux+main`, `a+b+c+5`."""
     plain = [as_name(str(name)) or "-" for name in names]
-    more = [str(len(plain) - JOINED)] if len(plain) > JOINED else []
-    return as_name("+".join([*plain[:JOINED], *more]))
+    more = [str(len(plain) - MAX_JOINED_NAMES)] if len(plain) > MAX_JOINED_NAMES else []
+    return as_name("+".join([*plain[:MAX_JOINED_NAMES], *more]))
 
 
-def first_free(name: str, is_taken: Callable[[str], bool], dash: str = "-") -> str:
+def find_free_name(name: str, is_taken: Callable[[str], bool], separator: str = "-") -> str:
     """Return `name`, or the first free one of `name-2`, `name-3` and so on if it is taken."""
-    names = chain([name], (f"{name}{dash}{number}" for number in count(2)))
+    names = chain([name], (f"{name}{separator}{number}" for number in count(2)))
     return next(free for free in names if not is_taken(free))
 
 
-def _fits(letter: str) -> bool:
+def _is_allowed(letter: str) -> bool:
     return letter in ".+-" or f"_{letter}".isidentifier()
 
 
-def _checked(text: str) -> str:
+def _check_name(text: str) -> str:
     if text and not is_name(text):
-        raise ValueError(_REFUSED.format(text))
+        raise ValueError(_INVALID_NAME.format(text))
     return text
 
 
-def _checked_suite(text: str) -> str:
+def _check_suite_name(text: str) -> str:
     if text and not (all(map(is_name, text.split("/"))) and len(text.encode()) <= LONGEST):
-        raise ValueError(_REFUSED.format(text))
+        raise ValueError(_INVALID_NAME.format(text))
     return text
 
 
-def _checked_folder(text: str) -> str:
+def _check_folder_name(text: str) -> str:
     if "\0" in text or text in ("", ".", "..") or PurePath(text).name != text:
         raise ValueError(
             f"{text!r:.60} is not a folder name; use one name without '/', other than '.' and '..'"
@@ -76,16 +76,16 @@ def _checked_folder(text: str) -> str:
     return text
 
 
-_REFUSED = (
+_INVALID_NAME = (
     "{0!r:.60} is not a name; use letters, digits and '.', '_', '+' or '-' after the first one, no"
     f" '.' at the end, and at most {LONGEST} bytes"
 )
 
-Name = Annotated[str, AfterValidator(_checked)]
+Name = Annotated[str, AfterValidator(_check_name)]
 """A name, or "" for none."""
 
-SuiteName = Annotated[str, AfterValidator(_checked_suite)]
+SuiteName = Annotated[str, AfterValidator(_check_suite_name)]
 """A suite's name, with members of a family as `FAMILY/NAME`, or "" for none."""
 
-FolderName = Annotated[str, AfterValidator(_checked_folder)]
+FolderName = Annotated[str, AfterValidator(_check_folder_name)]
 """Name of one folder within another, as records refer to it."""

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from collab.errors import RecordError
 from collab.evaluation.results import Results
-from collab.naming import first_free
+from collab.naming import find_free_name
 from collab.records import Episode
 from collab.runs.about import KILLED, RUNNING, is_at_work, read_about
 from collab.runs.atomic import Lock, check_no_other_files, write_atomically
@@ -53,7 +53,7 @@ class EvaluationFolder:
         def is_taken(name: str) -> bool:
             return self.path / name in self._taken or _other(self.path / name, identity)
 
-        path = self.path / first_free(label, is_taken)
+        path = self.path / find_free_name(label, is_taken)
         if not path.exists():  # another label may have had the team
             runs = sorted(file.parent for file in self.path.glob(f"*/{RUN}"))
             path = next((run for run in runs if not is_taken(run.name)), path)

@@ -14,7 +14,7 @@ from typing import Any
 from collab.distribution import version
 from collab.errors import CollabError, RecipeError, TaskError, UnknownName, Untrusted
 from collab.evaluation import USUAL_K
-from collab.naming import as_name, first_free
+from collab.naming import as_name, find_free_name
 from collab.recipe import Recipe, RewardSpec, TaskSpec, about_rows, library, read_recipe
 from collab.recipe.base import Spec
 from collab.recipe.in_python import Overrides, TeamLike
@@ -144,7 +144,7 @@ def labels_of(names: Sequence[TeamLike]) -> list[str]:
     for name in names:
         path = Path(name if isinstance(name, str | PathLike) else _name_of(name))
         label = as_name(library.name_of(path)) or "team"
-        labels.append(first_free(label, labels.__contains__))
+        labels.append(find_free_name(label, labels.__contains__))
     return labels
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from collab.errors import RecipeError, UnknownName
-from collab.naming import first_free
+from collab.naming import find_free_name
 from collab.passed_functions import name_of, plain_name
 from collab.recipe.base import Spec, paths_of
 from collab.recipe.recipe import SECTIONS
@@ -332,7 +332,7 @@ def reward_of(rewards: Rewards) -> str | dict[str, Any] | None:
     for part in parts:
         use = part["use"]
         name = use.rpartition(":")[2] if isinstance(use, str) else plain_name(use)
-        named[first_free(name, named.__contains__, "_")] = part
+        named[find_free_name(name, named.__contains__, "_")] = part
     return {"parts": named} if named else None
 
 

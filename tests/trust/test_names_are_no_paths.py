@@ -405,7 +405,12 @@ def test_entry_point_writes_a_plain_name_into_its_folder(doorway: Doorway, name:
 def unchecked(patch: pytest.MonkeyPatch) -> None:
     """Remove every check of names, and the replacement of odd ones."""
     identity: Any = lambda text: text  # noqa: E731
-    for function in (as_name, naming._checked, naming._checked_suite, naming._checked_folder):
+    for function in (
+        as_name,
+        naming._check_name,
+        naming._check_suite_name,
+        naming._check_folder_name,
+    ):
         patch.setattr(function, "__code__", identity.__code__)
     patch.setattr(is_name, "__code__", (lambda text: True).__code__)
     patch.setattr(Recipe._faults, "__code__", (lambda self: iter(())).__code__)
