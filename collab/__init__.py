@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from collab.lazy import lazy_name
+from collab.lazy import import_name
 
 if TYPE_CHECKING:
     from collab import rewards
@@ -58,7 +58,7 @@ def __getattr__(name: str) -> Any:
         from collab.distribution import version
 
         return version()
-    return lazy_name(name, __name__, __file__)
+    return import_name(name, __name__, __file__)
 
 
 def __dir__() -> list[str]:

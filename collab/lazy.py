@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 
-def lazy_name(name: str, package: str, file: str) -> Any:
+def import_name(name: str, package: str, file: str) -> Any:
     """Import a name of a package from the module that its block `if TYPE_CHECKING` names.
 
     Raises:
@@ -15,7 +15,7 @@ def lazy_name(name: str, package: str, file: str) -> Any:
     """
     from importlib import import_module
 
-    place = _places(file).get(name)
+    place = _source_modules(file).get(name)
     if place is None:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     if place == package:
@@ -24,7 +24,7 @@ def lazy_name(name: str, package: str, file: str) -> Any:
 
 
 @cache
-def _places(file: str) -> dict[str, str]:
+def _source_modules(file: str) -> dict[str, str]:
     """Return the module of each name that the blocks of a file import."""
     import ast
     from pathlib import Path

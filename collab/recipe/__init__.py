@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from collab.lazy import lazy_name
+from collab.lazy import import_name
 
 if TYPE_CHECKING:
     from collab.recipe.feedback import FeedbackSpec
@@ -51,4 +51,4 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a name on first use, since listing what exists needs none of the models."""
-    return lazy_name(name, __name__, __file__)
+    return import_name(name, __name__, __file__)

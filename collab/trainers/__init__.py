@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from collab.lazy import lazy_name
+from collab.lazy import import_name
 
 if TYPE_CHECKING:
     from collab.trainers.credit import Group, Weights, compare
@@ -26,4 +26,4 @@ __all__ = ["Group", "Plan", "TrainingRun", "Weights", "compare", "make_plan"]
 
 def __getattr__(name: str) -> Any:
     """Import the public names on first use, so torch is loaded only when training begins."""
-    return lazy_name(name, __name__, __file__)
+    return import_name(name, __name__, __file__)
