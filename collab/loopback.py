@@ -14,6 +14,6 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def leads_to_loopback(url: str) -> bool:
+def is_loopback_url(url: str) -> bool:
     """Return True if the host of an address is `localhost` or a loopback address."""
     return is_loopback(urlsplit(url).hostname or "")

@@ -8,7 +8,7 @@ from typing import Any
 from httpx import AsyncByteStream, AsyncClient, Limits, Request, Response
 
 from collab.errors import ModelError
-from collab.loopback import leads_to_loopback
+from collab.loopback import is_loopback_url
 
 MAX_ANSWER_BYTES = 64_000_000
 """Longest answer. A stream with log-probabilities has about 500 bytes per token."""
@@ -29,7 +29,7 @@ class ModelClient(AsyncClient):
             headers={"accept-encoding": "gzip, deflate", **authorization},
             limits=Limits(max_connections=None, max_keepalive_connections=max_idle),
             timeout=None,
-            trust_env=not leads_to_loopback(url),
+            trust_env=not is_loopback_url(url),
             **options,
         )
 

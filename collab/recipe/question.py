@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from collab import plugins
 from collab.errors import RecipeError
-from collab.loopback import leads_to_loopback
+from collab.loopback import is_loopback_url
 from collab.recipe import library
 from collab.recipe.base import Spec, specs_in
 from collab.recipe.files import Files
@@ -161,7 +161,7 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candi
             continue
         is_typed = _typed_form(part) in typed
         if isinstance(part, MCPServer) and isinstance(part.mcp, str):
-            is_foreign = everything and not leads_to_loopback(part.mcp)
+            is_foreign = everything and not is_loopback_url(part.mcp)
             sent = part.key or "what agents ask of its tools"
             text = f"send {sent} to the MCP server at {part.mcp}"
             item = Item("server", text, f"mcp {sent} {part.mcp}", approval_key=part.approval_key)
@@ -236,7 +236,7 @@ def _reaches(spec: Spec, typed: set[str]) -> Iterator[Item]:
     given = {call for text in typed for call in _calls_by(text)}
     for part in specs_in(spec):
         for url, key in _calls(part):
-            if not (leads_to_loopback(url) or url in typed or (url, key) in given):
+            if not (is_loopback_url(url) or url in typed or (url, key) in given):
                 yield Item("address", f"send prompts and {key} to {url}", f"address {key} {url}")
         if isinstance(part, VLLMSpec) and (folder := part.adapter_folder):
             yield Item("write", f"write adapters to {folder}", f"writes {folder}")
