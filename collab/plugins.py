@@ -36,10 +36,12 @@ from collab.trust.modules import keep_to_its_source, load_file
 from collab.trust.sources import digest_of, note_loaded, sources_of
 from collab.wording import plain_reason
 
-_LOADING = threading.RLock()  # else a second thread would be given a file that is half read
+_LOAD_LOCK = threading.RLock()  # else a second thread would be given a file that is half read
 
 
-def find(kind: str, name: str, built_in: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
+def find_function(
+    kind: str, name: str, built_in: Mapping[str, Callable[..., Any]]
+) -> Callable[..., Any]:
     """Return the function called `name`: built in, registered under `collab.<kind>s`, or by
     reference.
 
@@ -49,15 +51,15 @@ def find(kind: str, name: str, built_in: Mapping[str, Callable[..., Any]]) -> Ca
     if name in built_in:
         return built_in[name]
     if ":" in name:
-        return load(kind, name)
+        return load_function(kind, name)
     plural = f"{kind}es" if kind.endswith("s") else f"{kind}s"
     registered = {point.name: point for point in entry_points(group=f"collab.{plural}")}
     if name in registered:
-        return _registered(kind, registered[name])
+        return _load_entry_point(kind, registered[name])
     raise UnknownName(kind, name, {*built_in, *registered})
 
 
-def _registered(kind: str, point: EntryPoint) -> Callable[..., Any]:
+def _load_entry_point(kind: str, point: EntryPoint) -> Callable[..., Any]:
     try:
         function: Callable[..., Any] = point.load()
     except Exception as error:
@@ -69,7 +71,7 @@ def _registered(kind: str, point: EntryPoint) -> Callable[..., Any]:
     return function
 
 
-def load(kind: str, reference: str) -> Callable[..., Any]:
+def load_function(kind: str, reference: str) -> Callable[..., Any]:
     """Load the function at `module:function` or `file.py:function` (relative to the current
     folder).
 
@@ -84,16 +86,16 @@ def load(kind: str, reference: str) -> Callable[..., Any]:
     if (function := passed_function(reference)) is not None:
         return function
     if origin.endswith(".py"):
-        module = _from_file(kind, origin)
+        module = _load_file(kind, origin)
     else:
-        module = _from_module(kind, origin, name)
+        module = _import_module(kind, origin, name)
     function = getattr(module, name, None)
     if not callable(function):
         functions = {name: value for name, value in vars(module).items() if callable(value)}
         known = [n for n, f in functions.items() if getattr(f, "__module__", "") == module.__name__]
         raise UnknownName(f"{kind} function in {origin}", name, known)
     if inspect.isroutine(function) or inspect.isclass(function):
-        _refuse_pythons_own(kind, reference, str(function.__module__))
+        _refuse_standard_library(kind, reference, str(function.__module__))
     return function  # type: ignore[no-any-return]
 
 
@@ -144,10 +146,10 @@ def check_origin(kind: str, reference: str) -> None:
             f" FILE.py:{name}; a run keeps functions that a script imports from a file"
         )
     if not origin.endswith(".py"):
-        _refuse_pythons_own(kind, reference, origin)
+        _refuse_standard_library(kind, reference, origin)
 
 
-def _refuse_pythons_own(kind: str, reference: str, module: str) -> None:
+def _refuse_standard_library(kind: str, reference: str, module: str) -> None:
     if module.partition(".")[0] in sys.stdlib_module_names:
         raise RecipeError(
             f"{kind} '{reference}' is a function of Python itself and no {kind}; write your own,"
@@ -173,7 +175,7 @@ def check_call(
         ) from None
 
 
-def bind(
+def bind_options(
     kind: str,
     name: str,
     options: Mapping[str, Any],
@@ -188,22 +190,22 @@ def bind(
         RecipeError: there is no such function, it does not take these options, or it must be async
             and is not.
     """
-    function = find(kind, name, built_in)
+    function = find_function(kind, name, built_in)
     what = f"{kind} '{name}'"
     checked = check_options(what, function, options)
     check_call(what, function, (takes,), checked)
-    if is_async and not _is_async(inspect.unwrap(function)):
+    if is_async and not _is_async_callable(inspect.unwrap(function)):
         raise RecipeError(
             f"{kind} '{plain_name(function)}' must be `async def`, so that it can await"
         )
     return partial(function, **checked)
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
+def _is_async_callable(function: Callable[..., Any]) -> bool:
     return any(inspect.iscoroutinefunction(f) for f in (function, type(function).__call__))
 
 
-def check_plain(what: str, function: Callable[..., Any]) -> None:
+def check_not_async(what: str, function: Callable[..., Any]) -> None:
     """Check that `function` is not async.
 
     Raises:
@@ -213,7 +215,9 @@ def check_plain(what: str, function: Callable[..., Any]) -> None:
         raise RecipeError(f"{what} is an async function; use a plain function")
 
 
-def call(what: str, boundary: type[CollabError], function: Callable[..., Any], *args: Any) -> Any:
+def call_function(
+    what: str, boundary: type[CollabError], function: Callable[..., Any], *args: Any
+) -> Any:
     """Call a user's `function` and return its result.
 
     Raises:
@@ -262,21 +266,23 @@ def check_options(
                 f"{what} needs the option '{name}', because it takes"
                 f" ({', '.join(signature.parameters)}); set the option, or remove the parameter"
             )
-    hints = _hints(function)
+    hints = _type_hints(function)
     return {
-        name: _of_type(f"{what}: option '{name}'", hints[name], value) if name in hints else value
+        name: _convert_option(f"{what}: option '{name}'", hints[name], value)
+        if name in hints
+        else value
         for name, value in options.items()
     }
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
     except (AttributeError, NameError, SyntaxError, TypeError):  # names for type checkers only
         return {}
 
 
-def _of_type(what: str, hint: Any, value: Any) -> Any:
+def _convert_option(what: str, hint: Any, value: Any) -> Any:
     try:
         return TypeAdapter(hint).validate_python(value)
     except PydanticUserError:  # a class that pydantic does not know
@@ -286,7 +292,7 @@ def _of_type(what: str, hint: Any, value: Any) -> Any:
         raise RecipeError(f"{what}: {reason}, got {value!r:.80}") from None
 
 
-def _from_module(kind: str, name: str, function: str) -> ModuleType:
+def _import_module(kind: str, name: str, function: str) -> ModuleType:
     keep_to_its_source(name)
     try:
         return importlib.import_module(name)
@@ -298,11 +304,11 @@ def _from_module(kind: str, name: str, function: str) -> ModuleType:
         ) from error
 
 
-def _from_file(kind: str, name: str) -> ModuleType:
+def _load_file(kind: str, name: str) -> ModuleType:
     path = Path(name).resolve()
     if not path.is_file():
         raise RecipeError(f"{kind} file '{name}' does not exist (looked for {path})")
-    with _LOADING:
+    with _LOAD_LOCK:
         return _loaded(kind, name, path)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from collab.agents import classes
 from collab.analysis.scopes import Definition, Scope, Variable, scopes_of
 from collab.errors import AgentError
-from collab.plugins import call, check_call, check_plain, find
+from collab.plugins import call_function, check_call, check_not_async, find_function
 from collab.recipe.team import NOBODY, Roles
 from collab.records import Problem
 from collab.syntax import first_line, parse, split_lines, with_line_feeds
@@ -156,12 +156,12 @@ def join_for(name: str, roles: Roles = NOBODY) -> Join:
         "files": join_files,
         "class": join_class,
     }
-    join: Join = find("join", name, {**built_in})
+    join: Join = find_function("join", name, {**built_in})
     if name in built_in:
         return join
     what = f"join '{name}'"
     check_call(what, join, ("artifacts", "problem"))
-    check_plain(what, join)
+    check_not_async(what, join)
     return partial(_made_by, what, join)
 
 
@@ -171,7 +171,7 @@ def make_joint(join: Join, artifacts: Mapping[str, str], problem: Problem) -> Jo
     Raises:
         AgentError: the join raised, or returned no joint artifact.
     """
-    joint: Joint = call("join", AgentError, join, artifacts, problem)
+    joint: Joint = call_function("join", AgentError, join, artifacts, problem)
     return joint
 
 
@@ -183,7 +183,7 @@ def _made_by(
     Raises:
         AgentError: the result is neither text nor a `Joint`.
     """
-    made = call(what, AgentError, join, dict(artifacts), problem)
+    made = call_function(what, AgentError, join, dict(artifacts), problem)
     if isinstance(made, str):
         return locate_artifacts(made, artifacts)
     if not isinstance(made, Joint):

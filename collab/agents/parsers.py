@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from inspect import cleandoc
 
 from collab.errors import AgentError
-from collab.plugins import call, check_call, check_plain, find
+from collab.plugins import call_function, check_call, check_not_async, find_function
 from collab.syntax import first_line, parse, parses, split_lines, with_line_feeds
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)(.*)$")
@@ -102,12 +102,12 @@ def parser_for(name: str) -> Parser:
         "program": parse_program,
         "files": parse_files,
     }
-    parser: Parser = find("parser", name, {**built_in})
+    parser: Parser = find_function("parser", name, {**built_in})
     if name in built_in:
         return parser
     what = f"parser '{name}'"
     check_call(what, parser, ("response",))
-    check_plain(what, parser)
+    check_not_async(what, parser)
     return partial(_parsed_by, what, parser)
 
 
@@ -117,7 +117,7 @@ def _parsed_by(what: str, parser: Parser, response: str) -> str:
     Raises:
         AgentError: the artifact is not text.
     """
-    artifact = call(what, AgentError, parser, response)
+    artifact = call_function(what, AgentError, parser, response)
     if not isinstance(artifact, str):
         raise AgentError(f"{what} returned {type(artifact).__name__}; a parser returns text")
     return artifact

@@ -9,7 +9,7 @@ from typing import Any
 from collab.environments.base import Environment
 from collab.errors import EnvironmentFailed, RecipeError
 from collab.lazy import BuiltIn
-from collab.plugins import call, check_options, find
+from collab.plugins import call_function, check_options, find_function
 from collab.recipe.base import Component
 
 BUILT_IN = BuiltIn(
@@ -34,7 +34,7 @@ def class_of(component: Component) -> type[Environment]:
     Raises:
         RecipeError: there is no such class.
     """
-    named: Any = find("environment", component.use, BUILT_IN)
+    named: Any = find_function("environment", component.use, BUILT_IN)
     if isclass(named) and issubclass(named, Environment):
         return named
     raise RecipeError(
@@ -56,7 +56,7 @@ def environment_for(component: Component) -> Make:
     def make(fields: Mapping[str, Any]) -> Environment:
         given = {**component.options, **fields}
         options = check_options(what, environment_class.__init__, given)
-        environment: Environment = call(
+        environment: Environment = call_function(
             what, EnvironmentFailed, lambda: environment_class(**options)
         )
         _check(what, environment)

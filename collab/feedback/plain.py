@@ -8,7 +8,7 @@ from typing import Any
 
 from collab.agents.joins import Joint
 from collab.errors import FeedbackError
-from collab.plugins import check_call, check_options, find
+from collab.plugins import check_call, check_options, find_function
 from collab.recipe.feedback import PluginFeedbackSpec
 from collab.recipe.team import NOBODY, Roles, roles_of
 from collab.records import Feedback, Problem
@@ -123,7 +123,7 @@ class Plugin(Source):
 
     def __init__(self, spec: PluginFeedbackSpec) -> None:
         self.name = spec.source
-        self._function = find("feedback", spec.source, {})
+        self._function = find_function("feedback", spec.source, {})
         what = f"feedback '{spec.source}'"
         self._options = check_options(what, self._function, spec.options)
         check_call(what, self._function, ("outcome",), self._options)

@@ -11,7 +11,7 @@ from collab.errors import CollabError, ModelUnavailable, format_error
 from collab.models import fakes
 from collab.models.base import Batching, Model, as_model
 from collab.models.store import StoreProgress, ignore_progress
-from collab.plugins import check_call, find
+from collab.plugins import check_call, find_function
 from collab.recipe.hosted import AnthropicSpec, OpenAISpec
 from collab.recipe.model import (
     EchoSpec,
@@ -164,7 +164,7 @@ def _defines(engine: Any, part: str) -> bool:
 
 def _open_plugin(spec: PluginSpec) -> Model:
     engine = f"model engine {spec.engine!r}"
-    function = find("model", spec.engine, {})
+    function = find_function("model", spec.engine, {})
     check_call(engine, function, ("spec",))
     try:
         model = function(spec)

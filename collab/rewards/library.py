@@ -7,7 +7,7 @@ from typing import Any
 
 from collab.errors import RecipeError
 from collab.lazy import BuiltIn
-from collab.plugins import check_call, check_options, find, signature_of
+from collab.plugins import check_call, check_options, find_function, signature_of
 from collab.recipe.reward import PartSpec
 from collab.rewards.code import ALARMS, MEASURES, PARTS, language_of, title_of
 from collab.rewards.code.trial import examine, trial_of
@@ -53,7 +53,10 @@ def open_part(name: str, spec: PartSpec) -> PartFunction:
     Raises:
         RecipeError: there is no such function, it does not take an option, or it is one of TRL.
     """
-    function, what = find("reward", spec.use, BUILT_IN), f"reward part '{name}' ({spec.use})"
+    function, what = (
+        find_function("reward", spec.use, BUILT_IN),
+        f"reward part '{name}' ({spec.use})",
+    )
     parameters = signature_of(what, function).parameters
     if "completions" in parameters:
         raise RecipeError(

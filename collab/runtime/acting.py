@@ -12,7 +12,7 @@ from collab.agents.joins import Join
 from collab.errors import AgentError, BudgetExceeded, CollabError, RecipeError, convert_error
 from collab.feedback import Source
 from collab.models import Call
-from collab.plugins import call
+from collab.plugins import call_function
 from collab.recipe import Recipe
 from collab.records import Action, Decision, Message, Problem, Turn
 from collab.rewards import Scorer
@@ -163,7 +163,7 @@ class Acting:
                 f"the harness of agent '{move.agent}' ended without calling the model"
             )
         parse = self.context.agents[move.agent].parse
-        artifact: str = call(f"parser of {move.agent}", AgentError, parse, move.answer)
+        artifact: str = call_function(f"parser of {move.agent}", AgentError, parse, move.answer)
         return artifact
 
     def _remember(self, decision: Decision) -> None:

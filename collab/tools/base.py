@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from collab.errors import CollabError, RecipeError, format_error
-from collab.plugins import load
+from collab.plugins import load_function
 from collab.records import ToolSpec
 from collab.sandbox import Sandbox, Trial
 from collab.threads import in_thread
@@ -62,7 +62,7 @@ def function_tool(reference: str) -> Tool:
     Raises:
         RecipeError: there is no such function, or JSON cannot describe its parameters.
     """
-    function = load("tool", reference)
+    function = load_function("tool", reference)
     checked, parameters = _described(reference, function)
 
     async def run(arguments: Mapping[str, Any]) -> str:

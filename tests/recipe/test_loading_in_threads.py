@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from collab.plugins import load
+from collab.plugins import load_function
 
 SLOW = """
 import time
@@ -54,11 +54,11 @@ def test_a_file_is_loaded_while_another_thread_imports(file: Path) -> None:
     for number in range(20):
         other = file.with_name(f"parts_{number}.py")
         other.write_text("from beside import NUMBER\ndef reward(answer):\n    return NUMBER\n")
-        assert load("reward", f"{other}:reward")("") == 7
+        assert load_function("reward", f"{other}:reward")("") == 7
 
 
 def test_concurrent_threads_load_a_file_once(file: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
-        functions = list(pool.map(lambda _: load("reward", f"{file}:reward"), range(4)))
+        functions = list(pool.map(lambda _: load_function("reward", f"{file}:reward"), range(4)))
     assert [function("") for function in functions] == [7] * 4
     assert len({id(function) for function in functions}) == 1

@@ -14,7 +14,7 @@ import collab
 from collab.errors import RecipeError
 from collab.models.fakes import EchoModel
 from collab.passed_functions import is_passed_in_python, name_of, passed_function
-from collab.plugins import load
+from collab.plugins import load_function
 from collab.recipe import load_recipe
 from collab.recipe.in_python import Agent, GivenObjects, settings_of
 from collab.recipe.names import functions_passed_in_python
@@ -32,14 +32,14 @@ def right(context: Any) -> float:
 def test_function_from_a_file_is_named_by_its_file() -> None:
     name = name_of(right)
     assert name.endswith("test_objects.py:right")
-    assert load("reward", name) is right
+    assert load_function("reward", name) is right
 
 
 def test_function_without_a_file_is_registered_in_this_process() -> None:
     name = name_of(lambda context: 0.5)
     assert is_passed_in_python(name)
     assert name.endswith(":lambda")
-    assert load("reward", name)(None) == 0.5
+    assert load_function("reward", name)(None) == 0.5
 
 
 def test_different_functions_with_the_same_name_get_different_names() -> None:
@@ -51,7 +51,7 @@ def test_different_functions_with_the_same_name_get_different_names() -> None:
 
     names = [name_of(scaled(0.25)), name_of(scaled(0.75)), name_of(scaled(0.25))]
     assert names[0] == names[2] != names[1]
-    assert [load("reward", name)(None) for name in names] == [0.25, 0.75, 0.25]
+    assert [load_function("reward", name)(None) for name in names] == [0.25, 0.75, 0.25]
 
 
 def test_partials_with_different_arguments_get_different_names() -> None:
@@ -78,7 +78,7 @@ def test_functions_that_look_alike_get_different_names() -> None:
     functions = [of(low), of(high), partial(Judge.score, low), partial(Judge.score, high)]
     names = [name_of(function) for function in functions]
     assert len(set(names)) == 4
-    assert [load("reward", name)(None) for name in names] == [0.25, 0.75, 0.25, 0.75]
+    assert [load_function("reward", name)(None) for name in names] == [0.25, 0.75, 0.25, 0.75]
     assert [name_of(of(high)), name_of(functions[0])] == [names[1], names[0]]
     assert name_of(low.score) == name_of(low.score) != name_of(high.score)
 

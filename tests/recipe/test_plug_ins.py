@@ -41,7 +41,7 @@ def test_a_broken_plug_in_is_named_with_its_package(
     (about / "entry_points.txt").write_text(f"[collab.parsers]\nextra = {value}\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(RecipeError) as raised:
-        plugins.find("parser", "extra", {})
+        plugins.find_function("parser", "extra", {})
     message = str(raised.value)
     assert reason in message
     assert message.endswith("install another version of collab-extra, or uninstall it")

@@ -139,4 +139,4 @@ class Attacker:
         """Load and call the function, ignoring errors."""
         reference = str(self.folder / use) if ".py:" in use else use
         with suppress(CollabError, ImportError):
-            plugins.load("reward", reference)(None)
+            plugins.load_function("reward", reference)(None)

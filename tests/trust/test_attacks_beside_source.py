@@ -61,7 +61,7 @@ def extension_of_every_tag(attacker: Attacker) -> None:
     attacker.agree()
     for suffix in (*EXTENSION_SUFFIXES, ".pyd", ".dylib"):
         attacker.write(f"helper{suffix}", "no library, so that an attempt is an ImportError")
-    module = plugins.load("reward", f"{attacker.folder}/rules.py:right")
+    module = plugins.load_function("reward", f"{attacker.folder}/rules.py:right")
     assert vars(sys.modules[module.__module__])["helper"].one == 1
 
 
@@ -206,7 +206,7 @@ def module_changes_before_it_is_imported(attacker: Attacker) -> None:
     attacker.write("rules.py", "def right(context):\n    import helper\n")
     helper = attacker.write("helper.py", "one = 1\n")
     attacker.agree()
-    function = plugins.load("reward", f"{attacker.folder}/rules.py:right")
+    function = plugins.load_function("reward", f"{attacker.folder}/rules.py:right")
     helper.write_text(attacker.mark)
     attacker.compiled("helper.py", "cache")
     function(None)

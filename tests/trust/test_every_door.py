@@ -240,10 +240,10 @@ def test_unapproved_function_is_not_loaded(home: Path) -> None:
         with suppress(Untrusted):
             load(str(folder))
         with pytest.raises(Untrusted, match="--trust"):
-            plugins.load("parser", f"{folder}/{FUNCTION}")
+            plugins.load_function("parser", f"{folder}/{FUNCTION}")
     assert not (folder / "functions" / "ran").exists()
     load_recipe(str(folder), trust=True)
-    plugins.load("parser", f"{folder}/{FUNCTION}")
+    plugins.load_function("parser", f"{folder}/{FUNCTION}")
     (folder / "functions" / "ran").unlink()
 
 

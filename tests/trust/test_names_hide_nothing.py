@@ -143,7 +143,7 @@ def test_invalid_function_name_loads_no_file(tmp_path: Path, name: str, folder: 
     file.parent.mkdir()
     file.write_text("import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n")
     with pytest.raises(RecipeError, match="does not name a function"):
-        plugins.load("reward", f"{file}:{name}")
+        plugins.load_function("reward", f"{file}:{name}")
     assert not file.with_name("ran").exists()
 
 
@@ -151,4 +151,4 @@ def test_file_name_with_a_line_break_loads_nothing(tmp_path: Path) -> None:
     file = tmp_path / "line\nbreak.py"
     file.write_text("def f(context): ...\n")
     with pytest.raises(RecipeError, match="does not name a function"):
-        plugins.load("reward", f"{file}:f")
+        plugins.load_function("reward", f"{file}:f")

@@ -114,7 +114,7 @@ def test_python_functions_are_never_components(project: Path, reference: str) ->
     with pytest.raises(RecipeError, match="function of Python itself"):
         load_recipe("bad", trust=True)
     with pytest.raises(RecipeError, match="function of Python itself"):
-        collab.plugins.load("parser", reference)
+        collab.plugins.load_function("parser", reference)
 
 
 def test_python_function_imported_by_another_module_is_refused(
@@ -122,10 +122,10 @@ def test_python_function_imported_by_another_module_is_refused(
 ) -> None:
     (project / "hidden.py").write_text("from os import system as parse\n")
     with pytest.raises(RecipeError, match="function of Python itself"):
-        collab.plugins.load("parser", "hidden.py:parse")
+        collab.plugins.load_function("parser", "hidden.py:parse")
     monkeypatch.syspath_prepend(project)
     with pytest.raises(RecipeError, match="function of Python itself"):
-        collab.plugins.load("parser", "hidden:parse")
+        collab.plugins.load_function("parser", "hidden:parse")
 
 
 def test_own_recipe_with_a_file_outside_needs_approval(

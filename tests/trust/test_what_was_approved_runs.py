@@ -32,7 +32,7 @@ def plant(source: Path, marker: Path) -> None:
 
 
 def load(folder: Path, name: str = "rules.py:right") -> object:
-    return plugins.load("reward", f"{folder}/{name}")
+    return plugins.load_function("reward", f"{folder}/{name}")
 
 
 @pytest.mark.parametrize("when", ["before the yes", "after the yes"])
@@ -57,12 +57,12 @@ def test_bytecode_next_to_the_source_does_not_run(
 def test_own_files_run_from_their_source(project: Path, marker: Path) -> None:
     (project / "rules.py").write_text(RULES)
     plant(project / "rules.py", marker)
-    plugins.load("reward", "rules.py:right")
+    plugins.load_function("reward", "rules.py:right")
     assert not marker.exists()
     shutil.rmtree(project / "__pycache__")
     (project / "helper.py").write_text("one = 1\n")
     (project / "more.py").write_text("import helper\n" + RULES)
-    plugins.load("reward", "more.py:right")
+    plugins.load_function("reward", "more.py:right")
     assert not (project / "__pycache__").exists()
 
 
@@ -71,7 +71,7 @@ def test_a_module_runs_from_its_source(folder: Path, marker: Path) -> None:
     (folder / "recipe.yaml").write_text(recipe_with(use="rules:right"))
     load_recipe(str(folder), trust=True)
     plant(folder / "rules.py", marker)
-    plugins.load("reward", "rules:right")
+    plugins.load_function("reward", "rules:right")
     assert not marker.exists()
 
 
@@ -82,10 +82,10 @@ def test_function_changed_after_approval_is_not_run(folder: Path, marker: Path, 
     load_recipe(str(folder), trust=True)
     (folder / "rules.py").write_text(EVIL.format(str(marker)))
     with pytest.raises(Untrusted, match="has changed"):
-        plugins.load("reward", f"{folder}/{name}" if ".py" in name else name)
+        plugins.load_function("reward", f"{folder}/{name}" if ".py" in name else name)
     assert not marker.exists()
     load_recipe(str(folder), trust=True)
-    plugins.load("reward", f"{folder}/{name}" if ".py" in name else name)
+    plugins.load_function("reward", f"{folder}/{name}" if ".py" in name else name)
     assert marker.exists()
 
 
@@ -160,7 +160,7 @@ def test_own_package_needs_no_init(project: Path) -> None:
     (project / "mine.py").write_text("from pieces.deep.helper import right\n")
     (project / "mine.yaml").write_text(recipe_with(use="mine.py:right"))
     load_recipe("mine.yaml")
-    assert plugins.load("reward", "mine.py:right")(None) == 1.0
+    assert plugins.load_function("reward", "mine.py:right")(None) == 1.0
 
 
 def test_link_made_after_approval_is_not_imported(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from collab.plugins import bind
+from collab.plugins import bind_options
 from collab.recipe.base import Component
 from collab.runtime.harness.move import Move
 from collab.runtime.harness.respond import respond
@@ -27,7 +27,9 @@ def harness_for(component: Component) -> Harness:
     Raises:
         RecipeError: there is no such harness, it does not take these options, or it is not async.
     """
-    return bind("harness", component.use, component.options, BUILT_IN, "move", is_async=True)
+    return bind_options(
+        "harness", component.use, component.options, BUILT_IN, "move", is_async=True
+    )
 
 
 __all__ = ["BUILT_IN", "Harness", "Move", "harness_for"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from collab.lazy import BuiltIn
-from collab.plugins import bind
+from collab.plugins import bind_options
 from collab.recipe.base import Component
 from collab.runtime.turn import Turn
 
@@ -36,7 +36,9 @@ def protocol_for(component: Component) -> Protocol:
     Raises:
         RecipeError: there is no such protocol, it does not take these options, or it is not async.
     """
-    return bind("protocol", component.use, component.options, BUILT_IN, "turn", is_async=True)
+    return bind_options(
+        "protocol", component.use, component.options, BUILT_IN, "turn", is_async=True
+    )
 
 
 __all__ = ["BUILT_IN", "Protocol", "protocol_for"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from collab.errors import TaskError, Unfit
 from collab.lazy import BuiltIn
-from collab.plugins import bind, call
+from collab.plugins import bind_options, call_function
 from collab.recipe.base import Component
 
 Row = dict[str, Any]
@@ -40,12 +40,12 @@ def converter_for(form: Component) -> Callable[[str, Row], Row]:
             function raises TaskError for a malformed row, and Unfit for a row that cannot be run
             here.
     """
-    function = bind("format", form.use, form.options, BUILT_IN, "row")
+    function = bind_options("format", form.use, form.options, BUILT_IN, "row")
 
     def adapt(place: str, row: Row) -> Row:
         what = f"{place}: the format '{form.use}'"
         try:
-            made = call(what, TaskError, function, row)
+            made = call_function(what, TaskError, function, row)
         except Unfit:
             raise
         except TaskError as error:

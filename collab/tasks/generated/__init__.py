@@ -13,7 +13,7 @@ from typing import Any
 
 from collab.errors import TaskError
 from collab.lazy import BuiltIn
-from collab.plugins import bind, call
+from collab.plugins import bind_options, call_function
 from collab.recipe import SourceSpec
 from collab.recipe.base import Component
 
@@ -49,7 +49,7 @@ def generated_rows(source: SourceSpec) -> list[Any]:
 def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[Any]:
     """Return the rows of one level, one of `levels` levels that share the suite."""
     what = f"generator '{named.use}'"
-    generator = bind("generator", named.use, named.options, BUILT_IN, "random")
+    generator = bind_options("generator", named.use, named.options, BUILT_IN, "random")
 
     def first(random: Random) -> list[Any]:
         rows = generator(random)
@@ -60,7 +60,7 @@ def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[A
             )
         return list(islice(rows, source.rows))
 
-    rows: list[Any] = call(what, TaskError, first, Random(source.seed))
+    rows: list[Any] = call_function(what, TaskError, first, Random(source.seed))
     if len(rows) < source.rows:
         fewer = f"set task.source.rows to {len(rows) * levels} or less, or " if rows else ""
         raise TaskError(

@@ -12,7 +12,7 @@ from inspect import isclass, iscoroutinefunction, unwrap
 from typing import TYPE_CHECKING, Any, Protocol
 
 from collab.errors import RecipeError, TrainingError
-from collab.plugins import call, check_call, check_options, check_plain, find
+from collab.plugins import call_function, check_call, check_not_async, check_options, find_function
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.base import Component
 from collab.trainers.credit.algorithms import BUILT_IN
@@ -143,16 +143,18 @@ def algorithm_for(component: Component) -> Algorithm:
     Raises:
         RecipeError: there is no such algorithm, or it does not take these options.
     """
-    named: Callable[..., Any] = find("algorithm", component.use, BUILT_IN)
+    named: Callable[..., Any] = find_function("algorithm", component.use, BUILT_IN)
     what = f"algorithm '{component.use}'"
     if isclass(named):
         options = check_options(what, named.__init__, component.options)
-        algorithm: Algorithm = call(what, RecipeError, partial(_complete(what, named), **options))
+        algorithm: Algorithm = call_function(
+            what, RecipeError, partial(_complete(what, named), **options)
+        )
         return algorithm
     function = named
     if component.use not in BUILT_IN:
         check_call(what, named, ("group",), component.options)
-        check_plain(what, named)
+        check_not_async(what, named)
         function = partial(_checked, what, named)
     algorithm = PerGroup(function, **check_options(what, named, component.options))
     algorithm.compares = getattr(named, "compares", Algorithm.compares)
@@ -184,7 +186,7 @@ def _checked(what: str, function: GroupFunction, group: Group, **options: Any) -
     Raises:
         TrainingError: the function raises or returns no mapping.
     """
-    weights = call(what, TrainingError, partial(function, **options), group)
+    weights = call_function(what, TrainingError, partial(function, **options), group)
     if not isinstance(weights, Mapping):
         raise TrainingError(
             f"{what} returned {type(weights).__name__}; an algorithm returns a mapping from"

@@ -11,7 +11,7 @@ from collab.errors import AgentError, RecipeError
 from collab.models import Call, Request
 from collab.models.chat import check_context, prompt_ids
 from collab.models.controls import text_ids
-from collab.plugins import call
+from collab.plugins import call_function
 from collab.records import Decision, Episode, Message, Problem, Turn
 from collab.runtime.agents import prefix_of, template_fields
 from collab.trainers.credit.step_credit import Credit
@@ -123,7 +123,7 @@ class RecordedStepper(Stepper):
         earlier = [d for d in turn.decisions if d.round < decision.round]
         last = {d.agent: d.action.text for d in earlier if d.agent in decision.saw}
         others = {
-            name: call(f"parser of {name}", AgentError, self._parsers[name], text)
+            name: call_function(f"parser of {name}", AgentError, self._parsers[name], text)
             for name, text in last.items()
         }
         feedback = before.feedback.get(agent, ()) if before else ()
