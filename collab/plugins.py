@@ -158,20 +158,20 @@ def _refuse_standard_library(kind: str, reference: str, module: str) -> None:
 
 
 def check_call(
-    what: str, function: Callable[..., Any], takes: Sequence[str], options: Iterable[str] = ()
+    what: str, function: Callable[..., Any], parameters: Sequence[str], options: Iterable[str] = ()
 ) -> None:
-    """Check that `function` can be called with one argument for each of `takes`, and the options.
+    """Check that `function` takes these `parameters` in order, and the options by name.
 
     Raises:
         RecipeError: the call does not fit. The message gives the call and the signature.
     """
     signature = signature_of(what, function)
     try:
-        signature.bind(*takes, **dict.fromkeys(options))
+        signature.bind(*parameters, **dict.fromkeys(options))
     except TypeError as error:
         raise RecipeError(
-            f"{what} is called with ({', '.join(takes)}) but takes {signature}: {error}; define it"
-            f" with ({', '.join(takes)}), and its options after that"
+            f"{what} is called with ({', '.join(parameters)}) but takes {signature}: {error};"
+            f" define it with ({', '.join(parameters)}), and its options after that"
         ) from None
 
 
@@ -180,11 +180,11 @@ def bind_options(
     name: str,
     options: Mapping[str, Any],
     built_in: Mapping[str, Callable[..., Any]],
-    takes: str,
+    parameter: str,
     *,
     is_async: bool = False,
 ) -> Callable[..., Any]:
-    """Return the function of that kind and name with its options. It takes one argument, `takes`.
+    """Return the function `name` with its options set. It then takes one argument, `parameter`.
 
     Raises:
         RecipeError: there is no such function, it does not take these options, or it must be async
@@ -192,13 +192,13 @@ def bind_options(
     """
     function = find_function(kind, name, built_in)
     what = f"{kind} '{name}'"
-    checked = check_options(what, function, options)
-    check_call(what, function, (takes,), checked)
+    converted = check_options(what, function, options)
+    check_call(what, function, (parameter,), converted)
     if is_async and not _is_async_callable(inspect.unwrap(function)):
         raise RecipeError(
             f"{kind} '{plain_name(function)}' must be `async def`, so that it can await"
         )
-    return partial(function, **checked)
+    return partial(function, **converted)
 
 
 def _is_async_callable(function: Callable[..., Any]) -> bool:
@@ -255,12 +255,12 @@ def check_options(
     """
     signature = signature_of(what, function)
     parameters = list(signature.parameters.values())[1:]
-    takes = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    named = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     if not any(p.kind is p.VAR_KEYWORD for p in parameters):
         for name in options:
-            if name not in takes:
-                raise UnknownName(f"option of {what}", name, takes)
-    for name, parameter in takes.items():
+            if name not in named:
+                raise UnknownName(f"option of {what}", name, named)
+    for name, parameter in named.items():
         if parameter.default is parameter.empty and name not in options:
             raise RecipeError(
                 f"{what} needs the option '{name}', because it takes"
@@ -309,21 +309,19 @@ def _load_file(kind: str, name: str) -> ModuleType:
     if not path.is_file():
         raise RecipeError(f"{kind} file '{name}' does not exist (looked for {path})")
     with _LOAD_LOCK:
-        return _loaded(kind, name, path)
-
-
-def _loaded(kind: str, name: str, path: Path) -> ModuleType:
-    sources = sources_of(path)
-    version = approved_digest(str(path)) or digest_of(sources)
-    stem = re.sub(r"\W", "_", path.stem)
-    module_name = f"collab_plugin_{stem}_{abs(hash((str(path), version)))}"
-    if digest_of(sources) == version:
-        note_loaded(sources)
-    if module_name in sys.modules:
-        return sys.modules[module_name]
-    try:
-        return load_file(module_name, sources)
-    except RecipeError:
-        raise
-    except Exception as error:
-        raise RecipeError(f"{kind} file '{name}' fails to load: {format_error(error)}") from error
+        sources = sources_of(path)
+        version = approved_digest(str(path)) or digest_of(sources)
+        stem = re.sub(r"\W", "_", path.stem)
+        module_name = f"collab_plugin_{stem}_{abs(hash((str(path), version)))}"
+        if digest_of(sources) == version:
+            note_loaded(sources)
+        if module_name in sys.modules:
+            return sys.modules[module_name]
+        try:
+            return load_file(module_name, sources)
+        except RecipeError:
+            raise
+        except Exception as error:
+            raise RecipeError(
+                f"{kind} file '{name}' fails to load: {format_error(error)}"
+            ) from error
