@@ -20,8 +20,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-_PASSED: dict[str, Callable[..., Any]] = {}
-_NAME = re.compile(r"python\.[0-9a-f]{8}:\w+")
+_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+_PASSED_NAME = re.compile(r"python\.[0-9a-f]{8}:\w+")
 _IN_FILE = re.compile(r"[^\n]+\.py:[^\W\d]\w*")
 _IN_MODULE = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
 
@@ -36,7 +36,7 @@ def is_in_module(name: str) -> bool:
     return _IN_MODULE.fullmatch(name) is not None
 
 
-def name_of(function: Callable[..., Any]) -> str:
+def register_function(function: Callable[..., Any]) -> str:
     """Register a function in this process, and return its name for recipes.
 
     Different functions get different names, even if they look alike, e.g. because they close over
@@ -45,19 +45,19 @@ def name_of(function: Callable[..., Any]) -> str:
     name, number = _name_in_file(function) or _name_in_package(function), 0
     while not name:
         digested = f"python.{_digest(function, number)}:{plain_name(function)}"
-        if _are_equal(_PASSED.get(digested, function), function):
+        if _are_equal(_FUNCTIONS.get(digested, function), function):
             name = digested
         number += 1
-    _PASSED[_whole(name)] = function
+    _FUNCTIONS[_absolute_name(name)] = function
     return name
 
 
 def passed_function(name: str) -> Callable[..., Any] | None:
     """Return the function that this process registered as `name`, or None."""
-    return _PASSED.get(_whole(name))
+    return _FUNCTIONS.get(_absolute_name(name))
 
 
-def _whole(name: str) -> str:
+def _absolute_name(name: str) -> str:
     """Return the name with the file's full path, with links resolved."""
     origin, _, function = name.rpartition(":")
     return f"{Path(origin).resolve()}:{function}" if origin.endswith(".py") else name
@@ -65,7 +65,7 @@ def _whole(name: str) -> str:
 
 def is_passed_in_python(name: str) -> bool:
     """Return True if only the process that passed the function can resolve its name."""
-    return _NAME.fullmatch(name) is not None
+    return _PASSED_NAME.fullmatch(name) is not None
 
 
 def plain_name(function: Callable[..., Any]) -> str:
@@ -96,8 +96,8 @@ def _module_of(function: Callable[..., Any]) -> str:
     """Return the module that holds a function under its own name, or "" for none or for the main
     module."""
     module = getattr(function, "__module__", None) or ""
-    held = getattr(sys.modules.get(module), plain_name(function), None)
-    return module if held is function and module != "__main__" else ""
+    registered = getattr(sys.modules.get(module), plain_name(function), None)
+    return module if registered is function and module != "__main__" else ""
 
 
 def _is_installed(file: Path) -> bool:
@@ -107,15 +107,15 @@ def _is_installed(file: Path) -> bool:
 
 def _digest(function: Callable[..., Any], number: int) -> str:
     digest = blake2b(digest_size=4)
-    for part in [*_seen(function), *([number] if number else [])]:
-        for piece in _pieces(part):
+    for part in [*_visible_parts(function), *([number] if number else [])]:
+        for piece in _digest_pieces(part):
             digest.update(piece.encode(errors="replace") + b"\0")
     return digest.hexdigest()
 
 
-def _pieces(part: Any) -> list[str]:
+def _digest_pieces(part: Any) -> list[str]:
     if inspect.isfunction(part):
-        return [*_code(part.__code__), repr(part.__defaults__), repr(part.__kwdefaults__)]
+        return [*_code_pieces(part.__code__), repr(part.__defaults__), repr(part.__kwdefaults__)]
     return [repr(part)]
 
 
@@ -126,32 +126,32 @@ def _are_equal(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
     truth value, count as different.
     """
     try:
-        return one is other or _values(one) == _values(other)
+        return one is other or _comparable_parts(one) == _comparable_parts(other)
     except Exception:
         return False
 
 
-def _values(function: Callable[..., Any]) -> list[Any]:
+def _comparable_parts(function: Callable[..., Any]) -> list[Any]:
     return [
         (id(part.__globals__), vars(part), part.__defaults__, part.__kwdefaults__)
         if inspect.isfunction(part)
         else part
-        for part in _seen(function)
+        for part in _visible_parts(function)
     ]
 
 
-def _seen(function: Any, above: tuple[Any, ...] = ()) -> Iterator[Any]:
+def _visible_parts(function: Any, enclosing: tuple[Any, ...] = ()) -> Iterator[Any]:
     """Yield a function, the values that it closes over, and the arguments of a partial.
 
-    `above` are the functions that close over it. One that closes over itself is visited once.
+    `enclosing` are the functions that close over it. One that closes over itself is visited once.
     """
     if isinstance(function, partial):
-        yield from _seen(function.func, above)
+        yield from _visible_parts(function.func, enclosing)
         yield from (function.args, function.keywords)
-    elif not any(function is one for one in above):
+    elif not any(function is one for one in enclosing):
         yield function
         for cell in filter(_is_filled, getattr(function, "__closure__", None) or ()):
-            yield from _seen(cell.cell_contents, (*above, function))
+            yield from _visible_parts(cell.cell_contents, (*enclosing, function))
 
 
 def _is_filled(cell: Any) -> bool:
@@ -161,9 +161,9 @@ def _is_filled(cell: Any) -> bool:
         return False
 
 
-def _code(code: CodeType) -> list[str]:
+def _code_pieces(code: CodeType) -> list[str]:
     """Return the code without its file and lines, which change with unrelated edits."""
     inside = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    inner = [piece for one in inside for piece in _code(one)]
+    inner = [piece for one in inside for piece in _code_pieces(one)]
     plain = [repr(constant) for constant in code.co_consts if not isinstance(constant, CodeType)]
     return [code.co_code.hex(), *code.co_names, *code.co_varnames, *plain, *inner]

@@ -18,7 +18,7 @@ import yaml
 
 from collab.errors import RecipeError, UnknownName
 from collab.naming import find_free_name
-from collab.passed_functions import name_of, plain_name
+from collab.passed_functions import plain_name, register_function
 from collab.recipe.base import Spec, paths_of
 from collab.recipe.recipe import SECTIONS
 from collab.recipe.team import TeamSpec
@@ -242,7 +242,7 @@ class GivenObjects:
                 f"{key}: the function {plain_name(function)} cannot be an option, because options"
                 " must be JSON; bind it to the component with functools.partial"
             )
-        name = name_of(function)
+        name = register_function(function)
         self.words.add(name)
         return {"engine": name} if key == "model" else name
 

@@ -13,7 +13,7 @@ import yaml
 import collab
 from collab.errors import RecipeError
 from collab.models.fakes import EchoModel
-from collab.passed_functions import is_passed_in_python, name_of, passed_function
+from collab.passed_functions import is_passed_in_python, passed_function, register_function
 from collab.plugins import load_function
 from collab.recipe import load_recipe
 from collab.recipe.in_python import Agent, GivenObjects, settings_of
@@ -30,13 +30,13 @@ def right(context: Any) -> float:
 
 
 def test_function_from_a_file_is_named_by_its_file() -> None:
-    name = name_of(right)
+    name = register_function(right)
     assert name.endswith("test_objects.py:right")
     assert load_function("reward", name) is right
 
 
 def test_function_without_a_file_is_registered_in_this_process() -> None:
-    name = name_of(lambda context: 0.5)
+    name = register_function(lambda context: 0.5)
     assert is_passed_in_python(name)
     assert name.endswith(":lambda")
     assert load_function("reward", name)(None) == 0.5
@@ -49,13 +49,17 @@ def test_different_functions_with_the_same_name_get_different_names() -> None:
 
         return scale
 
-    names = [name_of(scaled(0.25)), name_of(scaled(0.75)), name_of(scaled(0.25))]
+    names = [
+        register_function(scaled(0.25)),
+        register_function(scaled(0.75)),
+        register_function(scaled(0.25)),
+    ]
     assert names[0] == names[2] != names[1]
     assert [load_function("reward", name)(None) for name in names] == [0.25, 0.75, 0.25]
 
 
 def test_partials_with_different_arguments_get_different_names() -> None:
-    names = {name_of(partial(max, n)) for n in (1, 2)}
+    names = {register_function(partial(max, n)) for n in (1, 2)}
     assert len(names) == 2
     assert all(name.endswith(":max") for name in names)
 
@@ -76,11 +80,15 @@ def test_functions_that_look_alike_get_different_names() -> None:
 
     low, high = Judge(0.25), Judge(0.75)
     functions = [of(low), of(high), partial(Judge.score, low), partial(Judge.score, high)]
-    names = [name_of(function) for function in functions]
+    names = [register_function(function) for function in functions]
     assert len(set(names)) == 4
     assert [load_function("reward", name)(None) for name in names] == [0.25, 0.75, 0.25, 0.75]
-    assert [name_of(of(high)), name_of(functions[0])] == [names[1], names[0]]
-    assert name_of(low.score) == name_of(low.score) != name_of(high.score)
+    assert [register_function(of(high)), register_function(functions[0])] == [names[1], names[0]]
+    assert (
+        register_function(low.score)
+        == register_function(low.score)
+        != register_function(high.score)
+    )
 
     def paying(points: float) -> Any:
         def reward(context: Any) -> float:
@@ -89,7 +97,11 @@ def test_functions_that_look_alike_get_different_names() -> None:
         vars(reward)["points"] = points
         return reward
 
-    assert name_of(paying(0.25)) == name_of(paying(0.25)) != name_of(paying(0.75))
+    assert (
+        register_function(paying(0.25))
+        == register_function(paying(0.25))
+        != register_function(paying(0.75))
+    )
 
 
 def test_function_unknown_to_this_process_is_refused_with_the_reason() -> None:

@@ -213,7 +213,7 @@ def test_record_is_read_without_functions(tmp_path: Path, monkeypatch: pytest.Mo
     run = str(tmp_path / "run")
     make().run(ROWS, out=run)
     assert rewards(collab.load(run).run()) == [1.0, 0.0], "the functions are known in this process"
-    monkeypatch.setattr("collab.passed_functions._PASSED", {})
+    monkeypatch.setattr("collab.passed_functions._FUNCTIONS", {})
     with pytest.raises(RecipeError, match="passed in Python"):
         collab.load(run)
     again = collab.load(

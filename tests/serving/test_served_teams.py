@@ -73,7 +73,7 @@ def test_functions_of_the_reward_are_not_needed_for_serving(
     agents = {"one": collab.Agent(prompt="{{ task.prompt }}")}
     team = collab.Team(agents=agents, model="echo", rewards=[lambda context: 1.0])
     team.run([{"prompt": "red"}], out=run)
-    monkeypatch.setattr("collab.passed_functions._PASSED", {})
+    monkeypatch.setattr("collab.passed_functions._FUNCTIONS", {})
     with pytest.raises(RecipeError, match=r"passed in Python.*collab\.load\(RUN, rewards="):
         load_recipe(run)
     served = read_teams({"run": run})["run"]
@@ -81,7 +81,7 @@ def test_functions_of_the_reward_are_not_needed_for_serving(
     shouting = {"one": collab.Agent(prompt="{{ task.prompt }}", parser=lambda text: text.upper())}
     team = collab.Team(agents=shouting, model="echo", rewards=[lambda context: 1.0])
     team.run([{"prompt": "red"}], out=tmp_path / "parsed")
-    monkeypatch.setattr("collab.passed_functions._PASSED", {})
+    monkeypatch.setattr("collab.passed_functions._FUNCTIONS", {})
     with pytest.raises(RecipeError, match=r"parser.*passed in Python"):
         read_teams({"parsed": str(tmp_path / "parsed")})
 
