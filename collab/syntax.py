@@ -10,7 +10,7 @@ from threading import Lock
 MAX_CHARACTERS = 200_000
 MAX_DEPTH = 200
 
-_PARSER = Lock()
+_PARSER_LOCK = Lock()
 """Lock for the parser: Python 3.11 counts a tree's depth for all threads together."""
 
 
@@ -25,19 +25,19 @@ def parse(source: str) -> ast.Module:
     if len(source) > MAX_CHARACTERS:
         raise SyntaxError(f"source of {len(source)} characters; the limit is {MAX_CHARACTERS}")
     try:
-        with _PARSER, warnings.catch_warnings():
+        with _PARSER_LOCK, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
     except (MemoryError, RecursionError):
         raise SyntaxError("nested too deeply for the parser") from None
     except ValueError as error:  # NUL bytes, lone surrogates
         raise SyntaxError(str(error)) from None
-    if _deeper_than(tree, MAX_DEPTH):
+    if _is_deeper(tree, MAX_DEPTH):
         raise SyntaxError(f"nested deeper than {MAX_DEPTH} levels")
     return tree
 
 
-def parses(source: str) -> bool:
+def can_parse(source: str) -> bool:
     """Return True if `parse` accepts the source."""
     try:
         parse(source)
@@ -51,12 +51,12 @@ def split_lines(source: str) -> list[str]:
     return re.split(r"\r\n?|\n", source)
 
 
-def with_line_feeds(text: str) -> str:
+def normalize_newlines(text: str) -> str:
     """Return the text with each line end of Windows or of old Macs as a line feed."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def functions(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+def module_functions(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
     """Return the module-level functions by name. If a name is defined twice, the last definition
     counts.
     """
@@ -73,7 +73,7 @@ def first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
-def _deeper_than(tree: ast.AST, limit: int) -> bool:
+def _is_deeper(tree: ast.AST, limit: int) -> bool:
     level = [tree]
     for _ in range(limit):
         level = [child for node in level for child in ast.iter_child_nodes(node)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from collab.agents.joins import preamble
-from collab.syntax import functions, parse
+from collab.syntax import module_functions, parse
 
 _GIVES = re.compile(
     r"[ \t]*,?[ \t]*(?:#[ \t]*)?(?:➞|→|==>|=>|->|==|=|should return|will return|returns?)[ \t]*"
@@ -58,7 +58,7 @@ def as_test(examples: Sequence[Example]) -> str:
 
 def _docstring(prompt: str, entry_point: str) -> str:
     try:
-        function = functions(parse(prompt)).get(entry_point)
+        function = module_functions(parse(prompt)).get(entry_point)
     except SyntaxError:
         return prompt
     text = ast.get_docstring(function) if function else None
@@ -67,7 +67,7 @@ def _docstring(prompt: str, entry_point: str) -> str:
 
 def _given(prompt: str, entry_point: str) -> Iterator[str]:
     try:
-        yield from functions(parse(preamble(prompt, entry_point)))
+        yield from module_functions(parse(preamble(prompt, entry_point)))
     except SyntaxError:
         return
 

@@ -15,7 +15,7 @@ from collab.errors import AgentError
 from collab.plugins import call_function, check_call, check_not_async, find_function
 from collab.recipe.team import NOBODY, Roles
 from collab.records import Problem
-from collab.syntax import first_line, parse, split_lines, with_line_feeds
+from collab.syntax import first_line, normalize_newlines, parse, split_lines
 
 _HEAD = re.compile(r"(?:async(?:\s|\\\n)+)?(?:def|class)(?:\s|\\\n)+(\w+)")
 _LAST_WORD = re.compile(r"\w+$")
@@ -49,7 +49,7 @@ def rename_definitions(source: str, names: Collection[str]) -> str:
         scopes = scopes_of(parse(source))
     except SyntaxError:
         return source
-    text = with_line_feeds(source)
+    text = normalize_newlines(source)
     places = _Places(text)
     edits = [
         edit

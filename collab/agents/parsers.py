@@ -10,7 +10,7 @@ from inspect import cleandoc
 
 from collab.errors import AgentError
 from collab.plugins import call_function, check_call, check_not_async, find_function
-from collab.syntax import first_line, parse, parses, split_lines, with_line_feeds
+from collab.syntax import can_parse, first_line, normalize_newlines, parse, split_lines
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)(.*)$")
 _MARK = re.compile(r"^#\s*(?:file(?:name)?|path)\s*:\s*(.+?)\s*$", re.IGNORECASE)
@@ -34,7 +34,7 @@ def parse_files(response: str) -> str:
     the last one counts. Quotes, backticks and asterisks around a name in a `# file:` line are
     removed. Files without lines are dropped. The result is empty if no file is named.
     """
-    response = with_line_feeds(response)
+    response = normalize_newlines(response)
     blocks = _blocks(response.split("\n"))
     files: dict[str, str] = {}
     for name, lines in blocks or [("", response.split("\n"))]:
@@ -138,21 +138,21 @@ def parse_python(response: str) -> str:
     nothing parses, it returns the text that looks most like code unchanged, so that errors can be
     located. The result is empty if there is no code.
     """
-    response = with_line_feeds(response)
+    response = normalize_newlines(response)
     blocks = _fenced_blocks(response)
     parsed = [whole for whole in map(_without_cut_off_end, blocks) if whole]
     if parsed:
         return "\n\n".join(kept for kept in map(_definitions, parsed) if kept)
     if blocks:
         return max(blocks, key=len).strip("\n")
-    if parses(response):
+    if can_parse(response):
         return _definitions(response)
     return _longest_parsing_run(response) or _from_first_code_line(response)
 
 
 def parse_program(response: str) -> str:
     """Return a whole program: the last fenced block, otherwise the response."""
-    response = with_line_feeds(response)
+    response = normalize_newlines(response)
     blocks = _fenced_blocks(response)
     return blocks[-1] if blocks else response.strip()
 
@@ -166,12 +166,12 @@ def _fenced_blocks(response: str) -> list[str]:
 def _without_cut_off_end(code: str) -> str:
     """Return `code` if it parses, otherwise the part before its last statement. Return "" if that
     part does not parse or defines nothing."""
-    if parses(code):
+    if can_parse(code):
         return code
     lines = code.split("\n")
     starts = [i for i, line in enumerate(lines) if _STARTS_CODE.match(line)]
     whole = "\n".join(lines[: starts[-1]]) if starts else ""
-    return whole if parses(whole) and _definitions(whole) else ""
+    return whole if can_parse(whole) and _definitions(whole) else ""
 
 
 def _dedent(block: str) -> str:

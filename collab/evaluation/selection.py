@@ -29,7 +29,7 @@ from collab.runtime.rehearsal import rehearsed
 from collab.runtime.summary import usage_of
 from collab.sandbox import Sandbox, Trial, Verdict
 from collab.stats import mean
-from collab.syntax import first_line, functions, parse, parses, split_lines
+from collab.syntax import can_parse, first_line, module_functions, parse, split_lines
 from collab.wording import option
 
 SHOWN_SECONDS = 3.0
@@ -265,7 +265,7 @@ def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
 def _halves(program: str, entry_point: str) -> dict[str, str]:
     """Return a program's function `entry_point` and the rest, or {} if it lacks the function."""
     try:
-        function = functions(parse(program)).get(entry_point)
+        function = module_functions(parse(program)).get(entry_point)
     except SyntaxError:
         return {}
     if function is None or function.end_lineno is None:
@@ -287,7 +287,7 @@ def shown_asserts(public: Mapping[str, Any]) -> list[str]:
     """Return the asserts that the prompt shows, and its docstring's examples written as asserts."""
     prompt, entry_point = str(public.get("prompt", "")), str(public.get("entry_point", ""))
     lines = [line.strip() for line in docstring(prompt).splitlines()]
-    asserts = [line for line in lines if line.startswith("assert ") and parses(line)]
+    asserts = [line for line in lines if line.startswith("assert ") and can_parse(line)]
     examples = [
         f"assert {example.call} == {example.expected}"
         for example in examples_of(prompt, entry_point)

@@ -17,7 +17,7 @@ from collab.recipe.feedback import StaticFeedbackSpec
 from collab.records import Feedback, Finding
 from collab.sandbox.jail.files import BadFiles, entry_file, is_files, split_files
 from collab.sandbox.programs import program_parses
-from collab.syntax import parse, parses
+from collab.syntax import can_parse, parse
 
 JOINT_SYNTAX = "joint-syntax"
 
@@ -173,7 +173,7 @@ def _definition_findings(
             yield _definition_finding([piece.source for piece in pieces], name, lacking)
     elif name:
         [piece] = pieces
-        by_itself = parses(piece.source)
+        by_itself = can_parse(piece.source)
         text = piece.source if by_itself else outcome.joint.text
         finding = _definition_finding([text], name, f"{whose} code does not define")
         yield finding

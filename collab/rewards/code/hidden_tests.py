@@ -5,7 +5,7 @@ from __future__ import annotations
 from collab.agents.examples import asserted_examples
 from collab.rewards.code.trial import Subject
 from collab.rewards.context import Part, RewardContext
-from collab.syntax import functions, parse
+from collab.syntax import module_functions, parse
 
 
 async def tests(context: RewardContext) -> Part:
@@ -80,7 +80,7 @@ def _whole(context: RewardContext, solution: str) -> str:
     """Return a solution as a program: HumanEval's are the bodies of the prompt's function."""
     text = context.field(solution)
     try:
-        defined = functions(parse(text))
+        defined = module_functions(parse(text))
     except SyntaxError:
         defined = {}
     return text if context.field("entry_point") in defined else context.field("prompt") + text

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from collab.errors import TaskError
-from collab.syntax import parse, with_line_feeds
+from collab.syntax import normalize_newlines, parse
 from collab.tasks.formats.fields import docstring, field, tree_of
 
 
@@ -28,10 +28,10 @@ def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
     """
     if "entry_point" in row:
         return dict(row)
-    solution = with_line_feeds(field(row, str, "code"))
-    tests = [with_line_feeds(str(test)).strip() for test in field(row, list, "test_list")]
+    solution = normalize_newlines(field(row, str, "code"))
+    tests = [normalize_newlines(str(test)).strip() for test in field(row, list, "test_list")]
     function = _tested(solution, tests)
-    text = with_line_feeds(field(row, str, "text", "prompt")).strip()
+    text = normalize_newlines(field(row, str, "text", "prompt")).strip()
     text = "\n\n".join([text, *tests[:shown]])
     return {
         "task_id": f"MBPP/{field(row, int, 'task_id')}",
@@ -45,7 +45,7 @@ def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
 def _setup(row: Mapping[str, Any]) -> str:
     """Return the code before the tests: `test_setup_code`, or the `test_imports` of `sanitized`."""
     imports = [str(line) for line in row.get("test_imports") or []]
-    return with_line_feeds("\n".join([*imports, str(row.get("test_setup_code") or "")])).strip()
+    return normalize_newlines("\n".join([*imports, str(row.get("test_setup_code") or "")])).strip()
 
 
 def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
