@@ -17,7 +17,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration in a suitable unit: `45 s`, `12 min`, `3 h 20 min`."""
     minutes = round(seconds / 60)
     if seconds < 120:
@@ -25,26 +25,26 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def dollars(cost: float | None) -> str:
+def format_cost(cost: float | None) -> str:
     """Format a cost, e.g. `$0.0042`, or `-` if it is not known."""
     return "-" if cost is None else f"${cost:.4f}"
 
 
-def option(name: str, value: object = "") -> str:
+def format_option(name: str, value: object = "") -> str:
     """Return the name of an option in both interfaces, e.g. `--out FOLDER (in Python: out=)`."""
     shown = f"--{name} {quote(str(value))}" if value else f"--{name}"
     return f"{shown} (in Python: {name.replace('-', '_')}=)"
 
 
-_IN_PYTHON = re.compile(r"\s\(in Python:\s[^()]*\)")
+_PYTHON_REMEDY = re.compile(r"\s\(in Python:\s[^()]*\)")
 
 
-def for_command_line(message: str) -> str:
+def drop_python_remedies(message: str) -> str:
     """Return a message without the remedies that work only in Python."""
-    return _IN_PYTHON.sub("", message)
+    return _PYTHON_REMEDY.sub("", message)
 
 
-_REASONS = (
+_REASON_PATTERNS = (
     (r"^Value error, ", ""),
     (r"^Invalid JSON: ", "not JSON: "),
     (r"^Field required$", "required key is missing"),
@@ -63,12 +63,12 @@ _REASONS = (
 
 def plain_reason(message: str) -> str:
     """Return a message of pydantic in plain words, e.g. `must be at least 1`."""
-    for pattern, replacement in _REASONS:
+    for pattern, replacement in _REASON_PATTERNS:
         message = re.sub(pattern, replacement, message)
     return message
 
 
-def cannot_read(path: object, error: Exception) -> str:
+def explain_read_error(path: object, error: Exception) -> str:
     """Say why a file was not read, e.g. `a.yaml does not exist; check the path`."""
     if isinstance(error, IsADirectoryError):
         return f"{path} is a folder; specify a file"
@@ -88,7 +88,7 @@ def faults(error: ValidationError) -> list[str]:
     return [f"{place}: " * bool(place) + plain_reason(message) for place, message in places]
 
 
-def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
+def align_rows(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
     """Yield the rows of a table as lines: each column is as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -110,10 +110,10 @@ def clean(text: str) -> str:
 
     Output of models, servers and files may contain such characters.
     """
-    return STEERING.sub(lambda match: _name(ord(match.group())), text.replace("\r\n", "\n"))
+    return STEERING.sub(lambda match: _escape(ord(match.group())), text.replace("\r\n", "\n"))
 
 
-def _name(point: int) -> str:
+def _escape(point: int) -> str:
     if point < 0x100:
         return f"\\x{point:02x}"
     return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"

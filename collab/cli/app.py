@@ -17,7 +17,7 @@ from collab.cli import options
 from collab.cli.screen.streams import guarded_streams, open_closed_streams, safe_output
 from collab.errors import CollabError, nearest_name
 from collab.signals import INTERRUPTED
-from collab.wording import for_command_line, plain_reason
+from collab.wording import drop_python_remedies, plain_reason
 
 PANELS = {
     "Start and check": {
@@ -160,7 +160,7 @@ def print_error(error: Exception) -> int:
         if trace := getattr(error, "trace", None):
             print(f"caused by:\n{trace}", file=sys.stderr)
     if isinstance(error, CollabError):
-        message = for_command_line(str(error))
+        message = drop_python_remedies(str(error))
         place = message.partition(": ")[0]
         message = message.replace(f"\n{place}: ", f"\nerror: {place}: ")
         print(f"error: {message}", file=sys.stderr)

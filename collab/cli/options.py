@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from collab.runs.layout import MARKS, PLACES, RUNS
-from collab.wording import for_command_line
+from collab.wording import drop_python_remedies
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -198,7 +198,7 @@ def with_sandbox(
 def remark(texts: Iterable[str], kind: str = "warning") -> None:
     """Print each string on stderr, after the word `kind`."""
     for text in texts:
-        print(f"{kind}: {for_command_line(text)}", file=sys.stderr)
+        print(f"{kind}: {drop_python_remedies(text)}", file=sys.stderr)
 
 
 def send_spans() -> None:

@@ -53,7 +53,7 @@ from collab.runtime.notes import run_started, versions
 from collab.runtime.summary import summarize
 from collab.telemetry import Operation, operation
 from collab.trust import Consent, approve
-from collab.wording import counted, option
+from collab.wording import counted, format_option
 
 
 class EvaluationRun:
@@ -263,7 +263,7 @@ def _check_keeps_numbers(path: Path, teams: Sequence[EvaluatedTeam]) -> None:
     try:
         before = read_results(path)
     except RecordError as error:
-        raise RecordError(f"{error}; choose another folder with {option('out')}") from None
+        raise RecordError(f"{error}; choose another folder with {format_option('out')}") from None
     now, identities = {t.label: t.recipe for t in teams}, {t.identity for t in teams}
     for team in before.teams if before.status == "done" else ():
         if team.identity in identities:
@@ -275,7 +275,7 @@ def _check_keeps_numbers(path: Path, teams: Sequence[EvaluatedTeam]) -> None:
             how = f"{team.label}: {listed or 'the version of collab or a file has changed'}"
         raise RecordError(
             f"{path} contains an evaluation that is done, and its numbers would be lost: {how};"
-            f" choose another folder with {option('out')}"
+            f" choose another folder with {format_option('out')}"
         )
 
 

@@ -19,7 +19,7 @@ from collab.records.episode import former_keys
 from collab.runs import metric_names as names
 from collab.runs.log import to_pandas
 from collab.runtime.events import Event
-from collab.wording import counted, dollars
+from collab.wording import counted, format_cost
 
 if TYPE_CHECKING:
     import pandas
@@ -336,7 +336,7 @@ def _cost_rows(teams: Sequence[TeamResult]) -> Iterator[TableRow]:
     for name in agents:
         costs = [team.agents.get(name, {}).get("cost") for team in teams]
         if any(cost is not None for cost in costs):
-            yield _row(f"cost of {name}", [*map(dollars, costs)])
+            yield _row(f"cost of {name}", [*map(format_cost, costs)])
     if any(team.failed for team in teams):
         yield _row("failed", [f"{team.failed} of {team.episodes}" for team in teams])
 

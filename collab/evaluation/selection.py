@@ -30,7 +30,7 @@ from collab.runtime.summary import usage_of
 from collab.sandbox import Sandbox, Trial, Verdict
 from collab.stats import mean
 from collab.syntax import can_parse, first_line, module_functions, parse, split_lines
-from collab.wording import option
+from collab.wording import format_option
 
 SHOWN_SECONDS = 3.0
 """Wall time for one program's shown tests and additional inputs together."""
@@ -109,18 +109,18 @@ def check_selectable(recipe: Recipe, how: Selection) -> None:
     """
     if recipe.task is None or recipe.task.kind != "code":
         raise RecipeError(
-            f"{option('select', 'examples')} needs a suite of kind 'code', with tests in its"
+            f"{format_option('select', 'examples')} needs a suite of kind 'code', with tests in its"
             " prompts"
         )
     if recipe.team.turns > 1:
         raise RecipeError(
-            f"{option('select', 'examples')} chooses among programs of one turn, but the team has"
-            f" {recipe.team.turns}; set team.turns=1"
+            f"{format_option('select', 'examples')} chooses among programs of one turn, but the"
+            f" team has {recipe.team.turns}; set team.turns=1"
         )
     if how.recombine and rehearsed(recipe).is_chosen:
         raise RecipeError(
-            f"{option('recombine')} joins parts of several agents, but '{recipe.team.protocol}'"
-            " chooses one agent's answer; leave it out"
+            f"{format_option('recombine')} joins parts of several agents, but"
+            f" '{recipe.team.protocol}' chooses one agent's answer; leave it out"
         )
 
 

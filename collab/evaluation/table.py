@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Literal
 
-from collab.wording import aligned, dollars
+from collab.wording import align_rows, format_cost
 
 Form = Literal["share", "points"]
 
@@ -51,7 +51,7 @@ class ResultTable:
     def as_lines(self) -> Iterator[str]:
         """Yield the title, and the table as lines of text."""
         yield self.title
-        yield from aligned(self._texts(), [n > 0 for n in range(len(self.columns))])
+        yield from align_rows(self._texts(), [n > 0 for n in range(len(self.columns))])
 
     def as_html(self) -> str:
         """Return the table as HTML."""
@@ -86,7 +86,7 @@ def agents_table(
     for name in dict.fromkeys((*models, *used)):
         counts = used.get(name)
         texts = [f"{counts[key]:,}" if counts else NONE for key in _COUNTS]
-        cost = dollars(counts["cost"] if counts else None)
+        cost = format_cost(counts["cost"] if counts else None)
         rows.append([*map(text_cell, (name, models.get(name) or NONE, *texts, cost))])
     columns = ["Agent", "Model", "Responses", "Prompt tokens", "New tokens", "Cost"]
     return make_table(title, columns if rows else [], rows)

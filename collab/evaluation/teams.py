@@ -28,7 +28,7 @@ from collab.runtime.problems import open_problems
 from collab.tasks import split_address
 from collab.trust import NOTHING, Consent, Question, approve
 from collab.trust.sources import digest_of, sources_of
-from collab.wording import counted, option
+from collab.wording import counted, format_option
 
 _SHARED = ("kind", "hidden", "environment", "reward")
 """Fields of a suite that must be the same for all teams, in addition to its problems."""
@@ -124,12 +124,12 @@ def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
     for k in wanted:
         if k < 1:
             raise RecipeError(
-                f"pass@{k}: k must be at least 1, got {k}; leave {k} out of {option('k')}"
+                f"pass@{k}: k must be at least 1, got {k}; leave {k} out of {format_option('k')}"
             )
         if k > samples:
             raise RecipeError(
                 f"pass@{k} needs at least {counted(k, 'sample')} per problem, got {samples}; use"
-                f" {option('samples', k)}, or leave {k} out of {option('k')}"
+                f" {format_option('samples', k)}, or leave {k} out of {format_option('k')}"
             )
     return tuple(sorted(set(wanted)))
 
@@ -171,7 +171,7 @@ def _greedy(recipe: Recipe) -> Recipe:
     if recipe.samples > 1:
         raise RecipeError(
             f"greedy samples are all equal, so {recipe.samples} of them add nothing; leave out"
-            f" {option('samples')} or {option('greedy')}"
+            f" {format_option('samples')} or {format_option('greedy')}"
         )
     return recipe.greedy(recipe.team.agents)
 
@@ -208,16 +208,17 @@ def _addresses(recipe: Recipe, tasks: Sequence[str], split: str | None) -> list[
         return list(tasks)
     if recipe.task is None:
         raise RecipeError(
-            f"{option('split')} needs a suite; choose one with {option('task', 'SUITE')}"
+            f"{format_option('split')} needs a suite; choose one with"
+            f" {format_option('task', 'SUITE')}"
         )
     suites = list(tasks) or [recipe.task.source.path or recipe.task.name]
     for address in suites:
         if split_address(address)[1]:
-            raise RecipeError(f"{option('split')} needs a whole suite, got task {address}")
+            raise RecipeError(f"{format_option('split')} needs a whole suite, got task {address}")
     splits = recipe.task.splits
     if not splits:
         raise TaskError(
-            f"the suite '{recipe.task.name}' has no splits; leave out {option('split')}"
+            f"the suite '{recipe.task.name}' has no splits; leave out {format_option('split')}"
         )
     if split not in splits:
         raise UnknownName(f"split of {recipe.task.name}", split, splits)
@@ -231,14 +232,14 @@ def _check_comparable(first: EvaluatedTeam, other: EvaluatedTeam) -> None:
         why = why_rewards_differ(first.suite, other.suite)
         raise RecipeError(
             f"'{first.label}' and '{other.label}' cannot be compared: {why}; choose one reward for"
-            f" all with {option('reward-from', first.label)}, or the one of {other.label}"
+            f" all with {format_option('reward-from', first.label)}, or the one of {other.label}"
         )
     if differ or first.problems != other.problems:
         what, differs = (differ[-1], "differs") if differ else ("problems", "differ")
         raise RecipeError(
             f"'{first.label}' and '{other.label}' cannot be compared: the {what} of their"
             f" suites ('{first.suite.name}', '{other.suite.name}') {differs}; choose one for all"
-            f" with {option('task', 'SUITE')}"
+            f" with {format_option('task', 'SUITE')}"
         )
 
 
@@ -257,12 +258,12 @@ def with_reward_of(
         Untrusted: nobody approved the functions of the reward.
     """
     if chosen not in by_name:
-        raise UnknownName(f"team for {option('reward-from')}", chosen, by_name)
+        raise UnknownName(f"team for {format_option('reward-from')}", chosen, by_name)
     recipe, question = by_name[chosen]
     reward = recipe.reward
     if reward is None:
         raise RecipeError(
-            f"{option('reward-from', chosen)}: its recipe has no reward; choose another team"
+            f"{format_option('reward-from', chosen)}: its recipe has no reward; choose another team"
         )
     approve(question.about_functions(*(text for _, _, text in names_of_spec(reward))), trust)
     return [_rewarded(other, reward, question) for other, question in read]
@@ -303,7 +304,7 @@ def overlap_notes(
         except Untrusted:
             yield (
                 f"the training problems of {run.name} are unknown: a third-party function"
-                f" generates them; read {run / TRAINING}, and add {option('trust')}"
+                f" generates them; read {run / TRAINING}, and add {format_option('trust')}"
             )
             continue
         except CollabError as error:

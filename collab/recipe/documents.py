@@ -18,7 +18,7 @@ from yaml.resolver import Resolver
 
 from collab.errors import RecipeError
 from collab.runs.reading import read_bytes
-from collab.wording import cannot_read
+from collab.wording import explain_read_error
 
 
 def parse(text: str) -> Any:
@@ -122,7 +122,7 @@ def read_text(path: Path) -> str:
     try:
         return read_bytes(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(cannot_read(path, error)) from error
+        raise RecipeError(explain_read_error(path, error)) from error
 
 
 def parse_yaml(text: str, place: str) -> Any:

@@ -24,7 +24,7 @@ from collab.recipe.task import TaskSpec
 from collab.recipe.team import TeamSpec
 from collab.recipe.trainer import TrainerSpec
 from collab.records import Sampling
-from collab.wording import option
+from collab.wording import format_option
 
 DEFAULT_MODEL = "smollm2-135m"
 LANES, WIDE_LANES = 32, 256
@@ -120,7 +120,7 @@ class Recipe(Spec):
         if self.task is None:
             raise RecipeError(
                 "the recipe has no task, so there is no reward; add one with"
-                f" {option('task', 'SUITE')}"
+                f" {format_option('task', 'SUITE')}"
             )
         if self.task.reward is None and self.task.environment is None:
             raise RecipeError(

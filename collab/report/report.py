@@ -32,7 +32,7 @@ from collab.rewards.library import language_of
 from collab.runs.atomic import explain_disk_errors, write_atomically
 from collab.runtime.summary import by_agent
 from collab.trainers.training.alarms import Alarms, do_turns_compare
-from collab.wording import counted, duration
+from collab.wording import counted, format_duration
 
 TRAINER_FACTS = {
     "algorithm": "algorithm",
@@ -120,7 +120,7 @@ def _facts(run: Run) -> dict[str, str]:
             "seed": about.get("seed"),
             "isolation": about.get("isolation"),
             "began": str(about.get("started", ""))[:16].replace("T", " "),
-            "took": None if seconds is None else duration(seconds),
+            "took": None if seconds is None else format_duration(seconds),
             "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
         }
     )

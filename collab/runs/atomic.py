@@ -14,7 +14,7 @@ from weakref import WeakSet, finalize
 from collab.errors import RecordError
 from collab.runs.layout import LOCK
 from collab.runs.links import check_within
-from collab.wording import option
+from collab.wording import format_option
 
 
 def write_atomically(path: Path, text: str, remedy: str = "") -> None:
@@ -52,7 +52,7 @@ def check_no_other_files(path: Path, *marks: str, given_by: str = "out") -> None
             return
         if any(not item.name.startswith(".") for item in path.iterdir()):
             raise RecordError(
-                f"{path} contains other files; choose another folder with {option(given_by)}"
+                f"{path} contains other files; choose another folder with {format_option(given_by)}"
             )
 
 
@@ -139,7 +139,7 @@ def sync_names(folder: Path) -> None:
 
 def _check_links(folder: Path) -> None:
     """Raise RecordError if writing into a folder could change files outside."""
-    remedy = f", or choose another folder with {option('out')}"
+    remedy = f", or choose another folder with {format_option('out')}"
     for above, folders, files in os.walk(folder):
         paths = (Path(above, name) for name in (*folders, *files))
         check_within(folder, filter(Path.is_symlink, paths), remedy)

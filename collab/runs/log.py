@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from collab.errors import CollabError, RecordError
 from collab.runs.reading import files_only, open_file
-from collab.wording import cannot_read, faults
+from collab.wording import explain_read_error, faults
 
 if TYPE_CHECKING:
     import pandas
@@ -90,7 +90,7 @@ def each_line(path: Path) -> Iterator[bytes]:
         with open_file(path) as stream:
             yield from stream
     except OSError as error:
-        raise RecordError(cannot_read(path, error)) from error
+        raise RecordError(explain_read_error(path, error)) from error
 
 
 BLOCK = 1 << 16

@@ -10,7 +10,7 @@ from collab.errors import RecipeError
 from collab.recipe import Recipe
 from collab.recipe.team import PROMPT, AgentSpec
 from collab.runtime.rehearsal import gives_feedback
-from collab.wording import option
+from collab.wording import format_option
 
 CONVERSATION = "conversation"
 """The field for earlier messages of the conversation, a list."""
@@ -61,7 +61,7 @@ def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
     if chosen and fields and chosen not in fields and not reads_all:
         raise RecipeError(
             f"no template of the team '{recipe.team.name}' reads the field '{chosen}'; choose one"
-            f" with {option('field')}: {', '.join(fields)}"
+            f" with {format_option('field')}: {', '.join(fields)}"
         )
     text = chosen or (fields[0] if len(fields) == 1 else "prompt")
     return Fields(text, needed, tuple(known), reads_all)

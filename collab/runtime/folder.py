@@ -16,7 +16,7 @@ from collab.runs.about import write_about
 from collab.runs.atomic import Lock, check_no_other_files, explain_disk_errors
 from collab.runs.layout import EPISODES, RECIPE, RUN
 from collab.runs.log import Log
-from collab.wording import option
+from collab.wording import format_option
 
 
 class RunFolder:
@@ -55,7 +55,8 @@ class RunFolder:
             episodes = path / EPISODES
             if episodes.exists() and episodes.stat().st_size:
                 raise RecordError(
-                    f"{path} already contains a run; choose another folder with {option(given_by)}"
+                    f"{path} already contains a run; choose another folder with"
+                    f" {format_option(given_by)}"
                 )
             folder = cls(path, recipe, about, lock)
             opened.pop_all()

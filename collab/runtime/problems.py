@@ -15,7 +15,7 @@ from collab.records import Problem
 from collab.runtime.rehearsal import gives_feedback
 from collab.tasks import Suite, open_suite, split_address
 from collab.trust import Consent
-from collab.wording import option
+from collab.wording import format_option
 
 MOST_EPISODES = 1_000_000
 """Maximum number of episodes of a run, of a training step, or of a held-out evaluation."""
@@ -107,7 +107,7 @@ def _one_suite(
     if not addresses:
         if recipe.task is None:
             suite = recipe.team.suite if "suite" in recipe.team.model_fields_set else "SUITE"
-            example = option("task", f"{suite}/0")
+            example = format_option("task", f"{suite}/0")
             raise RecipeError(
                 f"no task given; choose one, e.g. {example}; `collab tasks` lists the suites"
             )

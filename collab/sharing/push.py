@@ -33,7 +33,7 @@ from collab.runs.layout import (
 )
 from collab.runs.links import check_within
 from collab.trust.from_hub import REPOSITORY_NAME
-from collab.wording import counted, option
+from collab.wording import counted, format_option
 
 
 def model_card(run: Path, *, repository: str, license: str | None) -> str:
@@ -173,7 +173,7 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
     check_has_ended(run)
     _check_links(run)
     card = model_card(run, repository=repository, license=license)
-    with creating_folder(out, option("out")):
+    with creating_folder(out, format_option("out")):
         shutil.copyfile(run / RECIPE, out / RECIPE)
         for part in PARTS:
             if (run / part).is_dir():

@@ -17,7 +17,7 @@ from collab.recipe.task import TABLES
 from collab.runs.reading import read_data
 from collab.tasks.generated import generated_rows
 from collab.tasks.hub import dataset_name, hub_rows
-from collab.wording import cannot_read
+from collab.wording import explain_read_error
 
 Row = dict[str, Any]
 
@@ -72,7 +72,7 @@ def read_file(path: Path) -> list[PlacedRow]:
         content = read_data(path)
         text = (_unpacked(path, content) if path.suffix == ".gz" else content).decode("utf-8-sig")
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise TaskError(cannot_read(path, error)) from error
+        raise TaskError(explain_read_error(path, error)) from error
     whole = path.name.removesuffix(".gz").endswith(".json")
     return add_positions(str(path), _whole(path, text) if whole else _lines(path, text))
 

@@ -37,7 +37,7 @@ from collab.errors import RecipeError, UnknownName
 from collab.evaluation import USUAL_K
 from collab.runs.layout import EVALS
 from collab.signals import INTERRUPTED
-from collab.wording import counted, for_command_line
+from collab.wording import counted, drop_python_remedies
 
 if TYPE_CHECKING:
     from collab.cli.live.view import View
@@ -249,6 +249,6 @@ def _exit_status(results: Results) -> int:
     status = 0
     for team in results.teams:
         if team.total_failure:
-            print(f"error: {for_command_line(team.total_failure)}", file=sys.stderr)
+            print(f"error: {drop_python_remedies(team.total_failure)}", file=sys.stderr)
             status = status or status_of_failures(team.failures)
     return status

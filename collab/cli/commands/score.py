@@ -27,7 +27,7 @@ from collab.cli.options import (
 )
 from collab.cli.screen.page import Page, open_page
 from collab.errors import CollabError, RecipeError, TaskError, UnknownName
-from collab.wording import cannot_read
+from collab.wording import explain_read_error
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
@@ -219,7 +219,7 @@ def _read(file: str) -> str:
         with Path(file).open(encoding="utf-8-sig") as stream:
             text = stream.read(_MAX_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(cannot_read(file, error)) from error
+        raise RecipeError(explain_read_error(file, error)) from error
     except ValueError as error:  # a NUL in the name
         raise RecipeError(f"{file!r}: cannot be read: {error}") from error
     if len(text) > _MAX_CHARACTERS:

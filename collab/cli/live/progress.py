@@ -35,7 +35,7 @@ from collab.runtime.events import (
 from collab.stats import mean
 from collab.study.results import CellFinished, CellStarted, StudyResults
 from collab.trainers.training.events import StepFinished, TrainingProgress
-from collab.wording import counted, dollars
+from collab.wording import counted, format_cost
 
 SHOWN_CHARACTERS = 2000
 """Number of characters kept of a response in progress."""
@@ -106,7 +106,7 @@ class EpisodeCounts:
         seconds = time.monotonic() - self.since if self.since else 0.0
         if seconds >= 1 and self.tokens:
             parts.append(f"{self.tokens / seconds:,.0f} tokens/s")
-        return ", ".join([*parts, *([] if self.cost is None else [dollars(self.cost)])])
+        return ", ".join([*parts, *([] if self.cost is None else [format_cost(self.cost)])])
 
 
 class Bars(Progress):
@@ -212,7 +212,7 @@ class LiveView(TextView):
         note = f"{done:,} of {counted(total, noun)}"
         if (cost := event.metrics.get(names.COST)) is not None:
             self.counts.cost = (self.counts.cost or 0.0) + cost
-            note += f", {dollars(self.counts.cost)}"
+            note += f", {format_cost(self.counts.cost)}"
         self.bars.show("training", "training", done, total, note)
 
     def _count_episodes(self, event: Record) -> None:

@@ -23,7 +23,7 @@ from collab.runtime.events import RunFinished, Status
 from collab.runtime.summary import RunSoFar
 from collab.runtime.team import run_recorded
 from collab.signals import INTERRUPTED, ending_signals
-from collab.wording import counted, for_command_line
+from collab.wording import counted, drop_python_remedies
 
 GRACE_SECONDS = 1.0
 """An interrupted run waits this long for work that does not stop."""
@@ -160,7 +160,7 @@ def exit_status(run: RunSoFar, *, require_solved: bool) -> int:
         first = failures[0]
         if options.debugging and first.traceback:
             print(first.traceback, file=sys.stderr)
-        reason = for_command_line(f"{first.type}: {first.message}")
+        reason = drop_python_remedies(f"{first.type}: {first.message}")
         print(f"error: every episode failed: {reason}", file=sys.stderr)
         return status_of_failures([failure.type for failure in failures])
     if require_solved and not all(episode.solved for episode in run.episodes):

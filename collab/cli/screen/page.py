@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from collab.errors import RecipeError
-from collab.wording import aligned, clean
+from collab.wording import align_rows, clean
 
 if TYPE_CHECKING:
     from rich.console import (
@@ -133,7 +133,7 @@ class PlainPage:
         titles = [column.removeprefix(RIGHT) for column in columns]
         cells = [titles] if any(titles) else []
         cells += [[plain([cell]).replace("\n", " ") for cell in row] for row in rows]
-        for line in aligned(cells, [column.startswith(RIGHT) for column in columns]):
+        for line in align_rows(cells, [column.startswith(RIGHT) for column in columns]):
             self.line(line)
 
 

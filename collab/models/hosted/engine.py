@@ -29,7 +29,7 @@ from collab.models.tool_text import plain_messages
 from collab.recipe.documents import parse_json
 from collab.recipe.hosted import AnthropicSpec, OpenAISpec, address
 from collab.records import Action, FinishReason, Sampling, ToolCall, Usage, failure_of
-from collab.wording import dollars
+from collab.wording import format_cost
 
 
 @dataclass
@@ -74,9 +74,9 @@ class Spending:
         amount = max(self.cost(prompt, new), self.cost(0, new, written=prompt))
         if self._limit is not None and self._spent + self._reserved + amount > self._limit:
             raise BudgetExceeded(
-                f"{model} may spend ${self._limit:g}: {dollars(self._spent)} is spent,"
-                f" {dollars(self._reserved)} is reserved, and this request may cost"
-                f" {dollars(amount)};"
+                f"{model} may spend ${self._limit:g}: {format_cost(self._spent)} is spent,"
+                f" {format_cost(self._reserved)} is reserved, and this request may cost"
+                f" {format_cost(amount)};"
                 " raise cost_limit, or lower sampling.max_new_tokens"
             )
         self._reserved += amount

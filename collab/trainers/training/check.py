@@ -20,7 +20,7 @@ from collab.runtime.dry_run import DryRun, dry_run
 from collab.trainers.credit import algorithm_for
 from collab.trainers.training.data import TaskOrder, most_turns, phases
 from collab.trainers.training.trackers import check_trackers
-from collab.wording import counted, option
+from collab.wording import counted, format_option
 
 COLD = 0.5
 """Below this temperature, the episodes of a group hardly differ."""
@@ -33,7 +33,9 @@ def check_recipe(recipe: Recipe) -> TrainerSpec:
         RecipeError: the recipe cannot be trained. The message gives the value and the remedy.
     """
     if recipe.trainer is None:
-        raise RecipeError(f"the recipe has no trainer; add one, e.g. {option('trainer', 'magrpo')}")
+        raise RecipeError(
+            f"the recipe has no trainer; add one, e.g. {format_option('trainer', 'magrpo')}"
+        )
     recipe.check_scored()
     spec = recipe.trainer
     trained = recipe.team.trained

@@ -21,7 +21,7 @@ from collab.runs.checkpoint import State, check_fits, name_of, read_state
 from collab.runs.layout import CHECKPOINT, CHECKPOINT_POLICIES, CHECKPOINT_STATE, CHECKPOINT_TENSORS
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.learner import Learner
-from collab.wording import option
+from collab.wording import format_option
 
 CHECKPOINT_PATTERN = f"{CHECKPOINT}{'[0-9]' * 6}"  # no copy that a user made
 PARTIAL = ".partial-"
@@ -65,7 +65,7 @@ class Checkpoints:
             shutil.rmtree(partial, ignore_errors=True)
             raise RecordError(
                 f"checkpoint {path} cannot be written: {error}; earlier ones are intact. If the"
-                f" disk is full, free some space, then continue with {option('resume')}"
+                f" disk is full, free some space, then continue with {format_option('resume')}"
             ) from error
         self._prune(state.get("best_step"))
         return path

@@ -27,7 +27,7 @@ from collab.runs.atomic import check_no_other_files, check_same_folder, explain_
 from collab.runs.log import Log
 from collab.runs.metrics import STEP_FINISHED, read_rows
 from collab.tasks import pin_revision
-from collab.wording import option
+from collab.wording import format_option
 
 if TYPE_CHECKING:
     from collab.trainers.learner.policy import Policies, Policy
@@ -128,7 +128,7 @@ class TrainingFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.packing = Packing(path)
-        remedy = f"free some space, then continue with {option('resume', path)}"
+        remedy = f"free some space, then continue with {format_option('resume', path)}"
         self._logs = {name: Log(path / name, remedy) for name in _LOGS}
         self._before_step: dict[str, int] | None = None
         """Sizes of the logs before the step that was sampled but not yet learned."""
@@ -211,8 +211,8 @@ class TrainingFolder:
         check_no_other_files(path, layout.RUN, layout.TRAINING_LOG, log)
         if (path / layout.EPISODES).exists() and not _has_no_step(path):
             raise RecordError(
-                f"{path} already contains a run; choose another folder with {option('out')}, or"
-                f" continue with {option('resume', path)}"
+                f"{path} already contains a run; choose another folder with {format_option('out')},"
+                f" or continue with {format_option('resume', path)}"
             )
 
     def append_groups(self, groups: Sequence[Sequence[Episode]], first: int) -> None:
