@@ -80,7 +80,7 @@ def explain_read_error(path: object, error: Exception) -> str:
     return f"{path}: cannot be read: {reason}"
 
 
-def faults(error: ValidationError) -> list[str]:
+def list_errors(error: ValidationError) -> list[str]:
     """Return each fault of a pydantic error in plain words, e.g. `team.turns: must be at least
     1`.
     """
@@ -96,21 +96,23 @@ def align_rows(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator
         yield "  ".join(f"{text:{'>' if r else '<'}{width}}" for text, width, r in cells).rstrip()
 
 
-STEERING = re.compile(
+CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     r"\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 """Control characters, direction marks, separators and invisible characters."""
 
 
-def clean(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return a string with control characters, which could change a terminal, escaped.
 
     Tabs and line feeds stay.
 
     Output of models, servers and files may contain such characters.
     """
-    return STEERING.sub(lambda match: _escape(ord(match.group())), text.replace("\r\n", "\n"))
+    return CONTROL_CHARACTERS.sub(
+        lambda match: _escape(ord(match.group())), text.replace("\r\n", "\n")
+    )
 
 
 def _escape(point: int) -> str:

@@ -27,7 +27,7 @@ from collab.runs.atomic import Lock, check_no_other_files, write_atomically
 from collab.runs.layout import EPISODES, EVAL, LOCK, REPORT, RUN
 from collab.runs.log import each_line, read_episode_lines
 from collab.runs.reading import read_bytes
-from collab.wording import faults
+from collab.wording import list_errors
 
 Key = tuple[str, int]
 """An episode's task and sample."""
@@ -140,7 +140,7 @@ def read_results(folder: Path) -> Results:
             f"{folder} is not an evaluation's folder: {EVAL}: {error.strerror}"
         ) from error
     except ValidationError as error:
-        raise RecordError(f"{path}: not an evaluation: {faults(error)[0]}") from error
+        raise RecordError(f"{path}: not an evaluation: {list_errors(error)[0]}") from error
 
 
 def read_evaluation(folder: Path) -> EvaluationRecord:

@@ -15,7 +15,7 @@ from collab.feedback.plain import Outcome, Source, shorten
 from collab.recipe.feedback import ExpertFeedbackSpec
 from collab.records import Action, Failure, Feedback, Finding, Message, Sampling, Usage
 from collab.syntax import parse
-from collab.wording import faults
+from collab.wording import list_errors
 
 if TYPE_CHECKING:
     from collab.models import Model
@@ -196,7 +196,7 @@ def read_advice(answer: str, agents: Sequence[str]) -> Advice:
     try:
         advice = _ADVICE.validate_json(fenced[1] if fenced else text, strict=True)
     except ValidationError as error:
-        raise ValueError(faults(error)[0]) from None
+        raise ValueError(list_errors(error)[0]) from None
     if isinstance(advice, str):
         return {}
     for agent in advice:

@@ -25,7 +25,7 @@ from collab.records import (
     read_episodes,
 )
 from collab.runs.reading import read_data
-from collab.wording import faults
+from collab.wording import list_errors
 
 
 class _PreparedModel(Model):
@@ -261,8 +261,8 @@ def _read_script(script: Script, name: str) -> dict[str, list[ScriptedAnswer]]:
         return {ALL_AGENTS: _ANSWER_LIST.validate_python(script)}
     except ValidationError as error:
         raise RecipeError(
-            f"{name!r} is not a script ({faults(error)[0]}); write a list of answers, or a mapping"
-            " from agent to list"
+            f"{name!r} is not a script ({list_errors(error)[0]}); write a list of answers, or a"
+            " mapping from agent to list"
         ) from error
 
 

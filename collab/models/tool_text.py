@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from collab.models.base import Request
 from collab.records import Message, ToolCall, ToolSpec
-from collab.wording import faults
+from collab.wording import list_errors
 
 _OPENING = re.compile(r"(?:<tool_call>|```tool\b[^\S\n]*\n)\s*")
 _LIST_OPENING = re.compile(r"\[TOOL_CALLS\]\s*")
@@ -128,7 +128,7 @@ def _make_call(data: object) -> ToolCall:
     try:
         return ToolCall(name=name, arguments=arguments)
     except ValidationError as error:
-        raise UnreadableCall(faults(error)[0]) from None
+        raise UnreadableCall(list_errors(error)[0]) from None
 
 
 def plain_messages(request: Request) -> tuple[Message, ...]:

@@ -21,7 +21,7 @@ from collab.runs.about import (
 )
 from collab.runs.layout import EPISODES, EVAL, RUN
 from collab.runs.log import each_line, each_once, read_episode_lines
-from collab.wording import counted, faults
+from collab.wording import counted, list_errors
 
 
 @dataclass(frozen=True)
@@ -115,5 +115,5 @@ def _parsed(file: Path) -> Iterator[Episode]:
         try:
             yield Episode.model_validate_json(line)
         except ValidationError as error:
-            reason = faults(error)[0]
+            reason = list_errors(error)[0]
             raise RecordError(f"{file}, line {number}: not an episode: {reason}") from error

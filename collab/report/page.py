@@ -17,7 +17,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 import collab
-from collab.wording import clean
+from collab.wording import escape_controls
 
 STYLES = (
     *("base", "frame", "results", "head", "curves", "tables"),
@@ -122,7 +122,7 @@ def _digest(text: str) -> str:
 
 
 def _shown(value: Any) -> Any:
-    return clean(value) if type(value) is str else value
+    return escape_controls(value) if type(value) is str else value
 
 
 def _without(facts: dict[str, str], shared: dict[str, str]) -> list[tuple[str, str]]:
@@ -163,11 +163,11 @@ def _plain(data: Any) -> Any:
     digits as JSON.
     """
     if isinstance(data, str):
-        return clean(data)
+        return escape_controls(data)
     if isinstance(data, float):
         return float(f"{data:.6g}") if isfinite(data) else None
     if isinstance(data, dict):
-        return {clean(key): _plain(value) for key, value in data.items()}
+        return {escape_controls(key): _plain(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
         return [_plain(value) for value in data]
     return data

@@ -20,7 +20,7 @@ from collab.naming import as_name
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import EPISODES, MARKS, METRICS, RUN, RUNS, TRAINING
 from collab.runs.reading import read_bytes
-from collab.wording import faults
+from collab.wording import list_errors
 
 RUNNING, KILLED = "running", "killed"
 """Statuses of a running run, and of one whose process no longer exists."""
@@ -236,7 +236,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise RecordError(f"{folder} is not a run's folder: {RUN}: {error.strerror}") from error
     except ValidationError as error:
-        raise RecordError(f"{path}: {faults(error)[0]}") from error
+        raise RecordError(f"{path}: {list_errors(error)[0]}") from error
 
 
 def write_about(folder: Path, about: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from collab.errors import RecordError
 from collab.runs.about import Count
 from collab.runs.layout import CHECKPOINT, CHECKPOINT_STATE
 from collab.runs.reading import read_bytes
-from collab.wording import faults
+from collab.wording import list_errors
 
 
 class State(BaseModel):
@@ -38,7 +38,7 @@ def read_state(path: Path) -> State:
     except OSError as error:
         raise RecordError(f"{file} cannot be read: {error.strerror}; {_remedy(path)}") from error
     except ValidationError as error:
-        reason = f"{faults(error)[0]}, got {error.errors()[0]['input']!r:.60}"
+        reason = f"{list_errors(error)[0]}, got {error.errors()[0]['input']!r:.60}"
         raise RecordError(f"{file}: {reason}; {_remedy(path)}") from error
     if path.name != name_of(state.step):
         raise RecordError(

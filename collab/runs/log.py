@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from collab.errors import CollabError, RecordError
 from collab.runs.reading import files_only, open_file
-from collab.wording import explain_read_error, faults
+from collab.wording import explain_read_error, list_errors
 
 if TYPE_CHECKING:
     import pandas
@@ -175,7 +175,7 @@ def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T
         try:
             items.append(parse(line[:-1]))
         except (ValueError, KeyError, TypeError, OverflowError) as error:
-            reason = faults(error)[0] if isinstance(error, ValidationError) else str(error)
+            reason = list_errors(error)[0] if isinstance(error, ValidationError) else str(error)
             broken.append(f"{path}, line {number}: {refused}: {reason}")
     return Lines(items, broken, torn)
 

@@ -23,7 +23,7 @@ from collab.runtime.events import (
     RunStarted,
     Status,
 )
-from collab.wording import clean, counted
+from collab.wording import counted, escape_controls
 
 TRUNCATED_SHARE, LEAST_RESPONSES = 0.25, 4
 """Warn above this share of truncated responses, once an agent has given LEAST_RESPONSES."""
@@ -193,7 +193,7 @@ class Rollout:
         failures = [episode.failure for episode in self.episodes if episode.failure]
         failed = f"{len(failures)} failed"
         if failures:
-            failed += f" (first: {failures[0].type}: {clean(failures[0].message):.300})"
+            failed += f" (first: {failures[0].type}: {escape_controls(failures[0].message):.300})"
         parts = [counted(len(self.episodes), "episode"), *self._solved(), failed]
         mean, largest = self.summary.get("mean_return"), self.summary.get("largest_return")
         if mean is not None and largest is not None:

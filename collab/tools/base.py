@@ -16,7 +16,7 @@ from collab.plugins import load_function
 from collab.records import ToolSpec
 from collab.sandbox import Sandbox, Trial
 from collab.threads import in_thread
-from collab.wording import faults
+from collab.wording import list_errors
 
 ERROR = "Error: "
 """The beginning of a failed call's result."""
@@ -71,7 +71,7 @@ def function_tool(reference: str) -> Tool:
         except ValidationError as error:
             if error.title != checked.__name__:
                 raise  # of the function's own making
-            raise ValueError(f"the arguments do not fit: {'; '.join(faults(error))}") from None
+            raise ValueError(f"the arguments do not fit: {'; '.join(list_errors(error))}") from None
         except CollabError as error:  # e.g. of a team that the function runs
             return f"{ERROR}{format_error(error)}"
         return value if isinstance(value, str) else to_json(value, fallback=repr).decode()

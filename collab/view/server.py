@@ -29,7 +29,7 @@ from collab.runs.layout import (
     RUN,
 )
 from collab.runs.listing import newest_first, run_row, runs_in
-from collab.wording import clean
+from collab.wording import escape_controls
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -75,7 +75,7 @@ class Pages:
         for name in sorted(listed, key=lambda name: newest_first(listed[name])):
             evaluation = _parent(name) if listed[name].kind == "evaluation" else None
             row = {**listed[name].data(), "folder": name, "evaluation": evaluation}
-            shown = {k: clean(v) if isinstance(v, str) else v for k, v in row.items()}
+            shown = {k: escape_controls(v) if isinstance(v, str) else v for k, v in row.items()}
             rows.append({**shown, "name": name})
         return rows
 
@@ -217,7 +217,7 @@ def application(folders: Sequence[Path]) -> ASGIApp:
 
     def no_run(request: Request, error: Exception) -> Response:
         if request.url.path == "/stamp":
-            return JSONResponse({"error": clean(str(error))}, 404)
+            return JSONResponse({"error": escape_controls(str(error))}, 404)
         return HTMLResponse(pages.message("No such run", str(error)), 404)
 
     paths = {"/": runs, "/report": report, "/runs": rows, "/stamp": stamp, "/favicon.ico": icon}

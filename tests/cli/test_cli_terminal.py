@@ -25,7 +25,7 @@ from collab.runtime.events import (
     RunFinished,
 )
 from collab.runtime.summary import summarize
-from collab.wording import clean
+from collab.wording import escape_controls
 
 
 def console(width: int, colours: Literal["truecolor"] | None = None) -> Console:
@@ -114,9 +114,9 @@ def test_markup_and_control_characters_are_escaped() -> None:
     page.table(["a"], [["[bold]x"]])
     assert "[red]\\x1b]0;title\\x07" in text_of(terminal)
     assert "[bold]x" in text_of(terminal)
-    assert clean("a\r\nb\tc\x9b1m") == "a\nb\tc\\x9b1m"
-    assert clean("\u202eevil\u2066\U000e0041") == "\\u202eevil\\u2066\\U000e0041"
-    assert clean("é 中 \N{FAMILY}\u200d") == "é 中 \N{FAMILY}\u200d"
+    assert escape_controls("a\r\nb\tc\x9b1m") == "a\nb\tc\\x9b1m"
+    assert escape_controls("\u202eevil\u2066\U000e0041") == "\\u202eevil\\u2066\\U000e0041"
+    assert escape_controls("é 中 \N{FAMILY}\u200d") == "é 中 \N{FAMILY}\u200d"
 
 
 EVIL = "\x1b]8;;http://evil\x07[link=http://evil]x[/link]\u202e\x9b2J\x1b[2J"
@@ -155,5 +155,5 @@ def test_json_output_is_lossless_and_harmless() -> None:
     odd = episode(1.0).model_copy(update={"id": f"é{EVIL}\x7f\U000e0041"})
     text = json_text(odd)
     assert Episode.model_validate_json(text) == odd
-    assert clean(text) == text
+    assert escape_controls(text) == text
     assert "é" in text

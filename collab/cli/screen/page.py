@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from collab.errors import RecipeError
-from collab.wording import align_rows, clean
+from collab.wording import align_rows, escape_controls
 
 if TYPE_CHECKING:
     from rich.console import (
@@ -105,7 +105,9 @@ def _cell(value: Any) -> str:
 
 def plain(pieces: Sequence[Piece]) -> str:
     """Return the pieces as one unstyled text."""
-    return clean("".join(piece if isinstance(piece, str) else piece[0] for piece in pieces))
+    return escape_controls(
+        "".join(piece if isinstance(piece, str) else piece[0] for piece in pieces)
+    )
 
 
 class PlainPage:
@@ -156,7 +158,7 @@ class TerminalPage:
         from rich.rule import Rule
         from rich.text import Text
 
-        self.console.print(Rule(Text(clean(title), "bold"), align="left", style="dim"))
+        self.console.print(Rule(Text(escape_controls(title), "bold"), align="left", style="dim"))
 
     def blocks(self, blocks: Sequence[Block]) -> None:
         from rich.table import Table
@@ -190,7 +192,7 @@ class TerminalPage:
         )
         for column in columns:
             table.add_column(
-                Text(clean(column.removeprefix(RIGHT))),
+                Text(escape_controls(column.removeprefix(RIGHT))),
                 justify="right" if column.startswith(RIGHT) else "left",
                 no_wrap=column.startswith(RIGHT),
                 overflow="fold",
@@ -204,7 +206,9 @@ Page = PlainPage | TerminalPage
 
 
 def _cleaned(piece: Piece) -> Piece:
-    return clean(piece) if isinstance(piece, str) else (clean(piece[0]), piece[1])
+    return (
+        escape_controls(piece) if isinstance(piece, str) else (escape_controls(piece[0]), piece[1])
+    )
 
 
 def _panel(block: Block) -> RenderableType:
@@ -213,13 +217,13 @@ def _panel(block: Block) -> RenderableType:
     from rich.syntax import Syntax
     from rich.text import Text
 
-    text = clean(block.text.strip("\n"))
+    text = escape_controls(block.text.strip("\n"))
     body: RenderableType = Text(text or "(empty)", style="" if text else "dim")
     if text and block.language != "text":
         body = Syntax(
             text, block.language, theme="ansi_dark", background_color="default", word_wrap=True
         )
-    title = Text(clean(block.title))
+    title = Text(escape_controls(block.title))
     return Panel(
         body, title=title, title_align="left", border_style="dim", box=box.ROUNDED, padding=(0, 1)
     )
@@ -236,7 +240,7 @@ class Cleaned:
 
         for text, style, control in console.render(self._inner, options):
             unlinked = style.update_link(None) if style and style.link else style
-            yield Segment(text if control else clean(text), unlinked, control)
+            yield Segment(text if control else escape_controls(text), unlinked, control)
 
 
 class CleanHook:

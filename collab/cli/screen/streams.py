@@ -9,7 +9,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from json import dumps
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from collab.wording import STEERING, clean
+from collab.wording import CONTROL_CHARACTERS, escape_controls
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -63,7 +63,7 @@ class Safe:
         """The underlying stream, for pages that clean their own strings."""
 
     def write(self, text: str) -> int:
-        self.beneath.write(clean(text))
+        self.beneath.write(escape_controls(text))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -106,4 +106,6 @@ def safe_output() -> redirect_stdout[TextIO]:
 
 def json_text(record: BaseModel) -> str:
     """Return the record as JSON, with escapes for characters that could control a terminal."""
-    return STEERING.sub(lambda match: dumps(match.group())[1:-1], record.model_dump_json())
+    return CONTROL_CHARACTERS.sub(
+        lambda match: dumps(match.group())[1:-1], record.model_dump_json()
+    )
