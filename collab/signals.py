@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-INTERRUPTED = 130
+INTERRUPTED_STATUS = 130
 """Exit status of a command that one of them ended."""
 
 

@@ -16,7 +16,7 @@ import collab
 from collab.cli import options
 from collab.cli.screen.streams import guarded_streams, open_closed_streams, safe_output
 from collab.errors import CollabError, nearest_name
-from collab.signals import INTERRUPTED
+from collab.signals import INTERRUPTED_STATUS
 from collab.wording import drop_python_remedies, plain_reason
 
 PANELS = {
@@ -134,7 +134,7 @@ class Commands(TyperGroup):
                 extra |= {"prog_name": "collab", "standalone_mode": False}
                 status = super().main(*args, **extra)
             except (KeyboardInterrupt, typer.Abort):
-                status = INTERRUPTED
+                status = INTERRUPTED_STATUS
             except Exception as error:
                 status = print_error(error)
             sys.exit(status if isinstance(status, int) else 0)

@@ -36,7 +36,7 @@ from collab.cli.screen.page import open_page
 from collab.errors import RecipeError, UnknownName
 from collab.evaluation import USUAL_K
 from collab.runs.layout import EVALS
-from collab.signals import INTERRUPTED
+from collab.signals import INTERRUPTED_STATUS
 from collab.wording import counted, drop_python_remedies
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _exit_status(results: Results) -> int:
     from collab.cli.live.running import status_of_failures
 
     if results.status == "interrupted":
-        return INTERRUPTED
+        return INTERRUPTED_STATUS
     status = 0
     for team in results.teams:
         if team.total_failure:

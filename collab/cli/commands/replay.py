@@ -11,7 +11,7 @@ import typer
 
 from collab.cli.options import JSON, TRUST, argument, option, remark
 from collab.errors import RecipeError
-from collab.signals import INTERRUPTED
+from collab.signals import INTERRUPTED_STATUS
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def command(
     recipe, problems = find_problems(recipe, tasks)
     finished = run_shown(recipe, problems, out=out, view=open_view(json=json))
     if finished.status == "interrupted":
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(INTERRUPTED_STATUS)
     differences = differences_between(record.episodes, finished.episodes)
     remark(differences, "differs")
     if not differences:

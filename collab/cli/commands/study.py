@@ -11,7 +11,7 @@ import typer
 from collab.cli.options import JSON, TRUST, argument, consent, flag, option
 from collab.cli.screen.page import open_page
 from collab.runs.layout import STUDIES
-from collab.signals import INTERRUPTED
+from collab.signals import INTERRUPTED_STATUS
 
 if TYPE_CHECKING:
     from collab.cli.live.view import View
@@ -93,4 +93,4 @@ def _run(run: Study, view: View, jobs: int, threads: int) -> int:
         run.close()
         return f"; continue with the same command and --out {run.folder.path}"
 
-    return status if run_to_end(main(), view, finish) else INTERRUPTED
+    return status if run_to_end(main(), view, finish) else INTERRUPTED_STATUS

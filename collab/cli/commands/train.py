@@ -33,7 +33,7 @@ from collab.cli.options import (
 )
 from collab.cli.screen.page import open_page
 from collab.errors import RecipeError
-from collab.signals import INTERRUPTED
+from collab.signals import INTERRUPTED_STATUS
 
 if TYPE_CHECKING:
     from collab.recipe import Recipe
@@ -237,4 +237,4 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
         training = TrainingRun(
             recipe, folder, resume=resumed, emit=emit, loading=view.loading, ranks=ranks
         )
-        return 0 if run_to_end(training.run(), view, finish) else INTERRUPTED
+        return 0 if run_to_end(training.run(), view, finish) else INTERRUPTED_STATUS

@@ -22,7 +22,7 @@ from collab.runs.about import mark_interrupted
 from collab.runtime.events import RunFinished, Status
 from collab.runtime.summary import RunSoFar
 from collab.runtime.team import run_recorded
-from collab.signals import INTERRUPTED, ending_signals
+from collab.signals import INTERRUPTED_STATUS, ending_signals
 from collab.wording import counted, drop_python_remedies
 
 GRACE_SECONDS = 1.0
@@ -132,7 +132,7 @@ def interruptible(give_up: Callable[[], None]) -> Iterator[Callable[[], bool]]:
             _kill_children()
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(INTERRUPTED)
+            os._exit(INTERRUPTED_STATUS)
 
     handlers = {number: signal.signal(number, interrupt) for number in ending_signals()}
     try:
@@ -154,7 +154,7 @@ def exit_status(run: RunSoFar, *, require_solved: bool) -> int:
     """Return 0 if done, 1 if failed, INTERRUPTED, or 2 if every episode lacked something,
     and print why."""
     if run.status == "interrupted":
-        return INTERRUPTED
+        return INTERRUPTED_STATUS
     failures = [episode.failure for episode in run.episodes if episode.failure]
     if failures and len(failures) == len(run.episodes):
         first = failures[0]

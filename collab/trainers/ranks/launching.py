@@ -14,7 +14,7 @@ from collab.processes import end_with_parent
 from collab.runs.about import how_to_resume, mark_interrupted
 from collab.runs.layout import LOGS, RANK_LOG
 from collab.runs.log import last_error
-from collab.signals import INTERRUPTED
+from collab.signals import INTERRUPTED_STATUS
 from collab.trainers.learner.ranks import ALONE, Ranks
 
 
@@ -41,7 +41,7 @@ def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) ->
     try:
         run(parse_args(torchrun_line(ranks, arguments)))
     except (SignalException, KeyboardInterrupt):
-        return INTERRUPTED
+        return INTERRUPTED_STATUS
     except ChildFailedError as error:
         ended = {rank: failure.exitcode for rank, failure in error.failures.items()}
         return _tell(ended, folder)
