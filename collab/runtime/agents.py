@@ -14,7 +14,7 @@ from collab.recipe import AgentSpec, Recipe
 from collab.recipe.team import OBSERVATION, PROMPT, REVISE, TEMPLATES
 from collab.records import Feedback, Message, Problem, Sampling, Style
 from collab.runtime.harness import Harness, harness_for
-from collab.seeds import seed_of
+from collab.seeds import derive_seed
 from collab.tools import Tool, Toolboxes
 
 
@@ -203,4 +203,4 @@ def make_request(
 def _seed_of(seed: int, call: Call) -> int:
     """Return a separate seed for every decision, the same in every run with the same `seed`."""
     step = (call.step,) if call.step else ()
-    return seed_of(seed, call.task, call.sample, call.turn, call.round, call.agent, *step)
+    return derive_seed(seed, call.task, call.sample, call.turn, call.round, call.agent, *step)

@@ -21,7 +21,7 @@ from collab.models.store.models import public_name
 from collab.recipe import LoraSpec
 from collab.runs.atomic import replacing
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
-from collab.seeds import seed_of
+from collab.seeds import derive_seed
 
 
 def add_adapter(
@@ -42,7 +42,7 @@ def add_adapter(
     from collab.models.weights import quiet_transformers
 
     with quiet_transformers(), torch.random.fork_rng():
-        torch.manual_seed(seed_of(seed, "adapter", name))
+        torch.manual_seed(derive_seed(seed, "adapter", name))
         config, tensors = _read_adapter(Path(start)) if start else (lora_config(spec), None)
         config.inference_mode = False
         module: Any = engine.module

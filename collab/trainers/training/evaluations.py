@@ -16,7 +16,7 @@ from collab.runs.checkpoint import State
 from collab.runs.metrics import EVALUATION_FINISHED
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
-from collab.seeds import seed_of
+from collab.seeds import derive_seed
 from collab.stats import mean
 from collab.telemetry import operation
 from collab.trainers.learner.policy import Policies
@@ -156,7 +156,7 @@ class Evaluations:
         The episodes and the results are written to `folder`. Every evaluation of a run uses the
         same seed.
         """
-        spec, seed = self._spec, seed_of(self._recipe.seed, "evaluation")
+        spec, seed = self._spec, derive_seed(self._recipe.seed, "evaluation")
         assert spec is not None, "an evaluation is due"
         done, total = 0, len(self._problems) * (spec.samples + spec.greedy)
 

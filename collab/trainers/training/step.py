@@ -21,7 +21,7 @@ from collab.runtime.events import (
     FeedbackGiven,
     TurnScored,
 )
-from collab.seeds import seed_of
+from collab.seeds import derive_seed
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit, StepCredit
@@ -184,7 +184,7 @@ class Stepper:
         began = time.perf_counter()
         if await self._policies.publish():
             timer.seconds["publishing"] = time.perf_counter() - began
-        seed = seed_of(self._recipe.seed, "step", step)
+        seed = derive_seed(self._recipe.seed, "step", step)
         ended = None
         if not self._spec.max_staleness:  # with it, another step's credit may be running
             self._credit = self._begin_credit(session)
