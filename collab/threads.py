@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 
-async def in_thread(function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
+async def run_in_thread(function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
     """Call `function` in its own daemon thread, and return its result.
 
     An async function runs there in its own event loop, so that even one that blocks can be

@@ -14,7 +14,7 @@ from collab.recipe.team import NOBODY, Roles, roles_of
 from collab.records import Feedback, Problem
 from collab.records.episode import FormerArtifacts
 from collab.sandbox.jail.whole_program import MAIN
-from collab.threads import in_thread
+from collab.threads import run_in_thread
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Plugin(Source):
         Raises:
             FeedbackError: the result is not text, a `Feedback` or a mapping to these.
         """
-        returned = await in_thread(self._function, outcome, **self._options)
+        returned = await run_in_thread(self._function, outcome, **self._options)
         if isinstance(returned, str | Feedback):
             returned = dict.fromkeys(outcome.agents, returned)
         if not isinstance(returned, Mapping):

@@ -14,7 +14,7 @@ from typing import Any
 from collab.errors import CollabError, RewardError, convert_error
 from collab.recipe.team import ENTRY, HELPER, Roles
 from collab.rewards.context import Part, RewardContext
-from collab.threads import in_thread
+from collab.threads import run_in_thread
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class PartFunction:
         if self.built_in and inspect.iscoroutinefunction(self.function):
             return await self.function(context, **options)
         # In a thread, so a part that hangs fails its own episode and delays no other.
-        return await in_thread(partial(self.function, context, **options))
+        return await run_in_thread(partial(self.function, context, **options))
 
     def _checked(self, returned: Any) -> Part:
         match returned:

@@ -15,7 +15,7 @@ from collab.recipe import Recipe, TaskSpec
 from collab.recipe.task import SEED
 from collab.records import PartScore, Problem, Score, Turn
 from collab.stats import mean
-from collab.threads import in_thread
+from collab.threads import run_in_thread
 
 SECONDS = 60.0
 """Time limit for one step of a user's environment, in seconds."""
@@ -128,7 +128,7 @@ class Game:
         if not self._is_plugin:
             return function(*args)
         try:
-            return await asyncio.wait_for(in_thread(function, *args), SECONDS)
+            return await asyncio.wait_for(run_in_thread(function, *args), SECONDS)
         except TimeoutError:
             raise EnvironmentFailed(
                 f"{self._what}: {function.__name__} did not finish within {SECONDS:g} s; make it"

@@ -15,7 +15,7 @@ from collab.errors import CollabError, RecipeError, format_error
 from collab.plugins import load_function
 from collab.records import ToolSpec
 from collab.sandbox import Sandbox, Trial
-from collab.threads import in_thread
+from collab.threads import run_in_thread
 from collab.wording import list_errors
 
 ERROR = "Error: "
@@ -67,7 +67,7 @@ def function_tool(reference: str) -> Tool:
 
     async def run(arguments: Mapping[str, Any]) -> str:
         try:
-            value = await in_thread(checked, **arguments)
+            value = await run_in_thread(checked, **arguments)
         except ValidationError as error:
             if error.title != checked.__name__:
                 raise  # of the function's own making

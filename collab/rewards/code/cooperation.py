@@ -12,7 +12,7 @@ from collab.analysis import HelperUse, helper_use
 from collab.recipe.team import ENTRY, HELPER
 from collab.rewards.code.structure import function_name
 from collab.rewards.context import RewardContext
-from collab.threads import in_thread
+from collab.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collab.sandbox import Treatment, Values, Verdict
@@ -182,7 +182,7 @@ async def calls(
             else the helper agent's name.
     """
     name = function_name(context, helper, helper_function)
-    use = await in_thread(_use, context, agent, function, name)
+    use = await run_in_thread(_use, context, agent, function, name)
     if not use.used:
         return 0.0, use.reason
     verdict = await context.verdict()
