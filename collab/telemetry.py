@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 Attributes = Mapping[str, str | int | float]
 Emit = Callable[[Any], None]
 
-_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
-_client: ContextVar[Attributes | None] = ContextVar("client", default=None)
+_client_attributes: ContextVar[Attributes | None] = ContextVar("client", default=None)
 """Attributes of the client whose episodes run here."""
 
 
-def set_up() -> str | None:
+def set_up_tracing() -> str | None:
     """Send spans to the collector in `OTEL_EXPORTER_OTLP_ENDPOINT` or
     `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, unless the process already has a tracer provider.
 
     Return a message for the user if packages are missing, otherwise None.
     """
-    named = next((name for name in _ENDPOINTS if os.environ.get(name)), None)
+    named = next((name for name in _ENDPOINT_VARIABLES if os.environ.get(name)), None)
     if named is None or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     try:
@@ -57,25 +57,25 @@ def set_up() -> str | None:
 
 
 @contextmanager
-def traced_episode(team: str, attributes: Attributes, emit: Emit) -> Iterator[Emit]:
+def trace_episode(team: str, attributes: Attributes, emit: Emit) -> Iterator[Emit]:
     """Context manager with an `emit` for an episode's events that also makes its spans."""
     named = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": team}
-    about = {**named, **(_client.get() or {}), **attributes}
+    about = {**named, **(_client_attributes.get() or {}), **attributes}
     with operation(f"invoke_workflow {team}", about) as workflow:
 
-        def both(event: Any) -> None:
+        def emit_and_trace(event: Any) -> None:
             if event.type == "agent.acted":
-                _act(workflow, event.turn, event.decision)
+                _add_response_span(workflow, event.turn, event.decision)
             elif event.type == "episode.finished":
-                workflow.evaluated("reward", event.episode.reward)
+                workflow.add_score("reward", event.episode.reward)
                 if event.episode.failure:
                     workflow.fail(event.episode.failure.type)
             emit(event)
 
-        yield both if workflow.span is not None else emit
+        yield emit_and_trace if workflow.span is not None else emit
 
 
-def _act(workflow: Operation, turn: int, decision: Decision) -> None:
+def _add_response_span(workflow: Operation, turn: int, decision: Decision) -> None:
     """Make the span of a response that has just ended."""
     tracer, context = _tracer(), workflow.context()
     assert tracer is not None
@@ -95,10 +95,10 @@ def _act(workflow: Operation, turn: int, decision: Decision) -> None:
         attributes["error.type"] = action.failure.type
     begin = end - int(action.seconds * 1e9)
     name = f"invoke_agent {decision.agent}"
-    context.run(_start, tracer, name, start_time=begin, attributes=attributes).end(end)
+    context.run(_start_span, tracer, name, start_time=begin, attributes=attributes).end(end)
 
 
-def _start(tracer: Tracer, *given: Any, **named: Any) -> Span:
+def _start_span(tracer: Tracer, *args: Any, **named: Any) -> Span:
     """Start a span like `Tracer.start_span`, but with an id that does not depend on the training
     seed.
 
@@ -108,7 +108,7 @@ def _start(tracer: Tracer, *given: Any, **named: Any) -> Span:
     state = random.getstate()
     random.seed()
     try:
-        return tracer.start_span(*given, **named)
+        return tracer.start_span(*args, **named)
     finally:
         random.setstate(state)
 
@@ -125,7 +125,7 @@ class Operation:
         if self.span is not None:
             self.span.set_attribute("error.type", kind)
 
-    def evaluated(self, name: str, score: float | None) -> None:
+    def add_score(self, name: str, score: float | None) -> None:
         """Record an evaluation's score, unless it is None."""
         if self.span is not None and score is not None:
             about: Attributes = {
@@ -146,7 +146,7 @@ class Operation:
         context.run(attach, set_span_in_context(self.span))
         return context
 
-    def entered(self) -> AbstractContextManager[Any]:
+    def as_current(self) -> AbstractContextManager[Any]:
         """Context manager in which new spans are children of this one. Do not use it in generators,
         which pause.
         """
@@ -164,7 +164,7 @@ def operation(name: str, attributes: Attributes) -> Iterator[Operation]:
     if tracer is None:
         yield Operation(None)
         return
-    work = Operation(span := _start(tracer, name, attributes=dict(attributes)))
+    work = Operation(span := _start_span(tracer, name, attributes=dict(attributes)))
     try:
         yield work
     except BaseException as error:
@@ -176,7 +176,7 @@ def operation(name: str, attributes: Attributes) -> Iterator[Operation]:
 
 
 @contextmanager
-def client_of(carrier: Mapping[str, str] | None, attributes: Attributes) -> Iterator[None]:
+def use_client_trace(carrier: Mapping[str, str] | None, attributes: Attributes) -> Iterator[None]:
     """Context manager that assigns episodes to the client's trace, from the `traceparent` in
     `carrier`.
 
@@ -188,11 +188,11 @@ def client_of(carrier: Mapping[str, str] | None, attributes: Attributes) -> Iter
     from opentelemetry.context import attach, detach
     from opentelemetry.propagate import extract
 
-    token, noted = attach(extract(dict(carrier or {}))), _client.set(attributes)
+    token, noted = attach(extract(dict(carrier or {}))), _client_attributes.set(attributes)
     try:
         yield
     finally:
-        _client.reset(noted)
+        _client_attributes.reset(noted)
         detach(token)
 
 

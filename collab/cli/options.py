@@ -203,7 +203,7 @@ def remark(texts: Iterable[str], kind: str = "warning") -> None:
 
 def send_spans() -> None:
     """Send spans if the environment specifies a collector; print a note if that fails."""
-    from collab.telemetry import set_up
+    from collab.telemetry import set_up_tracing
 
-    if trouble := set_up():
+    if trouble := set_up_tracing():
         remark([trouble], "note")

@@ -32,7 +32,7 @@ from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.rehearsal import rehearse
 from collab.runtime.scheduler import Scheduler
 from collab.sandbox import Sandbox
-from collab.telemetry import Attributes, Operation, traced_episode
+from collab.telemetry import Attributes, Operation, trace_episode
 from collab.tools import ToolServers, open_tools
 
 
@@ -281,7 +281,7 @@ async def _run_lane(context: RolloutContext, starts: Iterator[Start], seed: int)
                 "collab.task": start.problem.address,
                 "collab.sample": start.sample,
             }
-            with traced_episode(context.recipe.team.name, about, context.emit) as emit:
+            with trace_episode(context.recipe.team.name, about, context.emit) as emit:
                 await EpisodeRun(replace(context, emit=emit), start, seed).run()
     finally:
         context.scheduler.leave()

@@ -33,7 +33,7 @@ from collab.serving.reply import is_cut
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 from collab.serving.teams import open_teams, served_recipe
-from collab.telemetry import client_of
+from collab.telemetry import use_client_trace
 
 
 class Lanes:
@@ -326,7 +326,7 @@ async def run_request(
     timeout = asyncio.timeout(limit)
     try:
         async with timeout:
-            with client_of(carrier, {"collab.request": request}):
+            with use_client_trace(carrier, {"collab.request": request}):
                 episode = await _watch(team, question, problem, hear)
     except CollabError as error:
         raise refusal_for(failure_of(error)) from error

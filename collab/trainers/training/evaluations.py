@@ -176,7 +176,7 @@ class Evaluations:
         await policies.publish()
         sizes, began = folder.sizes(), time.perf_counter()
         try:
-            with operation("evaluation", {"collab.step": step}) as span, span.entered():
+            with operation("evaluation", {"collab.step": step}) as span, span.as_current():
                 team = policies.recipe_with_adapters(self._recipe)
                 sampled = await run(team, spec.samples, "sampled")
                 likeliest = team.greedy(team.team.trained)
@@ -192,7 +192,7 @@ class Evaluations:
                     seconds=time.perf_counter() - began,
                 )
                 if evaluation.sampled:
-                    span.evaluated("return", mean_return(evaluation.sampled))
+                    span.add_score("return", mean_return(evaluation.sampled))
         except BaseException:
             # Part of an evaluation is useless, so all of it is run again.
             folder.cut(sizes)

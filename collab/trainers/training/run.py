@@ -150,7 +150,7 @@ class TrainingRun:
         planned = {"collab.steps": self.total_steps}
         with (
             operation(f"train {self.recipe.team.name}", planned) as whole,
-            whole.entered(),
+            whole.as_current(),
             Lock(self.out),
         ):
             return await self._run()
@@ -279,7 +279,7 @@ class TrainingRun:
         self.evaluations.restore(state, rows)
 
     async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
-        with operation("training_step", {"collab.step": self.step + 1}) as step, step.entered():
+        with operation("training_step", {"collab.step": self.step + 1}) as step, step.as_current():
             began = time.perf_counter()
             report = self._reporter(self.step + 1)
             groups, times = await stepper.run_episodes(self.step, report)
@@ -303,7 +303,7 @@ class TrainingRun:
                     of_tokens=self.spec.tokens,
                 )
             )
-            step.evaluated("return", metrics.get(names.RETURN_MEAN))
+            step.add_score("return", metrics.get(names.RETURN_MEAN))
             self._history.check_skipped(data.skipped)
         await self._evaluate_when_due(policies)
 
