@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 INTERRUPTED_STATUS = 130
-"""Exit status of a command that one of them ended."""
+"""Exit status of a command that a signal ended."""
 
 
 def ending_signals() -> tuple[signal.Signals, ...]:

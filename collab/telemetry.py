@@ -98,7 +98,7 @@ def _add_response_span(workflow: Operation, turn: int, decision: Decision) -> No
     context.run(_start_span, tracer, name, start_time=begin, attributes=attributes).end(end)
 
 
-def _start_span(tracer: Tracer, *args: Any, **named: Any) -> Span:
+def _start_span(tracer: Tracer, *args: Any, **kwargs: Any) -> Span:
     """Start a span like `Tracer.start_span`, but with an id that does not depend on the training
     seed.
 
@@ -108,7 +108,7 @@ def _start_span(tracer: Tracer, *args: Any, **named: Any) -> Span:
     state = random.getstate()
     random.seed()
     try:
-        return tracer.start_span(*args, **named)
+        return tracer.start_span(*args, **kwargs)
     finally:
         random.setstate(state)
 

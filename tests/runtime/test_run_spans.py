@@ -40,13 +40,13 @@ module.OTLPSpanExporter = Exporter
 for part in ("", ".otlp", ".otlp.proto", ".otlp.proto.http", ".otlp.proto.http.trace_exporter"):
     sys.modules["opentelemetry.exporter" + part] = module
 from collab import telemetry
-print(telemetry.set_up(), telemetry.set_up())
+print(telemetry.set_up_tracing(), telemetry.set_up_tracing())
 from runtime.test_run_spans import team
 team().run({"prompt": "x", "answer": "y"})
 """
 REAL = """
 from collab import telemetry
-print(telemetry.set_up())
+print(telemetry.set_up_tracing())
 from runtime.test_run_spans import team
 team().run({"prompt": "x", "answer": "y"})
 """
