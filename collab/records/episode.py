@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from collab.errors import CollabError
-from collab.records.texts import MOST_CHARACTERS, Reason, Text
+from collab.records.texts import MAX_REASON_CHARACTERS, Reason, Text
 from collab.stats import mean
 
 
@@ -56,7 +56,7 @@ class ToolSpec(Record):
     """JSON Schema of the object that holds its arguments."""
 
 
-MOST_LEVELS = 100
+MAX_ARGUMENT_LEVELS = 100
 """Deepest nesting of a tool call's arguments. Readers of JSON take about twice as much."""
 
 
@@ -76,8 +76,10 @@ class ToolCall(Record):
     @field_validator("arguments")
     @classmethod
     def _can_be_recorded(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        if _is_deeper(arguments, MOST_LEVELS):
-            raise ValueError(f"they are nested deeper than the limit of {MOST_LEVELS} levels")
+        if _is_deeper(arguments, MAX_ARGUMENT_LEVELS):
+            raise ValueError(
+                f"they are nested deeper than the limit of {MAX_ARGUMENT_LEVELS} levels"
+            )
         try:
             json.dumps(arguments, ensure_ascii=False).encode()
         except UnicodeEncodeError:
@@ -118,12 +120,12 @@ def failure_of(error: CollabError) -> Failure:
     return Failure(
         boundary=error.boundary,
         type=type(error).__name__,
-        message=_replaced(str(error)),
-        traceback=error.trace and _replaced(error.trace)[-MOST_CHARACTERS:],
+        message=_make_encodable(str(error)),
+        traceback=error.trace and _make_encodable(error.trace)[-MAX_REASON_CHARACTERS:],
     )
 
 
-def _replaced(text: str) -> str:
+def _make_encodable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
@@ -472,7 +474,7 @@ class Episode(Record):
         return "solved" if self.solved else "not solved"
 
 
-def known_solved(episodes: Sequence[Episode]) -> list[bool]:
+def solved_flags(episodes: Sequence[Episode]) -> list[bool]:
     """Return whether each episode solved its task, without those whose reward does not say."""
     return [e.solved for e in episodes if e.outcome in ("solved", "not solved")]
 

@@ -48,7 +48,7 @@ def open_run(folder: Path) -> RunRecord:
     lines, complaints = read_episode_lines(
         folder / EPISODES if folder.is_dir() else folder, Episode
     )
-    episodes = list(each_once(lines, key_of))
+    episodes = list(each_once(lines, episode_key))
     if repeated := len(lines) - len(episodes):
         complaints.append(f"{counted(repeated, 'line')} of {EPISODES} repeated and not counted")
     about: dict[str, Any] = {}
@@ -59,12 +59,14 @@ def open_run(folder: Path) -> RunRecord:
             complaints.append(str(error))
     if about.get("status", "done") != "done":
         further = "" if status_of(about) == RUNNING else how_to_resume(folder)
-        text = f"the run {_how_it_ended(about)}: {_how_far(about, len(episodes))}{further}"
+        text = (
+            f"the run {_describe_end(about)}: {_describe_progress(about, len(episodes))}{further}"
+        )
         complaints.append(text)
-    return RunRecord(about, in_order(episodes), complaints)
+    return RunRecord(about, sort_episodes(episodes), complaints)
 
 
-def _how_it_ended(about: dict[str, Any]) -> str:
+def _describe_end(about: dict[str, Any]) -> str:
     status = status_of(about)
     if status == RUNNING:
         return "is still running" if "process" in about else "is still running, or was killed"
@@ -73,7 +75,7 @@ def _how_it_ended(about: dict[str, Any]) -> str:
     return "failed" if status == "failed" else f"was {status}"
 
 
-def _how_far(about: dict[str, Any], episodes: int) -> str:
+def _describe_progress(about: dict[str, Any], episodes: int) -> str:
     takes = [counted(about[key], key[:-1]) for key in ("steps", "tokens") if key in about]
     if takes:
         return f"{counted(episodes, 'episode')} finished; training needs {' or '.join(takes)}"
@@ -82,7 +84,7 @@ def _how_far(about: dict[str, Any], episodes: int) -> str:
     return f"{of}{counted(planned or episodes, 'episode')} finished"
 
 
-def in_order(episodes: Iterable[Episode]) -> list[Episode]:
+def sort_episodes(episodes: Iterable[Episode]) -> list[Episode]:
     """Return the episodes of a run, ordered by problem, then sample."""
     return sorted(episodes, key=lambda episode: (episode.group, episode.sample))
 
@@ -100,15 +102,15 @@ def read_episodes(path: str | Path) -> Iterator[Episode]:
     Raises:
         RecordError: there is no such file, or a complete line is not an episode.
     """
-    yield from each_once(_parsed(episodes_file(Path(path))), key_of)
+    yield from each_once(_parse_episodes(episodes_file(Path(path))), episode_key)
 
 
-def key_of(episode: Episode) -> tuple[str, int, int]:
+def episode_key(episode: Episode) -> tuple[str, int, int]:
     """Return a key that is unique for each episode of a run."""
     return episode.id, episode.group, episode.seed
 
 
-def _parsed(file: Path) -> Iterator[Episode]:
+def _parse_episodes(file: Path) -> Iterator[Episode]:
     for number, line in enumerate(each_line(file), start=1):
         if not line.endswith(b"\n"):
             return

@@ -8,11 +8,11 @@ from pydantic import AfterValidator
 
 from collab.errors import RecordError
 
-MOST_CHARACTERS = 10_000
+MAX_REASON_CHARACTERS = 10_000
 """Longest reason or error in a record. The rest is cut off."""
 
 
-def _whole(text: str) -> str:
+def _check_encodable(text: str) -> str:
     """Return a text that UTF-8 can encode.
 
     Raises:
@@ -28,10 +28,10 @@ def _whole(text: str) -> str:
     return text
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_REASON_CHARACTERS else f"{text[:MAX_REASON_CHARACTERS]}..."
 
 
-Text = Annotated[str, AfterValidator(_whole)]
-Reason = Annotated[str, AfterValidator(_short), AfterValidator(_whole)]
-"""A text for people, cut after `MOST_CHARACTERS`."""
+Text = Annotated[str, AfterValidator(_check_encodable)]
+Reason = Annotated[str, AfterValidator(_shorten), AfterValidator(_check_encodable)]
+"""A text for people, cut after `MAX_REASON_CHARACTERS`."""

@@ -22,7 +22,7 @@ from collab.evaluation.table import (
     text_cell,
 )
 from collab.evaluation.values import estimate_of, paired_differences
-from collab.records.episode import known_solved
+from collab.records.episode import solved_flags
 from collab.report.episodes import ShownEpisode
 from collab.report.panels import RETURN, Panel, Series, Unit, bounded, maximum_of
 from collab.report.runs import Cohort, Run, largest_return, maximum_text
@@ -257,7 +257,7 @@ def _run_cell(items: Items) -> TableCell:
     returns = [e.joint_return for e in played if e.joint_return is not None]
     if not returns:
         return text_cell(NONE, pair=_ends(items))
-    known = known_solved(played)
+    known = solved_flags(played)
     count = f"{sum(known)} of {len(known)} solved" if known else counted(len(played), "episode")
     mean = mean_cell(fmean(returns), None, "points")
     return replace(mean, interval=count, pair=_ends(items))

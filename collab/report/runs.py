@@ -15,7 +15,7 @@ from collab.evaluation.results import Results
 from collab.recipe.differences import contents_in, differing, results_depend_on, reward_in
 from collab.recipe.documents import read_mapping, read_text
 from collab.records import Episode
-from collab.records.run import key_of, open_run
+from collab.records.run import episode_key, open_run
 from collab.runs import metric_names as names
 from collab.runs.about import check_holds_run, is_training, status_of
 from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORDS, TRAINING
@@ -154,7 +154,7 @@ def _read_held_out(path: Path, complaints: list[str]) -> list[HeldOut]:
         return []
     held_out, broken = read_episode_lines(path, HeldOut)
     complaints += broken
-    return list(each_once(held_out, lambda h: (h.step, h.mode, key_of(h.episode))))
+    return list(each_once(held_out, lambda h: (h.step, h.mode, episode_key(h.episode))))
 
 
 def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str]:

@@ -21,7 +21,7 @@ from collab.recipe import Recipe
 from collab.recipe.model import ModelSpec, TransformersSpec, VLLMSpec
 from collab.recipe.recipe import LANES, WIDE_LANES
 from collab.records import Episode, Problem, Sampling, Score
-from collab.records.run import in_order
+from collab.records.run import sort_episodes
 from collab.rewards import Scorer
 from collab.runtime.acting import RolloutContext
 from collab.runtime.agents import RunningAgent, make_agents
@@ -182,7 +182,7 @@ class Session:
                     watch(event)
                 if isinstance(event, EpisodeFinished):
                     episodes.append(event.episode)
-        return in_order(episodes)
+        return sort_episodes(episodes)
 
     async def stream(
         self,

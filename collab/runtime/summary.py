@@ -14,7 +14,7 @@ from typing import Any
 
 from collab.errors import CollabError
 from collab.records import Episode, Usage
-from collab.records.episode import known_solved
+from collab.records.episode import solved_flags
 from collab.runtime.events import (
     EpisodeFinished,
     EpisodeStarted,
@@ -45,7 +45,7 @@ def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
         "episodes": len(episodes),
         "failed": len(episodes) - len(scored),
         "failures": dict(Counter(e.failure.type for e in episodes if e.failure)),
-        "solvable": len(known_solved(scored)),
+        "solvable": len(solved_flags(scored)),
         "solved": sum(episode.solved for episode in scored),
         "mean_reward": sum(rewards) / len(rewards) if rewards else None,
         "maximum": max((e.score.maximum for e in scored if e.score), default=None),
@@ -204,7 +204,7 @@ class Rollout:
         finished = [episode for episode in self.episodes if not episode.failure]
         if finished and not any(episode.score for episode in finished):
             return ["not scored"]
-        known = known_solved(finished)
+        known = solved_flags(finished)
         return [f"{sum(known)} solved"] if known or not finished else []
 
     def _repr_html_(self) -> str:

@@ -26,7 +26,7 @@ from collab.recipe.in_python import (
 )
 from collab.recipe.team import TeamSpec
 from collab.records import Problem
-from collab.records.run import in_order
+from collab.records.run import sort_episodes
 from collab.runtime.episode import starts_of
 from collab.runtime.events import EpisodeFinished, Event, RunFinished
 from collab.runtime.folder import RunFolder
@@ -216,7 +216,7 @@ async def _rollout_of(run: AsyncGenerator[Event, None], out: str | Path | None) 
                 episodes.append(event.episode)
             elif isinstance(event, RunFinished):
                 summary = event.summary
-    return Rollout(tuple(in_order(episodes)), summary, Path(out) if out else None)
+    return Rollout(tuple(sort_episodes(episodes)), summary, Path(out) if out else None)
 
 
 def _recipe_of(

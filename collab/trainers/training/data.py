@@ -12,7 +12,7 @@ from pathlib import Path
 from collab.errors import RecipeError, RecordError
 from collab.recipe import Recipe, TaskSpec, TrainerSpec
 from collab.records import Episode, Problem
-from collab.records.run import episodes_file, key_of
+from collab.records.run import episode_key, episodes_file
 from collab.runs.layout import EPISODES
 from collab.runs.log import each_once, read_episode_lines
 from collab.runtime.problems import check_episodes
@@ -126,7 +126,7 @@ def recorded_episodes(path: Path) -> list[Episode]:
     episodes, complaints = read_episode_lines(file, Episode)
     if complaints:
         raise RecordError(f"trainer.learn_from: {complaints[0]}; correct or remove that line")
-    return list(each_once(episodes, key_of))
+    return list(each_once(episodes, episode_key))
 
 
 def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> Recorded:

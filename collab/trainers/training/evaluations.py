@@ -11,7 +11,7 @@ from typing import Any
 from collab.models.open import ModelPool
 from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Episode, Problem
-from collab.records.episode import known_solved
+from collab.records.episode import solved_flags
 from collab.runs.checkpoint import State
 from collab.runs.metrics import EVALUATION_FINISHED
 from collab.runtime import Event, Session
@@ -85,7 +85,7 @@ def _by_task(episodes: Sequence[Episode]) -> dict[str, TaskResult]:
 
 
 def _result(group: Sequence[Episode]) -> TaskResult:
-    known = known_solved(group)
+    known = solved_flags(group)
     return TaskResult(
         joint_return=mean([e.joint_return or 0.0 for e in group]),
         solved=mean(known) if known else None,

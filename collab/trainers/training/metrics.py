@@ -13,7 +13,7 @@ from math import fsum
 
 from collab.models.base import SamplerReport
 from collab.records import Action, Episode
-from collab.records.episode import known_solved, solved_by_turn
+from collab.records.episode import solved_by_turn, solved_flags
 from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
 from collab.runtime.summary import lost_feedback
@@ -112,7 +112,7 @@ def _returns(
     for turn in range(max(len(e.rewards) for e in ended)):
         rewards = [e.rewards[turn] for e in ended if len(e.rewards) > turn]
         yield names.reward_of_turn(turn + 1), mean(rewards)
-    if known := known_solved(ended):
+    if known := solved_flags(ended):
         yield names.SOLVED, mean(known)
     for turn, share in solved_by_turn(ended):
         yield names.fill(names.SOLVED_AFTER_TURN, turn), share
