@@ -22,7 +22,7 @@ from collab.errors import RecordError
 from collab.evaluation.results import Results
 from collab.naming import find_free_name
 from collab.records import Episode
-from collab.runs.about import KILLED, RUNNING, is_at_work, read_about
+from collab.runs.about import KILLED, RUNNING, may_be_running, read_about
 from collab.runs.atomic import Lock, check_no_other_files, write_atomically
 from collab.runs.layout import EPISODES, EVAL, LOCK, REPORT, RUN
 from collab.runs.log import each_line, read_episode_lines
@@ -156,7 +156,7 @@ def read_evaluation(folder: Path) -> EvaluationRecord:
         return EvaluationRecord(None, {name: name for name in names}, [str(error)])
     teams = {team.folder or team.label: team.label for team in results.teams}
     runs = [file.parent for file in folder.glob(f"*/{RUN}")]
-    if results.status == RUNNING and runs and not any(map(is_at_work, runs)):
+    if results.status == RUNNING and runs and not any(map(may_be_running, runs)):
         results = results.model_copy(update={"status": KILLED})
     is_done = results.status == "done"
     complaints = [] if is_done else [f"{folder}: the evaluation is {results.status}"]

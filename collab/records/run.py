@@ -15,8 +15,8 @@ from collab.runs.about import (
     KILLED,
     RUNNING,
     check_holds_run,
-    how_to_resume,
     read_about,
+    resume_hint,
     status_of,
 )
 from collab.runs.layout import EPISODES, EVAL, RUN
@@ -58,7 +58,7 @@ def open_run(folder: Path) -> RunRecord:
         except RecordError as error:
             complaints.append(str(error))
     if about.get("status", "done") != "done":
-        further = "" if status_of(about) == RUNNING else how_to_resume(folder)
+        further = "" if status_of(about) == RUNNING else resume_hint(folder)
         text = (
             f"the run {_describe_end(about)}: {_describe_progress(about, len(episodes))}{further}"
         )

@@ -28,7 +28,7 @@ RUNNING, KILLED = "running", "killed"
 
 def this_process() -> dict[str, Any]:
     """Return data that identifies this process: machine, process id and start time."""
-    return {"host": socket.gethostname(), "pid": os.getpid(), "began": _began(os.getpid())}
+    return {"host": socket.gethostname(), "pid": os.getpid(), "began": _process_start(os.getpid())}
 
 
 def status_of(about: Mapping[str, Any]) -> str:
@@ -37,7 +37,7 @@ def status_of(about: Mapping[str, Any]) -> str:
     A process on another machine counts as running, as does a record that names no process.
     """
     status = str(about.get("status", "done"))
-    if status == RUNNING and _is_gone(about.get("process")):
+    if status == RUNNING and _has_process_ended(about.get("process")):
         return KILLED
     return status
 
@@ -48,7 +48,7 @@ def end_of(about: Mapping[str, Any]) -> Literal["done", "failed", "interrupted"]
     return status if status in ("done", "failed") else "interrupted"
 
 
-def _is_gone(process: Any) -> bool:
+def _has_process_ended(process: Any) -> bool:
     if not isinstance(process, Mapping) or process.get("host") != socket.gethostname():
         return False
     number = process.get("pid")
@@ -60,10 +60,10 @@ def _is_gone(process: Any) -> bool:
         return True
     except (OSError, OverflowError):  # another user's process
         return False
-    return _began(number) != process.get("began")
+    return _process_start(number) != process.get("began")
 
 
-def _began(number: int) -> str | None:
+def _process_start(number: int) -> str | None:
     """Return the start time of a process, in the system's ticks, or None if the system does not
     report it.
 
@@ -83,7 +83,7 @@ _CONFIG = ConfigDict(extra="allow", strict=True)
 
 
 @with_config(_CONFIG)
-class _Used(TypedDict):
+class _Usage(TypedDict):
     """An agent's responses, tokens and cost."""
 
     responses: Count
@@ -121,7 +121,7 @@ class _Summary(TypedDict, total=False):
     new_tokens: Count
     seconds: float
     tokens_per_second: float
-    agents: dict[str, _Used]
+    agents: dict[str, _Usage]
     warnings: list[str]
     steps: Count
     unlearned: Count
@@ -157,16 +157,16 @@ class _About(TypedDict, total=False):
 _ABOUT = TypeAdapter(_About)
 
 
-def check_holds_run(path: Path, starts: str = "collab run TEAM") -> None:
+def check_holds_run(path: Path, start_command: str = "collab run TEAM") -> None:
     """Check that a path exists and, for a folder, that a run left files in it.
 
     Args:
-        starts: the command that starts a run of the expected kind, for the message.
+        start_command: the command that starts a run of the expected kind, for the message.
 
     Raises:
         RecordError: the folder does not exist, or contains no run.
     """
-    listed = f"`collab show` lists your runs, and `{starts}` starts one"
+    listed = f"`collab show` lists your runs, and `{start_command}` starts one"
     if not path.exists():
         raise RecordError(f"{path} does not exist; {listed}")
     if path.is_dir() and not any((path / mark).is_file() for mark in (*MARKS, METRICS)):
@@ -180,12 +180,12 @@ def is_training(folder: Path) -> bool:
     return (folder / TRAINING).is_file()
 
 
-def how_to_resume(folder: Path) -> str:
+def resume_hint(folder: Path) -> str:
     """Return how to continue a training run, after a semicolon, or "" for another folder."""
-    return f"; continue with: {_resuming(folder)}" if is_training(folder) else ""
+    return f"; continue with: {_resume_command(folder)}" if is_training(folder) else ""
 
 
-def _resuming(folder: Path) -> str:
+def _resume_command(folder: Path) -> str:
     """Return the command that continues a training run."""
     return join(["collab", "train", "--resume", str(folder)])
 
@@ -202,7 +202,7 @@ def check_is_training(path: Path) -> None:
         )
 
 
-def is_at_work(folder: Path) -> bool:
+def may_be_running(folder: Path) -> bool:
     """Return True if a process still writes the run in this folder, or if this is unknown."""
     try:
         return status_of(read_about(folder)) == RUNNING
@@ -217,7 +217,7 @@ def check_has_ended(folder: Path) -> None:
         RecordError: a process still writes the run, or `run.json` is invalid.
     """
     if (folder / RUN).is_file() and status_of(read_about(folder)) == RUNNING:
-        or_resume = f", or end it with `{_resuming(folder)}`"
+        or_resume = f", or end it with `{_resume_command(folder)}`"
         raise RecordError(
             f"{folder} is still being written; wait until it ends{or_resume * is_training(folder)}"
         )
@@ -259,7 +259,7 @@ def mark_interrupted(folder: Path) -> None:
     with suppress(CollabError):
         about = read_about(folder)
         process = about.get("process")
-        is_here = process is None or process == this_process() or _is_gone(process)
+        is_here = process is None or process == this_process() or _has_process_ended(process)
         if about.get("status") == RUNNING and is_here:
             write_about(folder, {**about, "status": "interrupted"})
 

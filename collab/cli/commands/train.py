@@ -217,7 +217,7 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
 
     from collab.cli.live import open_view
     from collab.cli.live.running import run_to_end
-    from collab.runs.about import how_to_resume, mark_interrupted
+    from collab.runs.about import mark_interrupted, resume_hint
     from collab.trainers.training.events import TrainingEvent, TrainingProgress
     from collab.trainers.training.run import TrainingRun
 
@@ -231,7 +231,7 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
     def finish(end: str) -> str:
         if end == "interrupted":
             mark_interrupted(folder)
-        return f" at step {training.step}{how_to_resume(folder)}"
+        return f" at step {training.step}{resume_hint(folder)}"
 
     with closing(view):
         training = TrainingRun(

@@ -11,7 +11,7 @@ from pathlib import Path
 from collab.distribution import python_command
 from collab.errors import TrainingError
 from collab.processes import end_with_parent
-from collab.runs.about import how_to_resume, mark_interrupted
+from collab.runs.about import mark_interrupted, resume_hint
 from collab.runs.layout import LOGS, RANK_LOG
 from collab.runs.log import last_error
 from collab.signals import INTERRUPTED_STATUS
@@ -67,7 +67,7 @@ def _tell(ended: dict[int, int], folder: Path) -> int:
     if log.is_file():
         error = last_error(log.read_text(encoding="utf-8", errors="replace"))
         why += f"{': ' * bool(error)}{error}; its log is {log}"
-    raise TrainingError(f"rank {rank} ended: {why}{how_to_resume(folder)}")
+    raise TrainingError(f"rank {rank} ended: {why}{resume_hint(folder)}")
 
 
 @contextmanager

@@ -22,7 +22,13 @@ from collab.recipe.task import SourceSpec
 from collab.recipe.writing import write_recipe
 from collab.records import Episode
 from collab.runs import layout
-from collab.runs.about import check_is_training, is_at_work, is_training, read_about, write_about
+from collab.runs.about import (
+    check_is_training,
+    is_training,
+    may_be_running,
+    read_about,
+    write_about,
+)
 from collab.runs.atomic import check_no_other_files, check_same_folder, explain_disk_errors
 from collab.runs.log import Log
 from collab.runs.metrics import STEP_FINISHED, read_rows
@@ -284,7 +290,7 @@ class TrainingFolder:
 
 def _has_no_step(path: Path) -> bool:
     """Return True if the training in this folder has ended without a finished step."""
-    if not is_training(path) or is_at_work(path):
+    if not is_training(path) or may_be_running(path):
         return False
     metrics = path / layout.METRICS
     return not metrics.exists() or f'"{STEP_FINISHED}"'.encode() not in metrics.read_bytes()
