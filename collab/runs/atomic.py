@@ -32,7 +32,7 @@ def write_atomically(path: Path, text: str, remedy: str = "") -> None:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
-            _open_as_usual(Path(temporary))
+            _set_default_mode(Path(temporary))
             Path(temporary).replace(path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
@@ -79,7 +79,7 @@ def creating_folder(path: Path, other: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def replacing(folder: Path) -> Iterator[Path]:
+def replacing_files(folder: Path) -> Iterator[Path]:
     """Yield an empty folder. At exit, its files replace those of `folder`, each atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".partial-{folder.name}")
@@ -91,7 +91,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         for path in [each for each in partial.rglob("*") if each.is_file()]:
             place = folder / path.relative_to(partial)
             place.parent.mkdir(parents=True, exist_ok=True)
-            _open_as_usual(path)  # safetensors makes files readable by their owner only
+            _set_default_mode(path)  # safetensors makes files readable by their owner only
             path.replace(place)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -113,7 +113,7 @@ def explain_disk_errors(path: Path, remedy: str = "") -> Iterator[None]:
         raise RecordError(f"{path} cannot be written: {reason}{end}") from error
 
 
-def _open_as_usual(path: Path) -> None:
+def _set_default_mode(path: Path) -> None:
     """Set a temporary file's mode to that of an ordinary new file, by the umask."""
     mask = os.umask(0)
     os.umask(mask)
@@ -151,7 +151,7 @@ def check_same_folder(path: Path) -> None:
     Raises:
         RecordError: the folder was moved, removed or replaced.
     """
-    for lock in list(_LOCKS):
+    for lock in list(_HELD_LOCKS):
         if path.is_relative_to(lock.folder) and not lock.is_in_place():
             place = "another place"
             with suppress(OSError):  # only Linux says where
@@ -194,7 +194,7 @@ class Lock:
             why = getattr(error, "strerror", None) or error
             raise RecordError(f"{folder} cannot be written: {why}") from error
         self._close = finalize(self, os.close, self.handle)
-        _LOCKS.add(self)
+        _HELD_LOCKS.add(self)
 
     def __enter__(self) -> Lock:
         return self
@@ -204,14 +204,14 @@ class Lock:
 
     def release(self) -> None:
         """Release the lock, and remove the folder if it is otherwise empty."""
-        if self not in _LOCKS:
+        if self not in _HELD_LOCKS:
             return
         with suppress(OSError):
             names = [path.name for path in self.folder.iterdir()]
             if names == [LOCK] and self.is_in_place():
                 (self.folder / LOCK).unlink()
                 self.folder.rmdir()
-        _LOCKS.remove(self)
+        _HELD_LOCKS.remove(self)
         self._close()
         self._file.release()
 
@@ -220,5 +220,5 @@ class Lock:
         return self.folder.exists() and samestat(self.folder.stat(), os.fstat(self.handle))
 
 
-_LOCKS = WeakSet[Lock]()
+_HELD_LOCKS = WeakSet[Lock]()
 """Locks of the folders that this process writes."""

@@ -18,7 +18,7 @@ from collab.recipe import Recipe, read_recipe
 from collab.recipe.model import TransformersSpec, local_weights
 from collab.recipe.question import about_adapters
 from collab.runs.about import check_has_ended
-from collab.runs.atomic import creating_folder, replacing
+from collab.runs.atomic import creating_folder, replacing_files
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTERS, MODELS, RECIPE
 from collab.runs.links import check_within
 
@@ -109,7 +109,7 @@ def _export(
             check_harmless(folder)
     with creating_folder(out):
         for agent, folder in adapters.items():
-            with _reading(folder), replacing(out / agent) as partial:
+            with _reading(folder), replacing_files(out / agent) as partial:
                 write(bases[agent], folder, partial)
     return {agent: public_name(base.name) for agent, base in bases.items()}
 

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from collab.runs.atomic import replacing
+from collab.runs.atomic import replacing_files
 
 
 def test_files_in_subfolders_are_replaced_too(tmp_path: Path) -> None:
     """A tokenizer with several chat templates writes them into a subfolder."""
     folder = tmp_path / "model"
     for text in ("old", "new"):
-        with replacing(folder) as partial:
+        with replacing_files(folder) as partial:
             (partial / "templates").mkdir()
             for name in ("config.json", "templates/tool_use.jinja"):
                 (partial / name).write_text(text)

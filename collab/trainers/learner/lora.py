@@ -19,7 +19,7 @@ from collab.models.local.engine import TransformersEngine
 from collab.models.local.multi_lora import merge
 from collab.models.store.models import public_name
 from collab.recipe import LoraSpec
-from collab.runs.atomic import replacing
+from collab.runs.atomic import replacing_files
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from collab.seeds import derive_seed
 
@@ -124,7 +124,7 @@ def save_adapter(engine: TransformersEngine, name: str, folder: Path) -> None:
     config.base_model_name_or_path = public_name(engine.spec.name)
     config.revision = engine.spec.revision
     tensors = {key: p.detach().contiguous() for key, p in parameters_of(module, name).items()}
-    with replacing(folder) as partial:
+    with replacing_files(folder) as partial:
         config.save_pretrained(partial)
         save_tensors(tensors, partial / ADAPTER_WEIGHTS)
 

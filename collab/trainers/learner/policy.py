@@ -24,7 +24,7 @@ from collab.models.store import StoreProgress
 from collab.models.weights import quiet_transformers
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
-from collab.runs.atomic import replacing
+from collab.runs.atomic import replacing_files
 from collab.runs.layout import ADAPTER_WEIGHTS
 from collab.trainers.learner import lora
 from collab.trainers.learner.device_sizes import check_device
@@ -143,7 +143,7 @@ class Policy:
         if self.is_adapter:
             lora.save_adapter(self.engine, self.name, folder)
         else:
-            with replacing(folder) as partial, quiet_transformers():
+            with replacing_files(folder) as partial, quiet_transformers():
                 self.engine.module.save_pretrained(partial)
                 self.engine.tokenizer.save_pretrained(partial)
 
@@ -152,7 +152,7 @@ class Policy:
         if self.is_adapter:
             lora.save_adapter(self.engine, self.name, folder)
         else:
-            with replacing(folder) as partial:
+            with replacing_files(folder) as partial:
                 tensors = {k: p.detach() for k, p in self.parameters.items()}
                 lora.save_tensors(tensors, partial / ADAPTER_WEIGHTS)
 
