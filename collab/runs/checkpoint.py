@@ -13,7 +13,7 @@ from collab.runs.reading import read_bytes
 from collab.wording import list_errors
 
 
-class State(BaseModel):
+class CheckpointState(BaseModel):
     """The part of a checkpoint without tensors."""
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -26,7 +26,7 @@ class State(BaseModel):
     """Step of the best evaluation on held-out tasks."""
 
 
-def read_state(path: Path) -> State:
+def read_state(path: Path) -> CheckpointState:
     """Return the state of the checkpoint in a folder.
 
     Raises:
@@ -34,20 +34,20 @@ def read_state(path: Path) -> State:
     """
     file = path / CHECKPOINT_STATE
     try:
-        state = State.model_validate_json(read_bytes(file))
+        state = CheckpointState.model_validate_json(read_bytes(file))
     except OSError as error:
         raise RecordError(f"{file} cannot be read: {error.strerror}; {_remedy(path)}") from error
     except ValidationError as error:
         reason = f"{list_errors(error)[0]}, got {error.errors()[0]['input']!r:.60}"
         raise RecordError(f"{file}: {reason}; {_remedy(path)}") from error
-    if path.name != name_of(state.step):
+    if path.name != checkpoint_name(state.step):
         raise RecordError(
             f"{file}: step is {state.step}, and the folder is called {path.name}; {_remedy(path)}"
         )
     return state
 
 
-def check_fits(state: State, path: Path, run: Path, steps: int) -> None:
+def check_state(state: CheckpointState, path: Path, run: Path, steps: int) -> None:
     """Check a state of the checkpoint `path` against the files of its run.
 
     Raises:
@@ -68,7 +68,7 @@ def check_fits(state: State, path: Path, run: Path, steps: int) -> None:
             )
 
 
-def name_of(step: int) -> str:
+def checkpoint_name(step: int) -> str:
     """Return the folder name of a step's checkpoint."""
     return f"{CHECKPOINT}{step:06d}"
 

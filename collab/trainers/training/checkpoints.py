@@ -17,7 +17,7 @@ import torch
 
 from collab.errors import RecordError, TrainingError
 from collab.runs.atomic import check_same_folder, sync_files, sync_names
-from collab.runs.checkpoint import State, check_fits, name_of, read_state
+from collab.runs.checkpoint import CheckpointState, check_state, checkpoint_name, read_state
 from collab.runs.layout import CHECKPOINT, CHECKPOINT_POLICIES, CHECKPOINT_STATE, CHECKPOINT_TENSORS
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.learner import Learner
@@ -44,7 +44,7 @@ class Checkpoints:
             TrainingError: the algorithm's state cannot be kept.
         """
         check_same_folder(self.folder)
-        path = self.folder / name_of(step)
+        path = self.folder / checkpoint_name(step)
         partial = self.folder / f"{PARTIAL}{path.name}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -77,9 +77,9 @@ class Checkpoints:
             RecordError: the newest checkpoint is invalid, or files are shorter than it says.
         """
         if (newest := self.latest()) is not None:
-            check_fits(read_state(newest), newest, run, steps)
+            check_state(read_state(newest), newest, run, steps)
 
-    def restore(self, learner: Learner, algorithm: Algorithm) -> State | None:
+    def restore(self, learner: Learner, algorithm: Algorithm) -> CheckpointState | None:
         """Restore the newest checkpoint, and return its state, or None if there is none.
 
         Raises:
@@ -109,7 +109,9 @@ class Checkpoints:
     def _prune(self, best: int | None) -> None:
         newest = sorted(self.folder.glob(CHECKPOINT_PATTERN))[-self._keep :]
         for path in self.folder.glob(CHECKPOINT_PATTERN):
-            if path not in newest and path.name != (name_of(best) if best is not None else ""):
+            if path not in newest and path.name != (
+                checkpoint_name(best) if best is not None else ""
+            ):
                 shutil.rmtree(self._set_aside(path), ignore_errors=True)
 
     def _set_aside(self, path: Path) -> Path:

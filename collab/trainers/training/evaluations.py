@@ -12,7 +12,7 @@ from collab.models.open import ModelPool
 from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Episode, Problem
 from collab.records.episode import solved_flags
-from collab.runs.checkpoint import State
+from collab.runs.checkpoint import CheckpointState
 from collab.runs.metrics import EVALUATION_FINISHED
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
@@ -124,7 +124,7 @@ class Evaluations:
         best, step = self._best or (None, None)
         return {"best": best, "best_step": step}
 
-    def restore(self, state: State, rows: Sequence[Mapping[str, Any]]) -> None:
+    def restore(self, state: CheckpointState, rows: Sequence[Mapping[str, Any]]) -> None:
         """Restore a checkpoint's state, and the evaluations among the rows of `metrics.jsonl`."""
         if state.best is not None and state.best_step is not None:
             self._best = (state.best, state.best_step)

@@ -19,7 +19,7 @@ from collab.records import failure_of
 from collab.runs import metric_names as names
 from collab.runs.about import write_about
 from collab.runs.atomic import Lock
-from collab.runs.checkpoint import State
+from collab.runs.checkpoint import CheckpointState
 from collab.runs.layout import CHECKPOINTS
 from collab.runs.metrics import STEP_FINISHED
 from collab.runtime.events import RunFinished
@@ -180,7 +180,11 @@ class TrainingRun:
         return summary
 
     async def _record(
-        self, about: dict[str, Any], policies: Policies, stepper: Stepper, checkpoint: State | None
+        self,
+        about: dict[str, Any],
+        policies: Policies,
+        stepper: Stepper,
+        checkpoint: CheckpointState | None,
     ) -> dict[str, Any]:
         """Train in the run's folder, record it in `run.json`, and return the final summary."""
         about.update(self._stateful[0].about())
@@ -264,7 +268,7 @@ class TrainingRun:
             if not stepper.update_interrupted and self._saved_step < self.step:
                 self._save(policies)
 
-    def _start_or_restore(self, policies: Policies, state: State | None) -> None:
+    def _start_or_restore(self, policies: Policies, state: CheckpointState | None) -> None:
         """Save a first checkpoint, or restore folder, history and evaluations from a `state`."""
         if state is None:
             self._folder.cut({})
