@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from collab.runs.layout import MARKS, PLACES, RUNS
+from collab.runs.layout import DEFAULT_FOLDERS, RUN_MARKERS, RUNS
 from collab.wording import drop_python_remedies
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def complete_runs(incomplete: str) -> list[str]:
     """Return the folders of runs and evaluations that begin with the text typed so far."""
     folders = {
         str(file.parent)
-        for place in PLACES
-        for mark in MARKS
+        for place in DEFAULT_FOLDERS
+        for mark in RUN_MARKERS
         for pattern in (f"*/{mark}", f"*/*/{mark}")
         for file in Path(place).glob(pattern)
     }

@@ -22,7 +22,7 @@ from collab.recipe.model import local_weights
 from collab.recipe.names import names_of_spec
 from collab.records import Problem
 from collab.runs.about import is_training
-from collab.runs.layout import NAMED, RECIPE, TRAINING
+from collab.runs.layout import RECIPE, REFERENCED_FILES, TRAINING
 from collab.runtime.notes import unused
 from collab.runtime.problems import open_problems
 from collab.tasks import split_address
@@ -386,7 +386,7 @@ def _content(text: str) -> str:
     try:
         if path.is_file():
             return f"{digest_of(sources_of(path)) if function else _of_file(path)} {function}"
-        if any((path / name).is_file() for name in NAMED):
+        if any((path / name).is_file() for name in REFERENCED_FILES):
             inside = sorted(item for item in path.iterdir() if item.is_file())
             return _digest(" ".join(f"{f.name} {_of_file(f)}" for f in inside).encode())
     except (OSError, ValueError):  # not a path

@@ -8,7 +8,7 @@ from typing import Any
 
 from collab.recipe import documents, library
 from collab.recipe.names import Kind, map_names
-from collab.runs.layout import NAMED
+from collab.runs.layout import REFERENCED_FILES
 from collab.trust.blocking import is_own, mark_foreign
 
 
@@ -86,7 +86,7 @@ def _anchored(data: dict[str, Any], folder: Path, project: Path) -> dict[str, An
 
 def _is_there(path: Path) -> bool:
     """Return True for a file, or for a folder with a model, an adapter or a run."""
-    return any((path / mark).is_file() for mark in ("", *NAMED))
+    return any((path / mark).is_file() for mark in ("", *REFERENCED_FILES))
 
 
 def _relative(path: Path) -> str:

@@ -18,7 +18,7 @@ from collab.records import Episode
 from collab.records.run import episode_key, open_run
 from collab.runs import metric_names as names
 from collab.runs.about import check_holds_run, is_training, status_of
-from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORDS, TRAINING
+from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORD_FILES, TRAINING
 from collab.runs.links import check_within
 from collab.runs.listing import number
 from collab.runs.log import each_once, read_episode_lines, read_lines
@@ -190,7 +190,7 @@ def read_all(paths: Sequence[Path]) -> Reading:
     reading = Reading()
     for path in dict.fromkeys(paths):
         try:
-            check_within(path, (path / name for name in RECORDS))
+            check_within(path, (path / name for name in RECORD_FILES))
             if is_evaluation(path):
                 _read_evaluation(path, reading)
             else:
@@ -212,7 +212,7 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
     runs = []
     for name, label in record.teams.items():
         try:
-            check_within(path, (path / name / file for file in RECORDS))
+            check_within(path, (path / name / file for file in RECORD_FILES))
             run = read_run(path / name)
         except RecordError as error:
             reading.complaints.append(str(error))

@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from collab.errors import CollabError, RecordError
 from collab.naming import as_name
 from collab.runs.atomic import write_atomically
-from collab.runs.layout import EPISODES, MARKS, METRICS, RUN, RUNS, TRAINING
+from collab.runs.layout import EPISODES, METRICS, RUN, RUN_MARKERS, RUNS, TRAINING
 from collab.runs.reading import read_bytes
 from collab.wording import list_errors
 
@@ -169,7 +169,7 @@ def check_holds_run(path: Path, start_command: str = "collab run TEAM") -> None:
     listed = f"`collab show` lists your runs, and `{start_command}` starts one"
     if not path.exists():
         raise RecordError(f"{path} does not exist; {listed}")
-    if path.is_dir() and not any((path / mark).is_file() for mark in (*MARKS, METRICS)):
+    if path.is_dir() and not any((path / mark).is_file() for mark in (*RUN_MARKERS, METRICS)):
         raise RecordError(
             f"{path} is not a run's folder: it has no {RUN} and no {EPISODES}; {listed}"
         )

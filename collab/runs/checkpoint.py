@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from collab.errors import RecordError
 from collab.runs.about import Count
-from collab.runs.layout import CHECKPOINT, CHECKPOINT_STATE
+from collab.runs.layout import CHECKPOINT_PREFIX, CHECKPOINT_STATE
 from collab.runs.reading import read_bytes
 from collab.wording import list_errors
 
@@ -70,7 +70,7 @@ def check_state(state: CheckpointState, path: Path, run: Path, steps: int) -> No
 
 def checkpoint_name(step: int) -> str:
     """Return the folder name of a step's checkpoint."""
-    return f"{CHECKPOINT}{step:06d}"
+    return f"{CHECKPOINT_PREFIX}{step:06d}"
 
 
 def _remedy(path: Path) -> str:

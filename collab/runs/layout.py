@@ -55,7 +55,7 @@ SERVER_LOG = f"vllm-{{place}}-{RANK_LOG}"
 ADAPTERS = "adapters"
 MODELS = "models"
 CHECKPOINTS = "checkpoints"
-CHECKPOINT = "step-"
+CHECKPOINT_PREFIX = "step-"
 """Prefix of the names of checkpoints, before the number of the step."""
 CHECKPOINT_POLICIES = "policies"
 CHECKPOINT_TENSORS = "state.pt"
@@ -67,7 +67,7 @@ ADAPTER_WEIGHTS = "adapter_model.safetensors"
 MODEL_CONFIG = "config.json"
 """The file that every model has, as transformers names it."""
 
-NAMED = (ADAPTER_CONFIG, MODEL_CONFIG, EPISODES)
+REFERENCED_FILES = (ADAPTER_CONFIG, MODEL_CONFIG, EPISODES)
 """A folder that a recipe names, an adapter, a model or a run, holds at least one of these."""
 
 EVAL = "eval.json"
@@ -79,11 +79,11 @@ STUDY = "study.json"
 STUDY_RECIPE = "study.yaml"
 TRAINING_LOG = "log.txt"
 
-RECORDS = (RUN, EPISODES, METRICS, EVALUATION, EVAL, RECIPE, TRAINING)
+RECORD_FILES = (RUN, EPISODES, METRICS, EVALUATION, EVAL, RECIPE, TRAINING)
 """Files of a record that a report or a model card may show."""
 
-MARKS = (RUN, EPISODES, TRAINING, EVAL)
+RUN_MARKERS = (RUN, EPISODES, TRAINING, EVAL)
 """The folder of a run, a training run or an evaluation holds at least one of these."""
 
-RUNS, EVALS, STUDIES = PLACES = ("runs", "evals", "studies")
+RUNS, EVALS, STUDIES = DEFAULT_FOLDERS = ("runs", "evals", "studies")
 """Folders in which commands leave their records by default."""

@@ -28,7 +28,7 @@ from collab.runs.layout import (
     FUNCTIONS,
     MODELS,
     RECIPE,
-    RECORDS,
+    RECORD_FILES,
     TRAINING,
 )
 from collab.runs.links import check_within
@@ -193,7 +193,7 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
 def _check_links(run: Path) -> None:
     """Refuse links to files outside the folder, because their contents would be uploaded too."""
     parts = [path for part in PARTS for path in (run / part, *(run / part).rglob("*"))]
-    check_within(run, (*(run / name for name in RECORDS), *parts))
+    check_within(run, (*(run / name for name in RECORD_FILES), *parts))
 
 
 _HIDDEN = shutil.ignore_patterns(".*", "__py*")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collab.errors import Untrusted
-from collab.runs.layout import MARKS
+from collab.runs.layout import RUN_MARKERS
 
 _blocked: set[str] = set()
 _unblocked: set[str] = set()
@@ -132,6 +132,6 @@ def foreign_folders() -> tuple[Path, ...]:
 def run_folder_of(path: Path) -> Path | None:
     """Return the nearest folder of a run that contains a file, including folders further up."""
     for folder in path.resolve().parents:
-        if any(os.path.lexists(folder / mark) for mark in MARKS):  # also a link to nothing
+        if any(os.path.lexists(folder / mark) for mark in RUN_MARKERS):  # also a link to nothing
             return folder
     return None

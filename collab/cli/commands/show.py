@@ -51,12 +51,12 @@ def command(
       collab show runs/20260101-120000-000-coding --json | jq .task
     """
     from collab.evaluation.folder import is_evaluation
-    from collab.runs.layout import PLACES
+    from collab.runs.layout import DEFAULT_FOLDERS
     from collab.runs.listing import holds_runs
 
     whole = (episode, turn, agent) == (None, None, None)
     if run is None:
-        _list_runs([Path(place) for place in PLACES], json=json)
+        _list_runs([Path(place) for place in DEFAULT_FOLDERS], json=json)
     elif is_evaluation(run) and whole:
         _show_evaluation(run, json=json)
     elif holds_runs(run) and whole:

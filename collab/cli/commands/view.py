@@ -6,9 +6,9 @@ from pathlib import Path
 
 from collab.cli.options import argument, flag, option
 from collab.errors import RecordError
-from collab.runs.layout import PLACES
+from collab.runs.layout import DEFAULT_FOLDERS
 
-_SHOWN = ", ".join(f"{place}/" for place in PLACES)
+_SHOWN = ", ".join(f"{place}/" for place in DEFAULT_FOLDERS)
 
 
 def command(
@@ -41,4 +41,4 @@ def command(
 
             webbrowser.open(address)
 
-    serve([folder] if folder else [Path(place) for place in PLACES], port, on_start)
+    serve([folder] if folder else [Path(place) for place in DEFAULT_FOLDERS], port, on_start)

@@ -18,12 +18,17 @@ import torch
 from collab.errors import RecordError, TrainingError
 from collab.runs.atomic import check_same_folder, sync_files, sync_names
 from collab.runs.checkpoint import CheckpointState, check_state, checkpoint_name, read_state
-from collab.runs.layout import CHECKPOINT, CHECKPOINT_POLICIES, CHECKPOINT_STATE, CHECKPOINT_TENSORS
+from collab.runs.layout import (
+    CHECKPOINT_POLICIES,
+    CHECKPOINT_PREFIX,
+    CHECKPOINT_STATE,
+    CHECKPOINT_TENSORS,
+)
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.learner import Learner
 from collab.wording import format_option
 
-CHECKPOINT_PATTERN = f"{CHECKPOINT}{'[0-9]' * 6}"  # no copy that a user made
+CHECKPOINT_PATTERN = f"{CHECKPOINT_PREFIX}{'[0-9]' * 6}"  # no copy that a user made
 PARTIAL = ".partial-"
 
 
