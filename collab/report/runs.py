@@ -20,7 +20,7 @@ from collab.runs import metric_names as names
 from collab.runs.about import check_holds_run, is_training, status_of
 from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORD_FILES, TRAINING
 from collab.runs.links import check_within
-from collab.runs.listing import number
+from collab.runs.listing import finite_number
 from collab.runs.log import each_once, read_episode_lines, read_lines
 from collab.runs.metrics import EVALUATION_FINISHED, row_of
 from collab.trainers.training.events import Evaluation, HeldOut
@@ -145,7 +145,7 @@ def _row(line: bytes) -> Row | Evaluation:
     row = row_of(line)
     if row["type"] == EVALUATION_FINISHED:
         return Evaluation.model_validate(row)
-    known = {key: value for key, item in row.items() if (value := number(item)) is not None}
+    known = {key: value for key, item in row.items() if (value := finite_number(item)) is not None}
     return {**known, "step": int(row["step"])}
 
 

@@ -22,16 +22,16 @@ Outcome = dict[str, float | None]
 """Means over episodes: `mean_return`, `largest_return` and `solved`, the share that is solved."""
 
 
-def _of_run(about: Mapping[str, Any]) -> Outcome:
+def _run_outcome(about: Mapping[str, Any]) -> Outcome:
     """Read the outcome of a finished run from its `run.json`."""
     summary = about.get("summary", {})
-    solved, known = (number(summary.get(key)) for key in ("solved", "solvable"))
+    solved, known = (finite_number(summary.get(key)) for key in ("solved", "solvable"))
     share = solved / known if solved is not None and known else None
-    returns = {key: number(summary.get(key)) for key in ("mean_return", "largest_return")}
+    returns = {key: finite_number(summary.get(key)) for key in ("mean_return", "largest_return")}
     return {**returns, "solved": share}
 
 
-def _of_training(folder: Path) -> Outcome:
+def _training_outcome(folder: Path) -> Outcome:
     """Read the last evaluation on held-out tasks, or the last step if there is no evaluation
     yet."""
     try:
@@ -39,30 +39,30 @@ def _of_training(folder: Path) -> Outcome:
     except CollabError:
         return {}
     rows.sort(key=lambda row: names.RETURN_MEAN not in row)  # steps first
-    outcomes = (_of_row(row) for row in reversed(rows))
+    outcomes = (_row_outcome(row) for row in reversed(rows))
     return next((outcome for outcome in outcomes if outcome["mean_return"] is not None), {})
 
 
-def _of_row(row: Mapping[str, Any]) -> Outcome:
+def _row_outcome(row: Mapping[str, Any]) -> Outcome:
     if names.RETURN_MEAN in row:
         keys = (names.RETURN_MEAN, names.RETURN_MAXIMUM, names.SOLVED)
-        mean_return, largest, solved = (number(row.get(key)) for key in keys)
+        mean_return, largest, solved = (finite_number(row.get(key)) for key in keys)
     else:
         sampled = row.get("sampled")
         results = sampled.values() if isinstance(sampled, dict) else ()
         tasks = [result for result in results if isinstance(result, dict)]
-        mean_return, solved = (_mean(tasks, key) for key in ("joint_return", "solved"))
-        known = (number(task.get("maximum")) for task in tasks)
+        mean_return, solved = (_mean_value(tasks, key) for key in ("joint_return", "solved"))
+        known = (finite_number(task.get("maximum")) for task in tasks)
         largest = max((value for value in known if value is not None), default=None)
     return {"mean_return": mean_return, "largest_return": largest, "solved": solved}
 
 
-def _mean(tasks: Iterable[Mapping[str, Any]], key: str) -> float | None:
-    values = [value for task in tasks if (value := number(task.get(key))) is not None]
+def _mean_value(tasks: Iterable[Mapping[str, Any]], key: str) -> float | None:
+    values = [value for task in tasks if (value := finite_number(task.get(key))) is not None]
     return mean(values) if values else None
 
 
-def number(value: Any) -> float | None:
+def finite_number(value: Any) -> float | None:
     """Return a value if it is a finite number, otherwise None."""
     with suppress(OverflowError):
         if isinstance(value, int | float) and isfinite(value):
@@ -98,16 +98,16 @@ class RunRow:
 def list_rows(folders: Iterable[Path]) -> list[RunRow]:
     """Return one row per run in `folders`, newest first, including the teams of evaluations and the
     runs of studies."""
-    files = {file for folder in folders for file in runs_in(folder)}
+    files = {file for folder in folders for file in find_run_files(folder)}
     return sorted((run_row(file.parent) for file in files), key=newest_first)
 
 
 def holds_runs(folder: Path) -> bool:
     """Return True if a folder contains runs and is not a run itself."""
-    return not (folder / RUN).exists() and any(True for _ in runs_in(folder))
+    return not (folder / RUN).exists() and any(True for _ in find_run_files(folder))
 
 
-def runs_in(folder: Path) -> Iterator[Path]:
+def find_run_files(folder: Path) -> Iterator[Path]:
     """Yield the `run.json` of each run in a folder, including an evaluation's teams and a study's
     runs."""
     for pattern in (f"*/{RUN}", f"*/*/{RUN}"):
@@ -125,16 +125,16 @@ def run_row(folder: Path) -> RunRow:
         about = read_about(folder)
     except CollabError as error:
         reason = f"cannot be read: {error}"
-        return RunRow(str(folder), _written(folder), _kind(folder), "", "", reason)
+        return RunRow(str(folder), _modified_time(folder), _kind(folder), "", "", reason)
     trained = (folder / TRAINING).exists()
     return RunRow(
         folder=str(folder),
-        began=_began(folder, about),
+        began=_start_time(folder, about),
         kind=_kind(folder),
         team=str(about.get("team") or joint_name(about.get("agents", ()))),
-        task=_task(about.get("tasks", [])),
+        task=_format_tasks(about.get("tasks", [])),
         status=status_of(about),
-        **(_of_training(folder) if trained else _of_run(about)),
+        **(_training_outcome(folder) if trained else _run_outcome(about)),
     )
 
 
@@ -148,20 +148,20 @@ def _kind(folder: Path) -> Kind:
     return "probe" if (folder / PROBE).exists() else "run"
 
 
-def _began(folder: Path, about: Mapping[str, Any]) -> datetime:
+def _start_time(folder: Path, about: Mapping[str, Any]) -> datetime:
     """Return the start time of the run, or for older records the time from its name or its file."""
     with suppress(ValueError):
         return datetime.fromisoformat(str(about.get("started"))).astimezone()
     with suppress(ValueError):
         return datetime.strptime(folder.name[:15], "%Y%m%d-%H%M%S").astimezone()
-    return _written(folder)
+    return _modified_time(folder)
 
 
-def _written(folder: Path) -> datetime:
+def _modified_time(folder: Path) -> datetime:
     return datetime.fromtimestamp((folder / RUN).stat().st_mtime).astimezone()
 
 
-def _task(addresses: list[str]) -> str:
+def _format_tasks(addresses: list[str]) -> str:
     """Name the problem, or the suite and the number of its problems."""
     suites = list(dict.fromkeys(address.rpartition("/")[0] or address for address in addresses))
     if len(addresses) == 1:

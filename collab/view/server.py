@@ -28,7 +28,7 @@ from collab.runs.layout import (
     MODELS,
     RUN,
 )
-from collab.runs.listing import newest_first, run_row, runs_in
+from collab.runs.listing import find_run_files, newest_first, run_row
 from collab.wording import escape_controls
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Pages:
         return {
             self._name(root, file.parent): file.parent
             for root in self._roots
-            for file in runs_in(root)
+            for file in find_run_files(root)
             if _is_within(file, root)
         }
 
