@@ -25,7 +25,7 @@ from collab.records import Episode
 from collab.runs.about import KILLED, RUNNING, may_be_running, read_about
 from collab.runs.atomic import Lock, check_no_other_files, write_atomically
 from collab.runs.layout import EPISODES, EVAL, LOCK, REPORT, RUN
-from collab.runs.log import each_line, read_episode_lines
+from collab.runs.log import iterate_lines, read_episode_lines
 from collab.runs.reading import read_bytes
 from collab.wording import list_errors
 
@@ -86,7 +86,7 @@ def read_finished(path: Path) -> dict[Key, Episode]:
 
 def keep_only(path: Path, episodes: Mapping[Key, Episode]) -> None:
     """Remove all lines but those of `episodes` from a file."""
-    if path.exists() and sum(1 for _ in each_line(path)) > len(episodes):
+    if path.exists() and sum(1 for _ in iterate_lines(path)) > len(episodes):
         write_atomically(path, "".join(f"{e.model_dump_json()}\n" for e in episodes.values()))
 
 

@@ -20,7 +20,7 @@ from collab.runs.about import (
     status_of,
 )
 from collab.runs.layout import EPISODES, EVAL, RUN
-from collab.runs.log import each_line, each_once, read_episode_lines
+from collab.runs.log import iterate_lines, read_episode_lines, unique_items
 from collab.wording import counted, list_errors
 
 
@@ -48,7 +48,7 @@ def open_run(folder: Path) -> RunRecord:
     lines, complaints = read_episode_lines(
         folder / EPISODES if folder.is_dir() else folder, Episode
     )
-    episodes = list(each_once(lines, episode_key))
+    episodes = list(unique_items(lines, episode_key))
     if repeated := len(lines) - len(episodes):
         complaints.append(f"{counted(repeated, 'line')} of {EPISODES} repeated and not counted")
     about: dict[str, Any] = {}
@@ -102,7 +102,7 @@ def read_episodes(path: str | Path) -> Iterator[Episode]:
     Raises:
         RecordError: there is no such file, or a complete line is not an episode.
     """
-    yield from each_once(_parse_episodes(episodes_file(Path(path))), episode_key)
+    yield from unique_items(_parse_episodes(episodes_file(Path(path))), episode_key)
 
 
 def episode_key(episode: Episode) -> tuple[str, int, int]:
@@ -111,7 +111,7 @@ def episode_key(episode: Episode) -> tuple[str, int, int]:
 
 
 def _parse_episodes(file: Path) -> Iterator[Episode]:
-    for number, line in enumerate(each_line(file), start=1):
+    for number, line in enumerate(iterate_lines(file), start=1):
         if not line.endswith(b"\n"):
             return
         try:

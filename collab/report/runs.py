@@ -21,7 +21,7 @@ from collab.runs.about import check_holds_run, is_training, status_of
 from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORD_FILES, TRAINING
 from collab.runs.links import check_within
 from collab.runs.listing import finite_number
-from collab.runs.log import each_once, read_episode_lines, read_lines
+from collab.runs.log import read_episode_lines, read_lines, unique_items
 from collab.runs.metrics import EVALUATION_FINISHED, row_of
 from collab.trainers.training.events import Evaluation, HeldOut
 
@@ -154,7 +154,7 @@ def _read_held_out(path: Path, complaints: list[str]) -> list[HeldOut]:
         return []
     held_out, broken = read_episode_lines(path, HeldOut)
     complaints += broken
-    return list(each_once(held_out, lambda h: (h.step, h.mode, episode_key(h.episode))))
+    return list(unique_items(held_out, lambda h: (h.step, h.mode, episode_key(h.episode))))
 
 
 def _read_recipe(path: Path, complaints: list[str]) -> tuple[dict[str, Any], str]:

@@ -33,7 +33,7 @@ class Log:
         """
         self.path, self._remedy = path, remedy
         self._stream = open(path, "ab", buffering=0, opener=files_only)  # noqa: SIM115
-        if (whole := _whole_size(path)) < self.size():
+        if (whole := _complete_size(path)) < self.size():
             self.cut(whole)
 
     def append(self, line: str) -> None:
@@ -80,7 +80,7 @@ class Log:
         self._stream.close()
 
 
-def each_line(path: Path) -> Iterator[bytes]:
+def iterate_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines one by one. Only a truncated last line does not end with a line feed.
 
     Raises:
@@ -93,16 +93,16 @@ def each_line(path: Path) -> Iterator[bytes]:
         raise RecordError(explain_read_error(path, error)) from error
 
 
-BLOCK = 1 << 16
+BLOCK_BYTES = 1 << 16
 """Number of bytes to read at a time from the end of a file."""
 
 
-def _whole_size(path: Path) -> int:
+def _complete_size(path: Path) -> int:
     """Return the bytes up to the end of the last complete line, read from the end."""
     with path.open("rb") as stream:
         end = stream.seek(0, 2)
         while end:
-            start = max(0, end - BLOCK)
+            start = max(0, end - BLOCK_BYTES)
             stream.seek(start)
             if newline := stream.read(end - start).rfind(b"\n") + 1:
                 return start + newline
@@ -149,7 +149,7 @@ def read_episode_lines(path: Path, kind: type[R]) -> tuple[list[R], list[str]]:
     return lines.items, lines.complaints
 
 
-def each_once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
+def unique_items(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
     """Yield the first item per key, and skip duplicates."""
     known: set[Hashable] = set()
     for item in items:
@@ -158,17 +158,17 @@ def each_once(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
             yield item
 
 
-def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T]:
+def read_lines(path: Path, parse: Callable[[bytes], T], complaint: str) -> Lines[T]:
     """Parse each line, and return the items and a complaint for each line that `parse` rejects.
 
-    `parse` rejects a line by `ValueError`, `KeyError`, `TypeError` or `OverflowError`. `refused`
+    `parse` rejects a line by `ValueError`, `KeyError`, `TypeError` or `OverflowError`. `complaint`
     begins the complaint, such as "not an episode".
 
     Raises:
         RecordError: the file cannot be read.
     """
     items, broken, torn = [], [], ""
-    for number, line in enumerate(each_line(path), start=1):
+    for number, line in enumerate(iterate_lines(path), start=1):
         if not line.endswith(b"\n"):
             torn = f"{path}: skipped the last line, which is truncated"
             break
@@ -176,7 +176,7 @@ def read_lines(path: Path, parse: Callable[[bytes], T], refused: str) -> Lines[T
             items.append(parse(line[:-1]))
         except (ValueError, KeyError, TypeError, OverflowError) as error:
             reason = list_errors(error)[0] if isinstance(error, ValidationError) else str(error)
-            broken.append(f"{path}, line {number}: {refused}: {reason}")
+            broken.append(f"{path}, line {number}: {complaint}: {reason}")
     return Lines(items, broken, torn)
 
 

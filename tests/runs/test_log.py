@@ -15,7 +15,7 @@ import pytest
 
 from collab.errors import RecordError
 from collab.records import Episode, Score
-from collab.runs.log import BLOCK, Log, each_line, read_lines
+from collab.runs.log import BLOCK_BYTES, Log, iterate_lines, read_lines
 
 Open = Callable[..., Log]
 
@@ -30,7 +30,7 @@ def test_appended_lines_are_read_back(open_log: Open) -> None:
     log = open_log()
     for line in ("one", "", "drei \u00e4"):
         log.append(line)
-    assert list(each_line(log.path)) == [b"one\n", b"\n", "drei \u00e4\n".encode()]
+    assert list(iterate_lines(log.path)) == [b"one\n", b"\n", "drei \u00e4\n".encode()]
 
 
 def test_pipe_is_refused_as_a_log(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_pipe_is_refused_as_a_log(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such device or address"):
         Log(tmp_path / "log")
     with pytest.raises(RecordError, match="cannot be read: not a file"):
-        next(each_line(tmp_path / "log"))
+        next(iterate_lines(tmp_path / "log"))
 
 
 def test_log_file_is_not_executable(open_log: Open) -> None:
@@ -63,7 +63,7 @@ def test_opening_a_huge_log_reads_only_its_end(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     with (tmp_path / "log").open("r+b") as stream:
         stream.seek(100 * 10**9)
-        stream.write(b"\nwhole\n" + b"torn" * BLOCK)
+        stream.write(b"\nwhole\n" + b"torn" * BLOCK_BYTES)
     with closing(Log(tmp_path / "log")) as log:
         assert log.size() == 100 * 10**9 + len("\nwhole\n")
 
@@ -116,7 +116,7 @@ def test_killed_writer_leaves_complete_lines(tmp_path: Path, open_log: Open) -> 
     writer.kill()
     writer.wait()
     open_log().append("next")
-    *lines, last = each_line(path)
+    *lines, last = iterate_lines(path)
     assert last == b"next\n"
     assert set(lines) == {b"x" * 100_000 + b"\n"}
 
@@ -135,7 +135,7 @@ def test_unreadable_lines_are_reported_and_skipped(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="nothere does not exist; check the path"):
-        list(each_line(tmp_path / "nothere"))
+        list(iterate_lines(tmp_path / "nothere"))
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])

@@ -14,7 +14,7 @@ from collab.recipe import Recipe, TaskSpec, TrainerSpec
 from collab.records import Episode, Problem
 from collab.records.run import episode_key, episodes_file
 from collab.runs.layout import EPISODES
-from collab.runs.log import each_once, read_episode_lines
+from collab.runs.log import read_episode_lines, unique_items
 from collab.runtime.problems import check_episodes
 from collab.tasks import open_suite
 from collab.trainers.credit import algorithm_for
@@ -126,7 +126,7 @@ def recorded_episodes(path: Path) -> list[Episode]:
     episodes, complaints = read_episode_lines(file, Episode)
     if complaints:
         raise RecordError(f"trainer.learn_from: {complaints[0]}; correct or remove that line")
-    return list(each_once(episodes, episode_key))
+    return list(unique_items(episodes, episode_key))
 
 
 def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> Recorded:
