@@ -9,7 +9,7 @@ from typing import Any
 from collab.errors import CollabError, RecordError
 from collab.runs.about import read_about
 from collab.runs.layout import METRICS, RUN, RUNS
-from collab.runs.metrics import STEP_FINISHED, read_rows, rows_of
+from collab.runs.metrics import STEP_FINISHED, last_rows, read_rows
 
 
 def read_metrics(run: str | Path) -> list[dict[str, Any]]:
@@ -34,7 +34,7 @@ def read_kind(run: Path, kind: str) -> list[dict[str, Any]]:
     lines = read_rows(run)
     if lines.broken:
         raise RecordError(lines.broken[0])
-    rows = rows_of(lines.items, kind)
+    rows = last_rows(lines.items, kind)
     return [{key: value for key, value in row.items() if key != "type"} for row in rows]
 
 

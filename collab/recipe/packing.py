@@ -15,7 +15,7 @@ from collab.passed_functions import is_in_file
 from collab.recipe.names import Kind, map_names
 from collab.recipe.recipe import Recipe
 from collab.runs.layout import DATA, EPISODES, FUNCTIONS
-from collab.runs.reading import data_as_last_read
+from collab.runs.reading import last_read_data
 from collab.trust.blocking import check_unchanged_since_approval
 from collab.trust.sources import digest_of, sources_loaded, sources_of
 
@@ -97,7 +97,7 @@ class Packing:
         raise AssertionError("there is no end of names")
 
     def _copy_data(self, path: Path) -> str:
-        content = (self._as_read and data_as_last_read(path)) or path.read_bytes()
+        content = (self._as_read and last_read_data(path)) or path.read_bytes()
         stem, dot, suffixes = path.name.partition(".")
         place = next(self._free(f"{DATA}/{stem}", dot + suffixes, {Path(): content}))
         target = self.folder / place

@@ -22,7 +22,7 @@ from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORD_FILES, TRAINI
 from collab.runs.links import check_within
 from collab.runs.listing import finite_number
 from collab.runs.log import read_episode_lines, read_lines, unique_items
-from collab.runs.metrics import EVALUATION_FINISHED, row_of
+from collab.runs.metrics import EVALUATION_FINISHED, parse_row
 from collab.trainers.training.events import Evaluation, HeldOut
 
 MOST_COMPLAINTS = 10
@@ -142,7 +142,7 @@ def _read_metrics(path: Path, complaints: list[str]) -> tuple[list[Row], list[Ev
 
 
 def _row(line: bytes) -> Row | Evaluation:
-    row = row_of(line)
+    row = parse_row(line)
     if row["type"] == EVALUATION_FINISHED:
         return Evaluation.model_validate(row)
     known = {key: value for key, item in row.items() if (value := finite_number(item)) is not None}

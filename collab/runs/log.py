@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from collab.errors import CollabError, RecordError
-from collab.runs.reading import files_only, open_file
+from collab.runs.reading import open_file, open_regular_file
 from collab.wording import explain_read_error, list_errors
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Log:
             OSError: the file cannot be opened.
         """
         self.path, self._remedy = path, remedy
-        self._stream = open(path, "ab", buffering=0, opener=files_only)  # noqa: SIM115
+        self._stream = open(path, "ab", buffering=0, opener=open_regular_file)  # noqa: SIM115
         if (whole := _complete_size(path)) < self.size():
             self.cut(whole)
 

@@ -17,7 +17,7 @@ STEP_FINISHED, EVALUATION_FINISHED = "step.finished", "evaluation.finished"
 Row = dict[str, Any]
 
 
-def row_of(line: bytes) -> Row:
+def parse_row(line: bytes) -> Row:
     """Return the row of a line, with the current names of its metrics.
 
     Raises:
@@ -42,9 +42,9 @@ def read_rows(run: Path) -> Lines[Row]:
         RecordError: the file cannot be read.
     """
     path = run / METRICS
-    return read_lines(path, row_of, "not JSON") if path.is_file() else Lines([], [], "")
+    return read_lines(path, parse_row, "not JSON") if path.is_file() else Lines([], [], "")
 
 
-def rows_of(rows: Iterable[Row], kind: str) -> list[Row]:
+def last_rows(rows: Iterable[Row], kind: str) -> list[Row]:
     """Return the rows of one type, in order, and only the last one of each step."""
     return list({row["step"]: row for row in rows if row["type"] == kind}.values())

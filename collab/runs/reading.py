@@ -16,7 +16,7 @@ def open_file(path: Path) -> BinaryIO:
         OSError: the file cannot be opened, or `path` is not a regular file.
     """
     try:
-        return open(path, "rb", opener=files_only)
+        return open(path, "rb", opener=open_regular_file)
     except ValueError as error:  # a NUL in the name
         raise OSError(errno.EINVAL, str(error), str(path)) from error
 
@@ -31,25 +31,25 @@ def read_bytes(path: Path) -> bytes:
         return stream.read()
 
 
-_READ: dict[Path, bytes] = {}
+_READ_DATA: dict[Path, bytes] = {}
 
 
 def read_data(path: Path) -> bytes:
-    """Return the content of a data file, and keep it for `data_as_last_read`.
+    """Return the content of a data file, and keep it for `last_read_data`.
 
     Raises:
         OSError: as `open_file`.
     """
-    content = _READ[path.resolve()] = read_bytes(path)
+    content = _READ_DATA[path.resolve()] = read_bytes(path)
     return content
 
 
-def data_as_last_read(path: Path) -> bytes | None:
+def last_read_data(path: Path) -> bytes | None:
     """Return the content of a data file when this process last read it, or None."""
-    return _READ.get(path.resolve())
+    return _READ_DATA.get(path.resolve())
 
 
-def files_only(name: str, flags: int) -> int:
+def open_regular_file(name: str, flags: int) -> int:
     """Open a file for `open`, as its `opener`. Devices and pipes are refused.
 
     Raises:

@@ -5,7 +5,7 @@ from collab.feedback.plain import Outcome
 from collab.recipe import TrainerSpec
 from collab.records import Decision, Score, Turn
 from collab.rewards import RewardContext
-from collab.runs.metrics import row_of
+from collab.runs.metrics import parse_row
 from collab.runtime.turn import Turn as PlayedTurn
 
 
@@ -43,7 +43,7 @@ def test_trainers_are_read_under_former_names() -> None:
 
 
 def test_steps_are_read_under_former_names() -> None:
-    row = row_of(b'{"type": "step.finished", "step": 1, "part/a.b": 2, "hack_suspects": 0}')
+    row = parse_row(b'{"type": "step.finished", "step": 1, "part/a.b": 2, "hack_suspects": 0}')
     assert row == {"type": "step.finished", "step": 1, "points/a.b": 2, "episodes/flagged": 0}
 
 
