@@ -213,7 +213,7 @@ class EvaluationRun:
                 )
         for team in results:
             for k in self.ks if names.SOLVED in team.metrics else ():
-                metric = team.metrics.get(names.fill(names.PASS_AT, k))
+                metric = team.metrics.get(names.fill_pattern(names.PASS_AT, k))
                 known = metric.tasks if metric else 0
                 if known < problems:
                     yield (

@@ -226,9 +226,9 @@ def sections(results: Results) -> list[ResultTable]:
     columns = {team.label: (team.metrics, team.largest_return) for team in teams}
     shown = metric_names([team.metrics for team in teams], results.k, results.levels)
     repeated = {
-        names.best_of(name, 1)
+        names.best_of_metric(name, 1)
         for name, level in results.best_levels.items()
-        if names.fill(names.LEVEL, level) in shown
+        if names.fill_pattern(names.LEVEL, level) in shown
     }
     shown = [name for name in shown if name not in repeated]
     rows = [*metric_rows(shown, [*columns.values()]), *_cost_rows(teams)]
@@ -240,7 +240,7 @@ def sections(results: Results) -> list[ResultTable]:
             *(estimate_cell(name, each.get(name), change=True) for each in metrics),
         ]
         for name in shown
-        if names.matched(names.VALUE, name) is None and any(name in each for each in metrics)
+        if names.match_pattern(names.VALUE, name) is None and any(name in each for each in metrics)
     ]
     if changes:
         others = [difference.team for difference in results.differences]
@@ -270,17 +270,17 @@ def metric_names(
 ) -> list[str]:
     """Return the metrics in the order of the table, each of them once."""
     known = list(dict.fromkeys(name for each in metrics for name in each))
-    best = dict.fromkeys(filter(None, map(names.metric_of_best, known)))
-    shown = [names.fill(names.PASS_AT, k) for k in ks]
-    shown += [key for name in best for key in known if names.metric_of_best(key) == name]
+    best = dict.fromkeys(filter(None, map(names.base_metric, known)))
+    shown = [names.fill_pattern(names.PASS_AT, k) for k in ks]
+    shown += [key for name in best for key in known if names.base_metric(key) == name]
     shown += [] if 1 in ks else [names.SOLVED]
-    shown += [n for n in known if names.matched(names.SOLVED_AFTER_TURN, n)]
+    shown += [n for n in known if names.match_pattern(names.SOLVED_AFTER_TURN, n)]
     for level, parts in levels.items():
-        shown.append(names.fill(names.LEVEL, level))
+        shown.append(names.fill_pattern(names.LEVEL, level))
         if len(parts) > 1:
-            shown += [names.fill(names.VALUE, part) for part in parts]
+            shown += [names.fill_pattern(names.VALUE, part) for part in parts]
     shown += [names.RETURN, names.RETURN_SHARE, names.LAST_REWARD_SHARE]
-    shown += [n for n in known if names.matched(names.TOKENS_OF_TRIES, n)]
+    shown += [n for n in known if names.match_pattern(names.TOKENS_OF_TRIES, n)]
     return [*shown, names.TOKENS_IN_SEQUENCE]
 
 
@@ -288,13 +288,13 @@ def metric_title(name: str) -> str:
     """Return the title of a metric's row in a table, e.g. `tokens of 4 samples`."""
     if name == names.RETURN:
         return "return"
-    part, level = (names.matched(p, name) for p in (names.VALUE, names.LEVEL))
+    part, level = (names.match_pattern(p, name) for p in (names.VALUE, names.LEVEL))
     if part is not None:
         return f"  {part} %"
-    if (tries := names.matched(names.TOKENS_OF_TRIES, name)) is not None:
+    if (tries := names.match_pattern(names.TOKENS_OF_TRIES, name)) is not None:
         most = counted(int(tries), "sample") if tries.isdecimal() else f"at most {tries}"
         return f"tokens of {most}"
-    if (turn := names.matched(names.SOLVED_AFTER_TURN, name)) is not None:
+    if (turn := names.match_pattern(names.SOLVED_AFTER_TURN, name)) is not None:
         return f"solved after turn {turn} %"
     if name == names.TOKENS_IN_SEQUENCE:
         return "tokens in sequence"
@@ -313,14 +313,14 @@ def estimate_cell(
         return TableCell(NONE)
     numbers = (value.mean, value.low, value.high)
     mean, low, high = (_number(name, n, "+" if change else "") for n in numbers)
-    is_share = name != names.RETURN and not names.counts_tokens(name)
+    is_share = name != names.RETURN and not names.is_token_count(name)
     most = 1.0 if is_share else largest if name == names.RETURN else None
     cell = TableCell(f"{mean} [{low}, {high}]")
     return with_whisker(cell, value.mean, value.limits, most, change=change)
 
 
 def _number(name: str, value: float, sign: str = "") -> str:
-    if names.counts_tokens(name):
+    if names.is_token_count(name):
         return f"{value:{sign}.0f}"
     text = f"{value:{sign}.2f}" if name == names.RETURN else f"{100 * value:{sign}.1f}"
     return text.removeprefix("-") if not float(text) and not sign else text

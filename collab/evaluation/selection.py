@@ -36,8 +36,8 @@ SHOWN_SECONDS = 3.0
 """Wall time for one program's shown tests and additional inputs together."""
 
 
-_SELECTED = names.fill(names.BEST_OF, names.SELECTED)
-_RECOMBINED = names.fill(names.BEST_OF, names.RECOMBINED)
+_SELECTED = names.fill_pattern(names.BEST_OF, names.SELECTED)
+_RECOMBINED = names.fill_pattern(names.BEST_OF, names.RECOMBINED)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ async def selection_metrics(
                 for name, value in (
                     await chooser.block_means(problem, blocks, how.recombine)
                 ).items():
-                    values[names.fill(name, tries)][problem.address] = value
+                    values[names.fill_pattern(name, tries)][problem.address] = value
     return dict(values)
 
 

@@ -55,14 +55,14 @@ def _of_task(
         yield names.SOLVED, mean(solved)
     for k in ks:
         if k <= len(solved):
-            yield names.fill(names.PASS_AT, k), pass_at_k(len(solved), sum(solved), k)
+            yield names.fill_pattern(names.PASS_AT, k), pass_at_k(len(solved), sum(solved), k)
     for turn, share in solved_by_turn(episodes, turns):
-        yield names.fill(names.SOLVED_AFTER_TURN, turn), share
+        yield names.fill_pattern(names.SOLVED_AFTER_TURN, turn), share
     for name, read in best.items():
         known = [value for score in scores if (value := read(score)) is not None]
         for k in ks:
             if k <= len(known):
-                yield names.best_of(name, k), best_of_k(known, k)
+                yield names.best_of_metric(name, k), best_of_k(known, k)
     yield names.RETURN, mean([e.joint_return or 0.0 for e in episodes])
     yield (
         names.RETURN_SHARE,
@@ -71,10 +71,10 @@ def _of_task(
     yield names.LAST_REWARD_SHARE, mean([s.reward / (s.maximum or 1.0) for s in scores])
     yield names.TOKENS_IN_SEQUENCE, mean([float(e.tokens_in_sequence) for e in episodes])
     for level, shares in _collect(level_shares(score).items() for score in scores).items():
-        yield names.fill(names.LEVEL, level), mean(shares)
+        yield names.fill_pattern(names.LEVEL, level), mean(shares)
     parts = _collect(((p.name, p.value) for p in s.parts if p.applies) for s in scores)
     for part, values in parts.items():
-        yield names.fill(names.VALUE, part), mean(values)
+        yield names.fill_pattern(names.VALUE, part), mean(values)
 
 
 def _collect(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[float]]:
@@ -197,7 +197,7 @@ def estimate_of(name: str, values: Sequence[float], largest: float) -> Estimate:
 
     Twice the largest count of tokens stands for their unknown bound.
     """
-    most = 2 * max(values) if names.counts_tokens(name) else _most(name, largest)
+    most = 2 * max(values) if names.is_token_count(name) else _most(name, largest)
     return estimate_mean(values, most)
 
 

@@ -218,7 +218,7 @@ def shares(measures: Mapping[str, float], pattern: str, agents: Sequence[str]) -
     """Return the share of the reward's variance by agent, from the measures that match
     `pattern`.
     """
-    by_agent = {agent: measures.get(names.fill(pattern, agent)) for agent in agents}
+    by_agent = {agent: measures.get(names.fill_pattern(pattern, agent)) for agent in agents}
     return {agent: value for agent, value in by_agent.items() if value is not None}
 
 

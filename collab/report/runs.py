@@ -243,7 +243,7 @@ def names_of_parts(runs: Iterable[Run]) -> dict[str, str]:
     """Return the titles that rewards declare for their metrics, by metric name."""
     rewards = [reward for run in runs if (reward := reward_in(run.recipe))]
     return {
-        names.fill(pattern, name): part.shown_as
+        names.fill_pattern(pattern, name): part.shown_as
         for reward in rewards
         for name, part in reward.parts.items()
         for pattern in (names.POINTS, names.VALUE)

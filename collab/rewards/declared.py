@@ -13,7 +13,7 @@ from collab.recipe.team import Roles
 from collab.records import Score
 from collab.rewards.library import ALARMS, MEASURES, open_part
 from collab.rewards.measures import share_of
-from collab.runs.metric_names import POINTS, VALUE, fill
+from collab.runs.metric_names import POINTS, VALUE, fill_pattern
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def watched(reward: RewardSpec | None) -> Iterator[Watched]:
     for name, part in reward.parts.items() if reward else ():
         if alarm := part.alarm or ALARMS.get(part.use):
             pattern = POINTS if part.weight else VALUE
-            yield Watched(fill(pattern, name), part.weight or 1.0, alarm)
+            yield Watched(fill_pattern(pattern, name), part.weight or 1.0, alarm)
 
 
 def best_of(reward: RewardSpec | None) -> dict[str, Callable[[Score], float | None]]:

@@ -87,7 +87,7 @@ RETURN = "return"
 RETURN_SHARE = "return/share"
 LAST_REWARD_SHARE = "last_reward/share"
 
-_FORMER = {
+_FORMER_NAMES = {
     "part/*": POINTS,
     "hack_suspects": FLAGGED,
     "time/judging": "time/scoring",
@@ -103,17 +103,17 @@ _FORMER = {
 """Maps names in folders of 0.2.0 and before to the current ones."""
 
 
-def fill(pattern: str, name: object) -> str:
+def fill_pattern(pattern: str, name: object) -> str:
     """Return the pattern with its first `*` replaced by `name`, e.g. an agent, part or turn."""
     return pattern.replace("*", str(name), 1)
 
 
 def reward_of_turn(number: int) -> str:
     """Return the name of the metric for the mean reward of turn `number`, counted from 1."""
-    return fill(REWARD, f"turn_{number}")
+    return fill_pattern(REWARD, f"turn_{number}")
 
 
-def matched(pattern: str, key: str) -> str | None:
+def match_pattern(pattern: str, key: str) -> str | None:
     """Return the text that `*` matches in `key`, "" for a pattern without `*`, or None if nothing
     matches."""
     before, star, after = pattern.partition("*")
@@ -126,23 +126,23 @@ def matched(pattern: str, key: str) -> str | None:
 @lru_cache(1024)
 def current_name(name: str) -> str:
     """Return the current name of a metric that a run folder names."""
-    for pattern, now in _FORMER.items():
-        if (text := matched(pattern, name)) is not None:
-            return fill(now, text)
+    for pattern, now in _FORMER_NAMES.items():
+        if (text := match_pattern(pattern, name)) is not None:
+            return fill_pattern(now, text)
     return name
 
 
-def counts_tokens(name: str) -> bool:
+def is_token_count(name: str) -> bool:
     """Return True if a metric of an evaluation is a number of tokens."""
-    return name == TOKENS_IN_SEQUENCE or bool(matched(TOKENS_OF_TRIES, name))
+    return name == TOKENS_IN_SEQUENCE or bool(match_pattern(TOKENS_OF_TRIES, name))
 
 
-def best_of(name: str, k: int) -> str:
+def best_of_metric(name: str, k: int) -> str:
     """Return the name of the metric for the best value of `name` among k tries."""
-    return fill(fill(BEST_OF, name), k)
+    return fill_pattern(fill_pattern(BEST_OF, name), k)
 
 
-def metric_of_best(name: str) -> str:
+def base_metric(name: str) -> str:
     """Return `name` without `@k` if it is a best-of-k metric, otherwise "". `pass@k` does not count
     as one."""
-    return name.rpartition("@")[0] if matched(PASS_AT, name) is None else ""
+    return name.rpartition("@")[0] if match_pattern(PASS_AT, name) is None else ""

@@ -89,12 +89,12 @@ def test_metric_names_are_recognized(text: str) -> None:
 
 
 def test_metric_patterns_are_filled_and_matched() -> None:
-    assert metric_names.fill(metric_names.KL, "aux") == "agent/aux/kl"
-    assert metric_names.matched(metric_names.KL, "agent/aux/kl") == "aux"
-    assert metric_names.matched(metric_names.KL, "agent/aux/length") is None
-    assert metric_names.matched(metric_names.SOLVED, "solved") == ""
-    assert metric_names.metric_of_best("coop@3") == "coop"
-    assert metric_names.metric_of_best("pass@3") == metric_names.metric_of_best("return") == ""
+    assert metric_names.fill_pattern(metric_names.KL, "aux") == "agent/aux/kl"
+    assert metric_names.match_pattern(metric_names.KL, "agent/aux/kl") == "aux"
+    assert metric_names.match_pattern(metric_names.KL, "agent/aux/length") is None
+    assert metric_names.match_pattern(metric_names.SOLVED, "solved") == ""
+    assert metric_names.base_metric("coop@3") == "coop"
+    assert metric_names.base_metric("pass@3") == metric_names.base_metric("return") == ""
 
 
 PARTICIPLES = {"told", "found", "said", "asked", "own"}

@@ -76,7 +76,7 @@ def _metrics_table(runs: RunDiff) -> ResultTable | None:
     rows = [
         _row(name, pair.difference, pair.first, pair.second)
         for name, pair in runs.metrics.items()
-        if names.matched(names.VALUE, name) is None
+        if names.match_pattern(names.VALUE, name) is None
     ]
     title = f"on the {counted(runs.shared, 'problem')} that both ran"
     note = f"{in_brackets()}; {PAIRED}"

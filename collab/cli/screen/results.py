@@ -113,7 +113,7 @@ def step_text(event: StepFinished) -> str:
 
 
 def _by_agent(row: Mapping[str, float], pattern: str) -> list[float]:
-    return [value for key, value in row.items() if names.matched(pattern, key) is not None]
+    return [value for key, value in row.items() if names.match_pattern(pattern, key) is not None]
 
 
 def _number(value: float | None, form: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
-from collab.runs.metric_names import CRITIC, fill
+from collab.runs.metric_names import CRITIC, fill_pattern
 from collab.stats import mean
 from collab.trainers.credit.base import Algorithm, TeamModels
 from collab.trainers.credit.checks import REMEDY, check_no_opponents
@@ -125,7 +125,7 @@ class ActorCritic(Algorithm):
         returns' variance that the critic's values explain.
         """
         return {
-            fill(fill(CRITIC, name), what): value
+            fill_pattern(fill_pattern(CRITIC, name), what): value
             for name, critic in self._critics.items()
             for what, value in critic.measured.items()
         }

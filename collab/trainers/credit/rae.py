@@ -49,7 +49,7 @@ class Rae(Algorithm):
             if turn == 0:
                 by_agent.setdefault(agent, []).append(average)
         return {
-            metric_names.fill(metric_names.CREDIT_AVERAGE, agent): mean(averages)
+            metric_names.fill_pattern(metric_names.CREDIT_AVERAGE, agent): mean(averages)
             for agent, averages in by_agent.items()
         }
 

@@ -68,13 +68,13 @@ def _first(rows: Sequence[Row], key: str) -> float | None:
 
 
 def _agents(rows: Sequence[Row]) -> list[str]:
-    matches = (names.matched(names.AGENT, key) for key in rows[-1])
+    matches = (names.match_pattern(names.AGENT, key) for key in rows[-1])
     return list(dict.fromkeys(name.partition("/")[0] for name in matches if name))
 
 
 def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """Yield a warning if the parser finds nothing in most answers of some agents, not of all."""
-    empty = {a: _recent(rows, names.fill(names.EMPTY, a)) or 0.0 for a in _agents(rows)}
+    empty = {a: _recent(rows, names.fill_pattern(names.EMPTY, a)) or 0.0 for a in _agents(rows)}
     idle = [agent for agent, share in empty.items() if share > 0.5]
     if idle and len(idle) < len(empty):
         who = ", ".join(idle)
@@ -88,7 +88,7 @@ def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """Yield a warning if an agent's entropy fell below a tenth of its first values."""
     for agent in _agents(rows):
-        key = names.fill(names.ENTROPY, agent)
+        key = names.fill_pattern(names.ENTROPY, agent)
         first, now = _first(rows, key), _recent(rows, key)
         if first and now is not None and now < 0.1 * first:
             yield (
@@ -101,8 +101,8 @@ def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """Yield a warning if more than half of an agent's responses are truncated."""
     for agent in _agents(rows):
-        share = _recent(rows, names.fill(names.TRUNCATED, agent))
-        length = _recent(rows, names.fill(names.LENGTH, agent))
+        share = _recent(rows, names.fill_pattern(names.TRUNCATED, agent))
+        length = _recent(rows, names.fill_pattern(names.LENGTH, agent))
         if share is not None and length is not None and share > 0.5 and length > 1:
             text = truncation_warning(agent, share)
             yield f"truncated/{agent}", f"{text}, or ask for shorter answers"
@@ -110,10 +110,10 @@ def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """Yield a warning if a vLLM server preempts responses, or if most of its requests wait."""
-    keys = [names.matched(names.SERVER, key) for key in rows[-1]]
+    keys = [names.match_pattern(names.SERVER, key) for key in rows[-1]]
     for place in dict.fromkeys(key.rpartition("/")[0] for key in keys if key):
         preempted, waiting, in_flight = (
-            _recent(rows, names.fill(names.SERVER, f"{place}/{what}"))
+            _recent(rows, names.fill_pattern(names.SERVER, f"{place}/{what}"))
             for what in ("preempted", "waiting", "in_flight")
         )
         if preempted:
@@ -148,7 +148,7 @@ def credit(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         {
             agent: share
             for agent in _agents(rows)
-            if (share := _recent(rows, names.fill(metric, agent))) is not None
+            if (share := _recent(rows, names.fill_pattern(metric, agent))) is not None
         }
         for metric in (names.CREDIT_OWN, names.CREDIT_INFLUENCE)
     ]
@@ -225,7 +225,7 @@ def _above(metric: str, limit: float, text: str) -> Alarm:
 
     def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         for agent in _agents(rows) if "*" in metric else [""]:
-            share = _recent(rows, names.fill(metric, agent) if agent else metric)
+            share = _recent(rows, names.fill_pattern(metric, agent) if agent else metric)
             if share is not None and share > limit:
                 yield f"{metric} {agent}", text.format(share=share, agent=agent)
 

@@ -87,11 +87,13 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
             (names.GRADIENT_NORM, data.update.gradient_norms),
         ):
             if policy.name in values:
-                metrics[names.fill(pattern, policy.name)] = values[policy.name]
+                metrics[names.fill_pattern(pattern, policy.name)] = values[policy.name]
     metrics.update(_mismatch(data.update))
     metrics.update(_staleness(data, policies.agents))
     metrics.update(_costs(data, policies))
-    metrics.update({names.fill(names.SERVER, k): v for k, v in data.sampler.metrics.items()})
+    metrics.update(
+        {names.fill_pattern(names.SERVER, k): v for k, v in data.sampler.metrics.items()}
+    )
     metrics[names.LEARNING_RATE] = data.update.rate
     metrics.update(data.credit.measures)
     return metrics
@@ -115,7 +117,7 @@ def _returns(
     if known := solved_flags(ended):
         yield names.SOLVED, mean(known)
     for turn, share in solved_by_turn(ended):
-        yield names.fill(names.SOLVED_AFTER_TURN, turn), share
+        yield names.fill_pattern(names.SOLVED_AFTER_TURN, turn), share
 
 
 def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
@@ -127,7 +129,7 @@ def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
             pattern, amount = (
                 (names.POINTS, part.points) if part.weight else (names.VALUE, part.value)
             )
-            values_of.setdefault(names.fill(pattern, part.name), []).append(amount)
+            values_of.setdefault(names.fill_pattern(pattern, part.name), []).append(amount)
     for measure in MEASURES:
         values = [value for score in scores if (value := measure.read(score)) is not None]
         if measure.metric and values:
@@ -143,18 +145,18 @@ def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, 
     lost = len(data.groups) - len(data.credit.groups)
     yield names.SKIPPED_GROUPS, lost / len(data.groups) if data.groups else 0.0
     for what in data.skipped:
-        yield names.fill(names.SKIPPED, what), 1
+        yield names.fill_pattern(names.SKIPPED, what), 1
     failures = Counter(e.failure.type for e in episodes if e.failure)
     failures.update(failure.type for failure in data.credit.failures)
     yield names.EPISODES, len(episodes)
     yield names.DROPPED, mean([e.failure is not None for e in episodes])
     for name, count in failures.items():
-        yield names.fill(names.FAILURES, name), count
+        yield names.fill_pattern(names.FAILURES, name), count
     yield names.FLAGGED, mean([bool(e.score and e.score.flags) for e in episodes])
 
 
 def _agent(agent: str, episodes: Sequence[Episode], sums: TokenSums) -> Iterator[tuple[str, float]]:
-    named = partial(names.fill, name=agent)
+    named = partial(names.fill_pattern, name=agent)
     decisions = [d for e in episodes for d in e.decisions(agent)]
     actions = [d.action for d in decisions if not d.action.failure]
     if actions:
@@ -200,7 +202,7 @@ def _costs(data: StepData, policies: Policies) -> Iterator[tuple[str, float]]:
     yield names.SECONDS, seconds
     for name, spent in data.times.items():
         if name != "step":
-            yield names.fill(names.TIME, name), spent / seconds
+            yield names.fill_pattern(names.TIME, name), spent / seconds
     costs = [a.usage.cost for a in _actions(data.groups) if a.usage.cost is not None]
     if costs:
         yield names.COST, fsum(costs)

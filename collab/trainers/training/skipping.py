@@ -114,7 +114,7 @@ class History:
         self.tokens = sum(int(row.get(names.TOKENS, 0)) for row in steps)
         self.unlearned = sum(map(_is_unlearned, steps))
         for row in steps:
-            skipped = (names.matched(names.SKIPPED, key) for key in row)
+            skipped = (names.match_pattern(names.SKIPPED, key) for key in row)
             self._of_the_run.update(key for key in skipped if key is not None)
             self._alarms.read({k: v for k, v in row.items() if isinstance(v, int | float)})
 
@@ -146,4 +146,4 @@ class History:
 
 def _is_unlearned(row: Mapping[str, Any]) -> bool:
     """Return True if a step was skipped, or none of its responses had a weight."""
-    return names.fill(names.SKIPPED, STEP) in row or row.get(names.DEAD_GROUPS) == 1.0
+    return names.fill_pattern(names.SKIPPED, STEP) in row or row.get(names.DEAD_GROUPS) == 1.0

@@ -145,7 +145,7 @@ class Removal(Counterfactual):
     def measures(self) -> Mapping[str, float]:
         """Return the usual metrics and `credit/AGENT/contribution`, in points of the reward."""
         contributions = {
-            metric_names.fill(metric_names.CREDIT_CONTRIBUTION, a): mean(added)
+            metric_names.fill_pattern(metric_names.CREDIT_CONTRIBUTION, a): mean(added)
             for a, added in self._added.items()
         }
         return {**super().measures(), **contributions}

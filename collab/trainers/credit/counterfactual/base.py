@@ -11,7 +11,7 @@ from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
 from collab.rewards.declared import parts_about_others
 from collab.runs import metric_names as names
-from collab.runs.metric_names import fill
+from collab.runs.metric_names import fill_pattern
 from collab.stats import mean
 from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.counterfactual.forms import FORMS, Form, forms, planned_forms
@@ -63,8 +63,8 @@ class VarianceShares:
             column, row, total = map(mean, zip(*estimates, strict=True))
             if total > 0:
                 alone.append((total - row) / total)
-                yield fill(names.CREDIT_OWN, agent), _clip_to_unit(alone[-1])
-                yield fill(names.CREDIT_INFLUENCE, agent), _clip_to_unit(column / total)
+                yield fill_pattern(names.CREDIT_OWN, agent), _clip_to_unit(alone[-1])
+                yield fill_pattern(names.CREDIT_INFLUENCE, agent), _clip_to_unit(column / total)
         if len(alone) > 1:
             yield names.CREDIT_INTERACTION, _clip_to_unit(1 - sum(alone))
 
@@ -135,7 +135,7 @@ class Counterfactual(Algorithm):
         for (agent, _), count in self._given.items():
             totals[agent] += count
         shares = {
-            fill(fill(names.CREDIT_FORM, agent), form): count / totals[agent]
+            fill_pattern(fill_pattern(names.CREDIT_FORM, agent), form): count / totals[agent]
             for (agent, form), count in self._given.items()
         }
         return {**shares, **dict(self._shares.measures())}
