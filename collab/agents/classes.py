@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from collab.errors import AgentError
 from collab.syntax import first_line, parse
 
-CLASS = "class "
+CLASS_PREFIX = "class "
 """Prefix of the entry point of a problem that asks for a class."""
-_FUTURE = "from __future__ "
-_MARGIN = "    "
+_FUTURE_IMPORT = "from __future__ "
+_INDENT = "    "
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
-class Written:
+class ClassParts:
     """The parts of a class that one agent wrote."""
 
     methods: dict[str, str] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Written:
     """Imports, constants and functions that are not methods of the class."""
 
 
-def collect_methods(source: str, name: str, wanted: Collection[str]) -> Written:
+def collect_methods(source: str, name: str, wanted: Collection[str]) -> ClassParts:
     """Return the methods of the class `name` in `source`, written inside or outside the class.
 
     A function is a method if it is `wanted`, or if its first parameter is `self` or `cls`. The last
@@ -38,36 +38,38 @@ def collect_methods(source: str, name: str, wanted: Collection[str]) -> Written:
     Raises:
         SyntaxError: the source does not parse.
     """
-    record, lines = Written(), source.split("\n")
+    record, lines = ClassParts(), source.split("\n")
     for node in parse(source).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             for member in node.body:
-                _take(record, member, lines, record.values)
-        elif isinstance(node, Function) and not (node.name in wanted or _bound(node)):
-            record.beside.append(_text(node, lines, ""))
+                _add_member(record, member, lines, record.statements)
+        elif isinstance(node, Function) and not (node.name in wanted or _is_method(node)):
+            record.module_level.append(_statement_text(node, lines, ""))
         else:
-            _take(record, node, lines, record.beside)
+            _add_member(record, node, lines, record.module_level)
     return record
 
 
-def _take(record: Written, node: ast.stmt, lines: list[str], others: list[str]) -> None:
+def _add_member(record: ClassParts, node: ast.stmt, lines: list[str], others: list[str]) -> None:
     if isinstance(node, Function):
         if has_body(node):
-            record.methods[node.name] = _text(node, lines)
+            record.methods[node.name] = _statement_text(node, lines)
     elif not isinstance(node, ast.Expr | ast.Pass):
-        others.append(_text(node, lines, _MARGIN if others is record.values else ""))
+        others.append(_statement_text(node, lines, _INDENT if others is record.statements else ""))
 
 
 def has_body(node: Function) -> bool:
     """Return True if a function has a statement other than its docstring, `pass` and `...`."""
-    return not all(isinstance(line, ast.Pass | ast.Expr) and _idle(line) for line in node.body)
+    return not all(
+        isinstance(line, ast.Pass | ast.Expr) and _is_placeholder(line) for line in node.body
+    )
 
 
-def _idle(line: ast.Pass | ast.Expr) -> bool:
+def _is_placeholder(line: ast.Pass | ast.Expr) -> bool:
     return isinstance(line, ast.Pass) or isinstance(line.value, ast.Constant)
 
 
-def _bound(node: Function) -> bool:
+def _is_method(node: Function) -> bool:
     first = [*node.args.posonlyargs, *node.args.args][:1]
     return bool(first) and first[0].arg in ("self", "cls")
 
@@ -114,40 +116,47 @@ def join_class(sources: Collection[str], prompt: str, name: str) -> str:
     if "__init__" in given and has_body(given["__init__"]):
         methods.pop("__init__", None)
     body = [
-        *_kept(skeleton, lines, methods),
-        *("\n".join(part.values) for part in parts),
-        *(_decorated(made, text, given) for made, text in methods.items()),
+        *_kept_members(skeleton, lines, methods),
+        *("\n".join(part.statements) for part in parts),
+        *(_add_decorators(made, text, given) for made, text in methods.items()),
     ]
     start, end = first_line(skeleton) - 1, skeleton.end_lineno
-    beside = list(dict.fromkeys(text for part in parts for text in part.beside))
-    future = [text for text in beside if text.startswith(_FUTURE)]
+    beside = list(dict.fromkeys(text for part in parts for text in part.module_level))
+    future = [text for text in beside if text.startswith(_FUTURE_IMPORT)]
     others = [text for text in beside if text not in future]
     head = "\n".join(lines[start : first_line(skeleton.body[0]) - 1])
     above = "\n".join([*future, *lines[:start], *others])
-    return _apart([above, f"{head}\n{_apart(body, 2)}", "\n".join(lines[end:]), *broken], 3) + "\n"
+    return (
+        _join_pieces(
+            [above, f"{head}\n{_join_pieces(body, 2)}", "\n".join(lines[end:]), *broken], 3
+        )
+        + "\n"
+    )
 
 
-def _kept(skeleton: ast.ClassDef, lines: list[str], methods: Mapping[str, str]) -> Iterator[str]:
+def _kept_members(
+    skeleton: ast.ClassDef, lines: list[str], methods: Mapping[str, str]
+) -> Iterator[str]:
     """Return the members of the prompt's class, without the methods that an agent wrote."""
     for node in skeleton.body:
         if not (isinstance(node, Function) and node.name in methods):
-            yield _text(node, lines)
+            yield _statement_text(node, lines)
 
 
-def _decorated(name: str, text: str, given: Mapping[str, Function]) -> str:
+def _add_decorators(name: str, text: str, given: Mapping[str, Function]) -> str:
     """Return a method with the prompt's decorators if it has none itself."""
     if name not in given or text.lstrip().startswith("@"):
         return text
-    above = [f"{_MARGIN}@{ast.unparse(node)}" for node in given[name].decorator_list]
+    above = [f"{_INDENT}@{ast.unparse(node)}" for node in given[name].decorator_list]
     return "\n".join([*above, text])
 
 
-def _apart(pieces: Collection[str], lines: int) -> str:
+def _join_pieces(pieces: Collection[str], lines: int) -> str:
     """Join the non-empty pieces, separated by this many line ends."""
     return ("\n" * lines).join(piece.strip("\n") for piece in pieces if piece.strip())
 
 
-def _text(node: ast.stmt, lines: list[str], margin: str = _MARGIN) -> str:
+def _statement_text(node: ast.stmt, lines: list[str], margin: str = _INDENT) -> str:
     """Return a statement's lines, indented by `margin`. Inner lines of strings stay unchanged."""
     if lines[node.lineno - 1].encode()[: node.col_offset].strip():  # several statements on one line
         return "\n".join(margin + line for line in ast.unparse(node).split("\n"))
@@ -160,12 +169,12 @@ def _text(node: ast.stmt, lines: list[str], margin: str = _MARGIN) -> str:
     }
     numbered = enumerate(lines[first - 1 : node.end_lineno], first)
     return "\n".join(
-        line if number in inner else _shifted(line, node.col_offset, margin)
+        line if number in inner else _reindent_line(line, node.col_offset, margin)
         for number, line in numbered
     )
 
 
-def _shifted(line: str, columns: int, margin: str) -> str:
+def _reindent_line(line: str, columns: int, margin: str) -> str:
     if not line.strip():
         return ""
     return margin + (line[columns:] if not line[:columns].strip() else line.lstrip())

@@ -258,13 +258,13 @@ def join_class(artifacts: Mapping[str, str], problem: Problem) -> Joint:
         AgentError: the problem asks for no class, or its prompt does not define it.
     """
     entry = str(problem.public.get("entry_point", ""))
-    if not entry.startswith(classes.CLASS):
+    if not entry.startswith(classes.CLASS_PREFIX):
         raise AgentError(
             f"the join 'class' makes a class, but {problem.address} asks for"
             f" {entry or 'no program'}; set team.join to python"
         )
     prompt = str(problem.public.get("prompt", ""))
-    name = entry.removeprefix(classes.CLASS)
+    name = entry.removeprefix(classes.CLASS_PREFIX)
     return Joint(classes.join_class(artifacts.values(), prompt, name), {})
 
 

@@ -162,7 +162,7 @@ def read_lines(path: Path, parse: Callable[[bytes], T], complaint: str) -> Lines
     """Parse each line, and return the items and a complaint for each line that `parse` rejects.
 
     `parse` rejects a line by `ValueError`, `KeyError`, `TypeError` or `OverflowError`. `complaint`
-    begins the complaint, such as "not an episode".
+    begins each message, such as "not an episode".
 
     Raises:
         RecordError: the file cannot be read.

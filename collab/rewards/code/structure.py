@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from collab.agents.classes import CLASS, collect_methods
+from collab.agents.classes import CLASS_PREFIX, collect_methods
 from collab.analysis import returns_value
 from collab.errors import RewardError
 from collab.rewards.context import RewardContext
@@ -96,7 +96,7 @@ def _wanted(context: RewardContext) -> frozenset[str]:
 
 def _written(context: RewardContext, wanted: frozenset[str]) -> Counter[str]:
     """Count the agents that wrote each method."""
-    name, counts = context.field("entry_point").removeprefix(CLASS), Counter[str]()
+    name, counts = context.field("entry_point").removeprefix(CLASS_PREFIX), Counter[str]()
     for source in context.contributions.values():
         try:
             counts.update(wanted & collect_methods(source, name, wanted).methods.keys())

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import indent
 from typing import Any
 
-from collab.agents.classes import CLASS
+from collab.agents.classes import CLASS_PREFIX
 from collab.errors import TaskError, Unfit
 from collab.sandbox.jail.classes.expected import expected_first
 from collab.sandbox.jail.preload import MODULES
@@ -61,7 +61,7 @@ def classeval(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "task_id": field(row, str, "task_id"),
         "prompt": prompt,
-        "entry_point": f"{CLASS}{name}",
+        "entry_point": f"{CLASS_PREFIX}{name}",
         "class_name": name,
         "methods": list(_to_write(_class(parse(prompt), name))),
         "test": _test_of(row, test, _class(solution, name)),
