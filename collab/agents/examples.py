@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from collab.agents.joins import preamble
 from collab.syntax import module_functions, parse
 
-_GIVES = re.compile(
+_SEPARATOR = re.compile(
     r"[ \t]*,?[ \t]*(?:#[ \t]*)?(?:➞|→|==>|=>|->|==|=|should return|will return|returns?)[ \t]*"
 )
-_BEHIND = re.compile(r"[ \t]*(?:$|[.,;#]|\(|\s\w)")
-_WORDS = {"true": "True", "false": "False", "null": "None"}
+_LITERAL_END = re.compile(r"[ \t]*(?:$|[.,;#]|\(|\s\w)")
+_JSON_WORDS = {"true": "True", "false": "False", "null": "None"}
 _MAX_EXAMPLES = 50
 _MAX_LITERAL = 500
 
@@ -37,8 +37,8 @@ def examples_of(prompt: str, entry_point: str) -> list[Example]:
     after an arrow, an equals sign, or `returns`.
     """
     text = _docstring(prompt, entry_point)
-    known = {entry_point, *dir(builtins), *_given(prompt, entry_point)}
-    examples = [*_sessions(text, entry_point, known), *_sentences(text, entry_point)]
+    known = {entry_point, *dir(builtins), *_prompt_functions(prompt, entry_point)}
+    examples = [*_session_examples(text, entry_point, known), *_inline_examples(text, entry_point)]
     return list(dict.fromkeys(examples))[:_MAX_EXAMPLES]
 
 
@@ -47,10 +47,10 @@ def asserted_examples(text: str, entry_point: str) -> list[Example]:
 
     Arguments and values are literals, so an example runs nothing but the function.
     """
-    return list(dict.fromkeys(_sentences(text, entry_point)))[:_MAX_EXAMPLES]
+    return list(dict.fromkeys(_inline_examples(text, entry_point)))[:_MAX_EXAMPLES]
 
 
-def as_test(examples: Sequence[Example]) -> str:
+def make_test(examples: Sequence[Example]) -> str:
     """Return the source of a sandbox test with one assert per example, the first on line 2."""
     asserts = [f"    assert {e.call} == {e.expected}" for e in examples]
     return "\n".join(["def check(candidate):", *(asserts or ["    pass"]), ""])
@@ -65,14 +65,14 @@ def _docstring(prompt: str, entry_point: str) -> str:
     return prompt if text is None else text
 
 
-def _given(prompt: str, entry_point: str) -> Iterator[str]:
+def _prompt_functions(prompt: str, entry_point: str) -> Iterator[str]:
     try:
         yield from module_functions(parse(preamble(prompt, entry_point)))
     except SyntaxError:
         return
 
 
-def _sessions(text: str, entry_point: str, known: set[str]) -> Iterator[Example]:
+def _session_examples(text: str, entry_point: str, known: set[str]) -> Iterator[Example]:
     """Yield examples after `>>>`."""
     lines = [line.strip() for line in text.split("\n")]
     for number, line in enumerate(lines):
@@ -82,13 +82,13 @@ def _sessions(text: str, entry_point: str, known: set[str]) -> Iterator[Example]
         while end < len(lines) and lines[end].startswith("..."):
             source.append(lines[end][3:])
             end += 1
-        call = _expression("\n".join(source), entry_point, known)
-        expected = _literal_lines(lines[end:])
+        call = _parse_expression("\n".join(source), entry_point, known)
+        expected = _leading_literal(lines[end:])
         if call and expected:
             yield Example(call, expected)
 
 
-def _expression(source: str, entry_point: str, known: set[str]) -> str | None:
+def _parse_expression(source: str, entry_point: str, known: set[str]) -> str | None:
     try:
         body = parse(source.strip()).body
     except SyntaxError:
@@ -99,7 +99,7 @@ def _expression(source: str, entry_point: str, known: set[str]) -> str | None:
     return ast.unparse(body[0]) if entry_point in loaded and loaded <= known else None
 
 
-def _literal_lines(lines: list[str]) -> str | None:
+def _leading_literal(lines: list[str]) -> str | None:
     """Return the literal in the longest run of lines up to a blank line or a prompt."""
     want = []
     for line in lines[:20]:
@@ -107,28 +107,28 @@ def _literal_lines(lines: list[str]) -> str | None:
             break
         want.append(line)
     for end in range(len(want), 0, -1):
-        literal = _literal(" ".join(want[:end]))
+        literal = _parse_literal(" ".join(want[:end]))
         if literal:
             return literal
     return None
 
 
-def _sentences(text: str, entry_point: str) -> Iterator[Example]:
+def _inline_examples(text: str, entry_point: str) -> Iterator[Example]:
     """Yield examples of the form `f(1) => 2`."""
     for match in re.finditer(rf"(?<![\w.]){re.escape(entry_point)}\(", text):
-        call = _call(text[match.start() : match.start() + _MAX_LITERAL], len(entry_point))
+        call = _leading_call(text[match.start() : match.start() + _MAX_LITERAL], len(entry_point))
         if call is None:
             continue
         before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         rest = text[match.start() + len(call) :].partition("\n")[0]
-        gives = _GIVES.match(rest)
-        literal = _literal_of_assert if "assert " in before else _literal
-        expected = _literal_prefix(rest[gives.end() :], literal) if gives else None
+        separator = _SEPARATOR.match(rest)
+        literal = _parse_assert_literal if "assert " in before else _parse_literal
+        expected = _literal_prefix(rest[separator.end() :], literal) if separator else None
         if expected and _has_literal_arguments(call):
             yield Example(ast.unparse(ast.parse(call, mode="eval")), expected)
 
 
-def _call(text: str, bracket: int) -> str | None:
+def _leading_call(text: str, bracket: int) -> str | None:
     """Return the call at the start of `text`, up to its closing bracket."""
     for end in (match.end() for match in re.finditer(r"\)", text[bracket:])):
         call = text[: bracket + end]
@@ -145,7 +145,7 @@ def _has_literal_arguments(call: str) -> bool:
     node = ast.parse(call, mode="eval").body
     assert isinstance(node, ast.Call)
     values = [*node.args, *(keyword.value for keyword in node.keywords)]
-    return all(_literal(ast.unparse(value)) for value in values)
+    return all(_parse_literal(ast.unparse(value)) for value in values)
 
 
 def _literal_prefix(text: str, literal: Callable[[str], str | None]) -> str | None:
@@ -153,25 +153,25 @@ def _literal_prefix(text: str, literal: Callable[[str], str | None]) -> str | No
     text = text.rstrip()[:_MAX_LITERAL]
     for end in range(len(text), 0, -1):
         ends_clause = text[end - 1] in ".,"
-        if ends_clause or not _BEHIND.match(text[end:]):
+        if ends_clause or not _LITERAL_END.match(text[end:]):
             continue
         if value := literal(text[:end]):
             return value
     return None
 
 
-def _literal_of_assert(text: str) -> str | None:
-    """Return `text` as `_literal` does, or None if it has the message of an assert."""
+def _parse_assert_literal(text: str) -> str | None:
+    """Return `text` as `_parse_literal` does, or None if it has the message of an assert."""
     try:
         (statement,) = parse(f"assert {text}").body
     except (SyntaxError, ValueError):
         return None
-    return None if getattr(statement, "msg", None) else _literal(text)
+    return None if getattr(statement, "msg", None) else _parse_literal(text)
 
 
-def _literal(text: str) -> str | None:
+def _parse_literal(text: str) -> str | None:
     """Return `text` as a Python literal, or None if it is none or is in plain brackets."""
-    text = _WORDS.get(text.strip(), text.strip())
+    text = _JSON_WORDS.get(text.strip(), text.strip())
     try:
         value = ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any
 
 from collab.agents import Joint, join_for, make_joint
-from collab.agents.examples import Example, as_test, asserted_examples, examples_of
+from collab.agents.examples import Example, asserted_examples, examples_of, make_test
 from collab.agents.joins import preamble
 from collab.agents.parsers import docstring
 from collab.errors import AgentError, RecipeError
@@ -233,7 +233,7 @@ class Chooser:
 
     async def _count(self, problem: Problem, program: str, tests: tuple[Example, ...]) -> int:
         """Return the number of a tester's tests that a program passes."""
-        verdict = await self._run(self._shown, problem, program, as_test(tests))
+        verdict = await self._run(self._shown, problem, program, make_test(tests))
         return verdict.tests.passed
 
     async def _is_solved(self, problem: Problem, program: str) -> bool:

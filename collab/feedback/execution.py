@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from collab.agents.examples import Example, as_test, examples_of
+from collab.agents.examples import Example, examples_of, make_test
 from collab.agents.joins import preamble
 from collab.feedback.plain import Outcome, Source, entry_point, shorten
 from collab.recipe.feedback import ExecutionFeedbackSpec
@@ -43,7 +43,7 @@ class Execution(Source):
         trial = Trial(
             program=outcome.joint.text,
             entry_point=function,
-            test=as_test(examples),
+            test=make_test(examples),
             prelude=preamble(prompt, function),
         )
         verdict = await self._sandbox.check(trial)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from collab.agents.examples import Example, as_test
+from collab.agents.examples import Example, make_test
 from collab.agents.joins import preamble
 from collab.rewards.context import RewardContext
 
@@ -41,7 +41,7 @@ def trial_of(
     return Trial(
         program=program,
         entry_point=context.field(subject.function),
-        test=as_test(subject.examples) if subject.examples else context.field(subject.test),
+        test=make_test(subject.examples) if subject.examples else context.field(subject.test),
         prelude=preamble(
             str(context.problem.public.get("prompt", "")), context.field("entry_point")
         ),
