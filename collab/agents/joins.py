@@ -17,14 +17,14 @@ from collab.recipe.team import NOBODY, Roles
 from collab.records import Problem
 from collab.syntax import first_line, normalize_newlines, parse, split_lines
 
-_HEAD = re.compile(r"(?:async(?:\s|\\\n)+)?(?:def|class)(?:\s|\\\n)+(\w+)")
+_DEFINITION_HEAD = re.compile(r"(?:async(?:\s|\\\n)+)?(?:def|class)(?:\s|\\\n)+(\w+)")
 _LAST_WORD = re.compile(r"\w+$")
 
 _Edit = tuple[int, int, str]
 """Start, end and new text of one replacement."""
 
 
-def keep_owned(artifacts: Mapping[str, str], roles: Roles, problem: Problem) -> dict[str, str]:
+def rename_unowned(artifacts: Mapping[str, str], roles: Roles, problem: Problem) -> dict[str, str]:
     """Return the artifacts, with other agents' definitions of a helper's function renamed."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for helper in roles.helpers:
@@ -50,13 +50,13 @@ def rename_definitions(source: str, names: Collection[str]) -> str:
     except SyntaxError:
         return source
     text = normalize_newlines(source)
-    places = _Places(text)
+    places = _Positions(text)
     edits = [
         edit
         for name in names
         for scope in scopes
         if _defines(scope, name)
-        for edit in _edits(scope, name, _unused(f"{name}_dropped", text), places)
+        for edit in _rename_edits(scope, name, _unused_name(f"{name}_dropped", text), places)
     ]
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
@@ -78,42 +78,44 @@ def _is_definition(node: ast.AST, name: str) -> bool:
     return isinstance(node, Definition) and node.name == name
 
 
-class _Places:
+class _Positions:
     """Character positions of a tree's nodes in its source."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._lines = text.split("\n")
 
-    def at(self, line: int, byte: int) -> int:
+    def position(self, line: int, byte: int) -> int:
         above = sum(len(text) + 1 for text in self._lines[: line - 1])
         return above + len(self._lines[line - 1].encode()[:byte].decode())
 
-    def of(self, node: ast.expr | ast.stmt | ast.alias) -> tuple[int, int]:
+    def span(self, node: ast.expr | ast.stmt | ast.alias) -> tuple[int, int]:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
-        start = self.at(node.lineno, node.col_offset)
-        return start, self.at(node.end_lineno, node.end_col_offset)
+        start = self.position(node.lineno, node.col_offset)
+        return start, self.position(node.end_lineno, node.end_col_offset)
 
 
-def _edits(scope: Scope, name: str, new: str, places: _Places) -> Iterator[_Edit]:
+def _rename_edits(scope: Scope, name: str, new: str, places: _Positions) -> Iterator[_Edit]:
     loops = [node.target for node in scope.nodes if isinstance(node, ast.comprehension)]
-    of_loops = {id(part) for target in loops for part in ast.walk(target)}
+    loop_targets = {id(part) for target in loops for part in ast.walk(target)}
     for node in scope.nodes:
         match node:
-            case ast.Name(id=bound, ctx=ast.Store()) if bound == name and id(node) not in of_loops:
-                yield (*places.of(node), new)
+            case ast.Name(id=bound, ctx=ast.Store()) if (
+                bound == name and id(node) not in loop_targets
+            ):
+                yield (*places.span(node), new)
             case ast.alias() if _is_definition(node, name):
-                start, end = places.of(node)
+                start, end = places.span(node)
                 word = _LAST_WORD.search(places.text, start, end) if node.asname else None
                 yield (word.start(), end, new) if word else (end, end, f" as {new}")
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if node.name == name:
-                head = _HEAD.match(places.text, places.of(node)[0])
+                head = _DEFINITION_HEAD.match(places.text, places.span(node)[0])
                 assert head is not None
                 yield (*head.span(1), new)
 
 
-def _unused(name: str, text: str) -> str:
+def _unused_name(name: str, text: str) -> str:
     while name in text:
         name += "_"
     return name
@@ -135,7 +137,7 @@ class Joint:
         return None
 
 
-_FUTURE = re.compile(r"^from __future__ import (?:\([\w\s,]*\).*|.+)$", re.MULTILINE)
+_FUTURE_IMPORT = re.compile(r"^from __future__ import (?:\([\w\s,]*\).*|.+)$", re.MULTILINE)
 
 Join = Callable[[Mapping[str, str], Problem], Joint]
 
@@ -162,7 +164,7 @@ def join_for(name: str, roles: Roles = NOBODY) -> Join:
     what = f"join '{name}'"
     check_call(what, join, ("artifacts", "problem"))
     check_not_async(what, join)
-    return partial(_made_by, what, join)
+    return partial(_call_user_join, what, join)
 
 
 def make_joint(join: Join, artifacts: Mapping[str, str], problem: Problem) -> Joint:
@@ -175,7 +177,7 @@ def make_joint(join: Join, artifacts: Mapping[str, str], problem: Problem) -> Jo
     return joint
 
 
-def _made_by(
+def _call_user_join(
     what: str, join: Callable[..., object], artifacts: Mapping[str, str], problem: Problem
 ) -> Joint:
     """Make a `Joint` from the result of a user's join.
@@ -212,7 +214,7 @@ def locate_artifacts(text: str, artifacts: Mapping[str, str]) -> Joint:
 
 def join_text(artifacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
     """Return the artifacts, concatenated in the team's order."""
-    joint = _stack(dict(artifacts), "\n\n")
+    joint = _stack_pieces(dict(artifacts), "\n\n")
     return Joint(joint.text.removesuffix("\n"), joint.spans)
 
 
@@ -226,18 +228,18 @@ def join_python(artifacts: Mapping[str, str], problem: Problem) -> Joint:
         str(problem.public.get("prompt", "")), str(problem.public.get("entry_point", ""))
     )
     future = dict.fromkeys(
-        line for artifact in artifacts.values() for line in _FUTURE.findall(artifact)
+        line for artifact in artifacts.values() for line in _FUTURE_IMPORT.findall(artifact)
     )
     pieces = {
-        agent: _FUTURE.sub(lambda match: "# " + match[0].replace("\n", "\n# "), artifact)
+        agent: _FUTURE_IMPORT.sub(lambda match: "# " + match[0].replace("\n", "\n# "), artifact)
         for agent, artifact in artifacts.items()
     }
-    return _stack({"": "\n".join([*future, given]), **pieces}, "\n\n\n")
+    return _stack_pieces({"": "\n".join([*future, given]), **pieces}, "\n\n\n")
 
 
 def join_owned(roles: Roles, artifacts: Mapping[str, str], problem: Problem) -> Joint:
     """Join as `python` does, but take a helper's function from that helper only."""
-    return join_python(keep_owned(artifacts, roles, problem), problem)
+    return join_python(rename_unowned(artifacts, roles, problem), problem)
 
 
 def join_files(artifacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa: ARG001
@@ -246,7 +248,7 @@ def join_files(artifacts: Mapping[str, str], problem: Problem) -> Joint:  # noqa
     If two agents wrote the same file, the program does not load, and its error gives the name and
     both positions.
     """
-    return _stack(dict(artifacts), "\n")
+    return _stack_pieces(dict(artifacts), "\n")
 
 
 def join_class(artifacts: Mapping[str, str], problem: Problem) -> Joint:
@@ -282,7 +284,7 @@ def preamble(prompt: str, entry_point: str) -> str:
     return "\n".join(given)
 
 
-def _stack(pieces: dict[str, str], separator: str) -> Joint:
+def _stack_pieces(pieces: dict[str, str], separator: str) -> Joint:
     text, spans = "", {}
     for agent, source in pieces.items():
         piece = source.strip("\n")
