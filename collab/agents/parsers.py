@@ -13,15 +13,15 @@ from collab.plugins import call_function, check_call, check_not_async, find_func
 from collab.syntax import can_parse, first_line, normalize_newlines, parse, split_lines
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)(.*)$")
-_MARK = re.compile(r"^#\s*(?:file(?:name)?|path)\s*:\s*(.+?)\s*$", re.IGNORECASE)
-_BARE = re.compile(r"^#\s*([^\s:]+\.py)\s*$")
+_FILE_MARK = re.compile(r"^#\s*(?:file(?:name)?|path)\s*:\s*(.+?)\s*$", re.IGNORECASE)
+_BARE_FILE_NAME = re.compile(r"^#\s*([^\s:]+\.py)\s*$")
 """A bare file name in the first line of a block."""
-_HEADING = re.compile(
+_FILE_HEADING = re.compile(
     r"^[\s#*_>\d.-]*(?:file(?:name)?|path)?\s*+:?+[\s*_`]*+([^\s`*:]+\.py)[`*_\s:]*+$",
     re.IGNORECASE,
 )
-_INFO = re.compile(r"([^\s=\"':]+\.py)\b")
-_LONGEST = 200
+_INFO_FILE_NAME = re.compile(r"([^\s=\"':]+\.py)\b")
+_MAX_NAME_LINE = 200
 """Longest text in which a file's name is looked for. The patterns above take quadratic time."""
 
 
@@ -35,14 +35,14 @@ def parse_files(response: str) -> str:
     removed. Files without lines are dropped. The result is empty if no file is named.
     """
     response = normalize_newlines(response)
-    blocks = _blocks(response.split("\n"))
+    blocks = _named_blocks(response.split("\n"))
     files: dict[str, str] = {}
     for name, lines in blocks or [("", response.split("\n"))]:
-        files.update(_sections(name, lines, fenced=bool(blocks)))
+        files.update(_block_files(name, lines, fenced=bool(blocks)))
     return "\n".join(f"# file: {name}\n{source}" for name, source in files.items())
 
 
-def _blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
+def _named_blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
     """Return the fenced blocks with the name given around each, or ""."""
     blocks: list[tuple[str, list[str]]] = []
     fence, before = "", ""
@@ -50,9 +50,9 @@ def _blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
         match = _FENCE.match(line)
         if not fence and match:
             fence = match[1]
-            named = _INFO.search(match[2][:_LONGEST])
-            if not named and len(before) <= _LONGEST:
-                named = _HEADING.match(before)
+            named = _INFO_FILE_NAME.search(match[2][:_MAX_NAME_LINE])
+            if not named and len(before) <= _MAX_NAME_LINE:
+                named = _FILE_HEADING.match(before)
             blocks.append((named[1] if named else "", []))
         elif fence and match and match[1].startswith(fence) and not match[2].strip():
             fence, before = "", ""
@@ -63,12 +63,14 @@ def _blocks(lines: list[str]) -> list[tuple[str, list[str]]]:
     return blocks
 
 
-def _sections(name: str, lines: list[str], *, fenced: bool) -> dict[str, str]:
+def _block_files(name: str, lines: list[str], *, fenced: bool) -> dict[str, str]:
     """Return the files of a block, by name: the lines below each line with a file name."""
     sections: dict[str, list[str]] = {name: []} if name else {}
     for number, line in enumerate(lines):
-        short = line if len(line) <= _LONGEST else ""
-        mark = _MARK.match(short) or (_BARE.match(short) if fenced and not number else None)
+        short = line if len(line) <= _MAX_NAME_LINE else ""
+        mark = _FILE_MARK.match(short) or (
+            _BARE_FILE_NAME.match(short) if fenced and not number else None
+        )
         if mark:
             name = mark[1].strip("`*\"'")
             sections[name] = []
@@ -85,7 +87,7 @@ _BLOCK = re.compile(
     r"^[ \t]*(```|~~~)[ \t]*([\w+-]*)[^\n]*$(.*?)(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL
 )
 """A fenced block, to its end or to that of the response."""
-_STARTS_CODE = re.compile(r"(?:async\s+def|def|class|import|from|@)\b|@")
+_CODE_START = re.compile(r"(?:async\s+def|def|class|import|from|@)\b|@")
 _MAX_ATTEMPTS = 12
 """Maximum number of start lines to try for unfenced code, and of cuts from each."""
 
@@ -108,10 +110,10 @@ def parser_for(name: str) -> Parser:
     what = f"parser '{name}'"
     check_call(what, parser, ("response",))
     check_not_async(what, parser)
-    return partial(_parsed_by, what, parser)
+    return partial(_call_user_parser, what, parser)
 
 
-def _parsed_by(what: str, parser: Parser, response: str) -> str:
+def _call_user_parser(what: str, parser: Parser, response: str) -> str:
     """Return the artifact of a user's parser.
 
     Raises:
@@ -140,7 +142,7 @@ def parse_python(response: str) -> str:
     """
     response = normalize_newlines(response)
     blocks = _fenced_blocks(response)
-    parsed = [whole for whole in map(_without_cut_off_end, blocks) if whole]
+    parsed = [whole for whole in map(_complete_part, blocks) if whole]
     if parsed:
         return "\n\n".join(kept for kept in map(_definitions, parsed) if kept)
     if blocks:
@@ -163,13 +165,13 @@ def _fenced_blocks(response: str) -> list[str]:
     return [block for block in blocks if block.strip()]
 
 
-def _without_cut_off_end(code: str) -> str:
+def _complete_part(code: str) -> str:
     """Return `code` if it parses, otherwise the part before its last statement. Return "" if that
     part does not parse or defines nothing."""
     if can_parse(code):
         return code
     lines = code.split("\n")
-    starts = [i for i, line in enumerate(lines) if _STARTS_CODE.match(line)]
+    starts = [i for i, line in enumerate(lines) if _CODE_START.match(line)]
     whole = "\n".join(lines[: starts[-1]]) if starts else ""
     return whole if can_parse(whole) and _definitions(whole) else ""
 
@@ -204,16 +206,16 @@ def _shows_usage(node: ast.stmt) -> bool:
 def _longest_parsing_run(response: str) -> str:
     """Return the longest run of lines that parses, beginning at a line that starts code."""
     lines = response.split("\n")
-    starts = [i for i, line in enumerate(lines) if _STARTS_CODE.match(line)][:_MAX_ATTEMPTS]
+    starts = [i for i, line in enumerate(lines) if _CODE_START.match(line)][:_MAX_ATTEMPTS]
     best = ""
     for start in starts:
-        run = _longest_from(lines, start)
+        run = _longest_run_from(lines, start)
         if run.count("\n") > best.count("\n") or not best:
             best = run
     return _definitions(best) if best else ""
 
 
-def _longest_from(lines: list[str], start: int) -> str:
+def _longest_run_from(lines: list[str], start: int) -> str:
     """Return the longest part from `start` that parses, cut before top-level lines with errors."""
     run = lines[start:]
     for _ in range(_MAX_ATTEMPTS):
@@ -232,7 +234,7 @@ def _longest_from(lines: list[str], start: int) -> str:
 def _from_first_code_line(response: str) -> str:
     lines = response.split("\n")
     for i, line in enumerate(lines):
-        if _STARTS_CODE.match(line):
+        if _CODE_START.match(line):
             return "\n".join(lines[i:]).rstrip()
     return ""
 
