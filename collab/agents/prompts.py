@@ -15,7 +15,7 @@ from collab.syntax import MAX_CHARACTERS
 from collab.trust.bounded import BoundedEnvironment
 from collab.trust.template_costs import Overrun, bounded, charge
 
-_NOTHING_SEEN = {
+_EMPTY_FIELD_HINTS = {
     "others": "the protocol shows this agent no other answers; your own can, with `sees`",
     "previous": "only sequential and discussion teams see `previous`, from the second turn on; your"
     " own protocol passes it as `previous=turn.previous`",
@@ -51,7 +51,7 @@ class Template:
             AgentError: the template uses an unknown field, or fails.
         """
         named = {
-            name: _Fields(name, value, _hidden if name == "task" else ())
+            name: _TemplateFields(name, value, _hidden if name == "task" else ())
             if isinstance(value, dict)
             else value
             for name, value in fields.items()
@@ -70,28 +70,28 @@ class Template:
         return text if self._as_written else text.strip()
 
 
-class _Fields(dict[str, Any]):
+class _TemplateFields(dict[str, Any]):
     """A mapping that templates see, with its name in the template."""
 
     def __init__(self, called: str, values: dict[str, Any], hidden: Collection[str] = ()) -> None:
         super().__init__(values)
-        self._called, self._hidden, self._values = called, hidden, values
+        self._name, self._hidden, self._values = called, hidden, values
 
     def __str__(self) -> str:
         return str(self._values)
 
-    def _lacks(self, name: str) -> str:
+    def _missing_name_error(self, name: str) -> str:
         """Return the error for a template that uses an unknown name."""
         if name in self._hidden:
-            return f"'{name}' is a hidden field; no agent sees it{self._known()}"
-        if not self and self._called in _NOTHING_SEEN:
-            return f"{self._called} has no '{name}': {_NOTHING_SEEN[self._called]}"
+            return f"'{name}' is a hidden field; no agent sees it{self._describe_known()}"
+        if not self and self._name in _EMPTY_FIELD_HINTS:
+            return f"{self._name} has no '{name}': {_EMPTY_FIELD_HINTS[self._name]}"
         close = nearest_name(name, self)
         remedy = f" (did you mean '{close}'?)" if close else ""
-        return f"{self._called} has no '{name}'{remedy}{self._known()}"
+        return f"{self._name} has no '{name}'{remedy}{self._describe_known()}"
 
-    def _known(self) -> str:
-        whose = "the task's fields" if self._called == "task" else f"the fields of {self._called}"
+    def _describe_known(self) -> str:
+        whose = "the task's fields" if self._name == "task" else f"the fields of {self._name}"
         return f"; {whose}: {', '.join(self) or 'none'}"
 
 
@@ -99,42 +99,42 @@ class _Environment(BoundedEnvironment):
     """An environment in which `task.items` is the field `items` of the task, if it has one."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        if isinstance(obj, _Fields) and attribute in obj:
+        if isinstance(obj, _TemplateFields) and attribute in obj:
             return obj[attribute]
         return super().getattr(obj, attribute)
 
 
-OF_MISSING = 2_000
+MISSING_NAME_COST = 2_000
 """Cost of the error for a missing name per known name, because it compares them."""
 
 
-class _Missing(StrictUndefined):
+class _MissingName(StrictUndefined):
     """A missing name, which reports the existing ones."""
 
     @property
     def _undefined_message(self) -> str:
         fields = self._undefined_obj
-        if isinstance(fields, _Fields) and self._undefined_hint is None:
-            charge(OF_MISSING * len(fields))  # a template may hide the error, and repeat it
-            return fields._lacks(str(self._undefined_name))
+        if isinstance(fields, _TemplateFields) and self._undefined_hint is None:
+            charge(MISSING_NAME_COST * len(fields))  # a template may hide the error, and repeat it
+            return fields._missing_name_error(str(self._undefined_name))
         return str(super()._undefined_message)
 
 
-def _cost_of_parsing(prompt: str) -> int:
+def _parsing_cost(prompt: str) -> int:
     return 50 * min(len(prompt), MAX_CHARACTERS)
 
 
 @cache
 def _environment(as_written: bool) -> _Environment:
     environment = _Environment(
-        undefined=_Missing,
+        undefined=_MissingName,
         autoescape=False,
         trim_blocks=not as_written,
         lstrip_blocks=not as_written,
         keep_trailing_newline=as_written,
     )
-    environment.add_filter("signature", signature, _cost_of_parsing)
-    environment.add_filter("docstring", docstring, _cost_of_parsing)
+    environment.add_filter("signature", signature, _parsing_cost)
+    environment.add_filter("docstring", docstring, _parsing_cost)
     return environment
 
 
