@@ -28,12 +28,12 @@ def split_program(source: str, function: str = HELPER) -> dict[str, str]:
         return {HELPER: "", "main": source}
     future = [n for n in body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
     above = body[: body.index(helpers[-1])]
-    copied = _needed(helpers, [node for node in above if node not in helpers])
+    copied = _find_needed(helpers, [node for node in above if node not in helpers])
     lines = source.split("\n")
     moved = [node for node in body if node in future or node in helpers or node in copied]
     return {
-        HELPER: "\n\n".join(_source(lines, node) for node in moved),
-        "main": _without(lines, [*future, *helpers]),
+        HELPER: "\n\n".join(_source_text(lines, node) for node in moved),
+        "main": _blank_out(lines, [*future, *helpers]),
     }
 
 
@@ -41,12 +41,12 @@ def _defines(node: ast.stmt, function: str) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function
 
 
-def _needed(helpers: list[ast.stmt], above: list[ast.stmt]) -> list[ast.stmt]:
+def _find_needed(helpers: list[ast.stmt], above: list[ast.stmt]) -> list[ast.stmt]:
     """Earlier statements that bind a name which the definitions read, directly or indirectly."""
     wanted = {name for node in helpers for name in _names_read_by_definition(node)}
     needed = []
     for node in reversed(above):
-        if wanted & _bound(node):
+        if wanted & _bound_names(node):
             wanted |= _names_read(node)
             needed.append(node)
     return needed
@@ -68,7 +68,7 @@ def _names_read(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
-def _bound(node: ast.stmt) -> set[str]:
+def _bound_names(node: ast.stmt) -> set[str]:
     names = {
         n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     }
@@ -79,11 +79,11 @@ def _bound(node: ast.stmt) -> set[str]:
     return names
 
 
-def _source(lines: list[str], node: ast.stmt) -> str:
+def _source_text(lines: list[str], node: ast.stmt) -> str:
     return "\n".join(lines[first_line(node) - 1 : node.end_lineno])
 
 
-def _without(lines: list[str], nodes: list[ast.stmt]) -> str:
+def _blank_out(lines: list[str], nodes: list[ast.stmt]) -> str:
     left = list(lines)
     for node in nodes:
         for number in range(first_line(node) - 1, node.end_lineno or node.lineno):
