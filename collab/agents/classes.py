@@ -23,10 +23,10 @@ class ClassParts:
 
     methods: dict[str, str] = field(default_factory=dict)
     """Source text of each method, as in a class, by name."""
-    values: list[str] = field(default_factory=list)
+    statements: list[str] = field(default_factory=list)
     """Assignments and similar statements in the body of the class."""
-    beside: list[str] = field(default_factory=list)
-    """Imports, constants and functions that are not methods of the class."""
+    module_level: list[str] = field(default_factory=list)
+    """Imports, constants and functions outside the class that are not its methods."""
 
 
 def collect_methods(source: str, name: str, wanted: Collection[str]) -> ClassParts:
@@ -38,24 +38,24 @@ def collect_methods(source: str, name: str, wanted: Collection[str]) -> ClassPar
     Raises:
         SyntaxError: the source does not parse.
     """
-    record, lines = ClassParts(), source.split("\n")
+    parts, lines = ClassParts(), source.split("\n")
     for node in parse(source).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             for member in node.body:
-                _add_member(record, member, lines, record.statements)
+                _add_member(parts, member, lines, parts.statements)
         elif isinstance(node, Function) and not (node.name in wanted or _is_method(node)):
-            record.module_level.append(_statement_text(node, lines, ""))
+            parts.module_level.append(_statement_text(node, lines, ""))
         else:
-            _add_member(record, node, lines, record.module_level)
-    return record
+            _add_member(parts, node, lines, parts.module_level)
+    return parts
 
 
-def _add_member(record: ClassParts, node: ast.stmt, lines: list[str], others: list[str]) -> None:
+def _add_member(parts: ClassParts, node: ast.stmt, lines: list[str], others: list[str]) -> None:
     if isinstance(node, Function):
         if has_body(node):
-            record.methods[node.name] = _statement_text(node, lines)
+            parts.methods[node.name] = _statement_text(node, lines)
     elif not isinstance(node, ast.Expr | ast.Pass):
-        others.append(_statement_text(node, lines, _INDENT if others is record.statements else ""))
+        others.append(_statement_text(node, lines, _INDENT if others is parts.statements else ""))
 
 
 def has_body(node: Function) -> bool:
@@ -103,27 +103,28 @@ def join_class(sources: Collection[str], prompt: str, name: str) -> str:
         AgentError: the prompt does not define the class.
     """
     skeleton, lines = skeleton_of(prompt, name), prompt.split("\n")
-    given = {node.name: node for node in skeleton.body if isinstance(node, Function)}
+    original = {node.name: node for node in skeleton.body if isinstance(node, Function)}
     parts, broken = [], []
     for source in sources:
         try:
-            parts.append(collect_methods(source, name, given))
+            parts.append(collect_methods(source, name, original))
         except SyntaxError:
             broken.append(source)
     methods: dict[str, str] = {}
     for part in parts:
-        methods |= {made: text for made, text in part.methods.items() if made not in methods}
-    if "__init__" in given and has_body(given["__init__"]):
+        for method, text in part.methods.items():
+            methods.setdefault(method, text)
+    if "__init__" in original and has_body(original["__init__"]):
         methods.pop("__init__", None)
     body = [
         *_kept_members(skeleton, lines, methods),
         *("\n".join(part.statements) for part in parts),
-        *(_add_decorators(made, text, given) for made, text in methods.items()),
+        *(_add_decorators(method, text, original) for method, text in methods.items()),
     ]
     start, end = first_line(skeleton) - 1, skeleton.end_lineno
-    beside = list(dict.fromkeys(text for part in parts for text in part.module_level))
-    future = [text for text in beside if text.startswith(_FUTURE_IMPORT)]
-    others = [text for text in beside if text not in future]
+    module_level = list(dict.fromkeys(text for part in parts for text in part.module_level))
+    future = [text for text in module_level if text.startswith(_FUTURE_IMPORT)]
+    others = [text for text in module_level if text not in future]
     head = "\n".join(lines[start : first_line(skeleton.body[0]) - 1])
     above = "\n".join([*future, *lines[:start], *others])
     return (
@@ -143,11 +144,11 @@ def _kept_members(
             yield _statement_text(node, lines)
 
 
-def _add_decorators(name: str, text: str, given: Mapping[str, Function]) -> str:
+def _add_decorators(name: str, text: str, original: Mapping[str, Function]) -> str:
     """Return a method with the prompt's decorators if it has none itself."""
-    if name not in given or text.lstrip().startswith("@"):
+    if name not in original or text.lstrip().startswith("@"):
         return text
-    above = [f"{_INDENT}@{ast.unparse(node)}" for node in given[name].decorator_list]
+    above = [f"{_INDENT}@{ast.unparse(node)}" for node in original[name].decorator_list]
     return "\n".join([*above, text])
 
 

@@ -50,13 +50,13 @@ def rename_definitions(source: str, names: Collection[str]) -> str:
     except SyntaxError:
         return source
     text = normalize_newlines(source)
-    places = _Positions(text)
+    positions = _Positions(text)
     edits = [
         edit
         for name in names
         for scope in scopes
         if _defines(scope, name)
-        for edit in _rename_edits(scope, name, _unused_name(f"{name}_dropped", text), places)
+        for edit in _rename_edits(scope, name, _unused_name(f"{name}_dropped", text), positions)
     ]
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
@@ -96,7 +96,7 @@ class _Positions:
         return start, self.position(node.end_lineno, node.end_col_offset)
 
 
-def _rename_edits(scope: Scope, name: str, new: str, places: _Positions) -> Iterator[_Edit]:
+def _rename_edits(scope: Scope, name: str, new: str, positions: _Positions) -> Iterator[_Edit]:
     loops = [node.target for node in scope.nodes if isinstance(node, ast.comprehension)]
     loop_targets = {id(part) for target in loops for part in ast.walk(target)}
     for node in scope.nodes:
@@ -104,13 +104,13 @@ def _rename_edits(scope: Scope, name: str, new: str, places: _Positions) -> Iter
             case ast.Name(id=bound, ctx=ast.Store()) if (
                 bound == name and id(node) not in loop_targets
             ):
-                yield (*places.span(node), new)
+                yield (*positions.span(node), new)
             case ast.alias() if _is_definition(node, name):
-                start, end = places.span(node)
-                word = _LAST_WORD.search(places.text, start, end) if node.asname else None
+                start, end = positions.span(node)
+                word = _LAST_WORD.search(positions.text, start, end) if node.asname else None
                 yield (word.start(), end, new) if word else (end, end, f" as {new}")
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if node.name == name:
-                head = _DEFINITION_HEAD.match(places.text, places.span(node)[0])
+                head = _DEFINITION_HEAD.match(positions.text, positions.span(node)[0])
                 assert head is not None
                 yield (*head.span(1), new)
 
