@@ -42,7 +42,7 @@ class RolloutContext:
 
 
 @dataclass
-class Acting:
+class EpisodeAgents:
     """The agents of one episode: their histories, and their actions in a round."""
 
     context: RolloutContext
@@ -61,7 +61,7 @@ class Acting:
         self.histories = {name: [] for name in self.context.agents}
         for turn in turns:
             for decision in turn.decisions:
-                self._remember(decision)
+                self._add_to_history(decision)
 
     async def act_round(
         self, turn: int, feedback: TurnFeedback, decisions: list[Decision], round_: Round
@@ -76,20 +76,20 @@ class Acting:
             BudgetExceeded: the episode has used up its tokens.
         """
         self._check_tokens()
-        moves = [self._move(name, turn, feedback, round_) for name in round_.agents]
-        await self.context.scheduler.together([self._make(move) for move in moves])
+        moves = [self._start_move(name, turn, feedback, round_) for name in round_.agents]
+        await self.context.scheduler.together([self._run_harness(move) for move in moves])
         artifacts: dict[str, str] = {}
         errors: list[ActionFailed | CollabError] = []
         for move in moves:
             try:
-                artifacts[move.agent] = self._take(turn, round_, move, decisions)
+                artifacts[move.agent] = self._record_move(turn, round_, move, decisions)
             except (ActionFailed, CollabError) as error:
                 errors.append(error)
         if errors:
             raise errors[0]
         return artifacts
 
-    def _move(self, name: str, turn: int, feedback: TurnFeedback, round_: Round) -> Move:
+    def _start_move(self, name: str, turn: int, feedback: TurnFeedback, round_: Round) -> Move:
         first = Call(
             task=self.problem.address,
             sample=self.sample,
@@ -98,13 +98,13 @@ class Acting:
             agent=name,
         )
         agent, history = self.context.agents[name], self.histories[name]
-        fields = self._fields(name, turn, feedback, round_)
+        fields = self._template_fields(name, turn, feedback, round_)
         template = "revise" if round_.template == "prompt" and history else round_.template
         observed = agent.observe(template, round_.otherwise, not history, **fields)
         prefix = agent.prefix.render(agent=name, **fields)
-        return Move(name, history, observed, partial(self._ask, first, prefix), agent.tools)
+        return Move(name, history, observed, partial(self._generate, first, prefix), agent.tools)
 
-    async def _make(self, move: Move) -> None:
+    async def _run_harness(self, move: Move) -> None:
         """Finish a move. `act_round` reports a model's failure once every agent is recorded."""
         try:
             with suppress(ActionFailed):
@@ -114,7 +114,7 @@ class Acting:
         except Exception as error:
             raise convert_error(error, AgentError, f"harness of {move.agent}") from error
 
-    def _fields(
+    def _template_fields(
         self, name: str, turn: int, feedback: TurnFeedback, round_: Round
     ) -> dict[str, Any]:
         """Return the fields of an agent's templates."""
@@ -128,7 +128,7 @@ class Acting:
         )
         return {**observed, **fields, **round_.fields.get(name, {})}
 
-    async def _ask(
+    async def _generate(
         self, first: Call, prefix: str, step: int, messages: Sequence[Message], may_call: bool
     ) -> Action:
         """Return the response with this number in the move that begins with the call `first`."""
@@ -142,7 +142,7 @@ class Acting:
         [action] = await self.context.scheduler.act([(agent.model, request)], rank)
         return action
 
-    def _take(self, turn: int, round_: Round, move: Move, decisions: list[Decision]) -> str:
+    def _record_move(self, turn: int, round_: Round, move: Move, decisions: list[Decision]) -> str:
         """Record an agent's action, and parse the artifact out of its answer."""
         for number, step in enumerate(move.steps):
             decision = Decision(
@@ -157,7 +157,7 @@ class Acting:
             self.context.emit(AgentActed(episode=self.episode, turn=turn, decision=decision))
             if step.action.failure:
                 raise ActionFailed(step.action.failure)
-            self._remember(decision)
+            self._add_to_history(decision)
         if not move.steps:
             raise RecipeError(
                 f"the harness of agent '{move.agent}' ended without calling the model"
@@ -166,7 +166,7 @@ class Acting:
         artifact: str = call_function(f"parser of {move.agent}", AgentError, parse, move.answer)
         return artifact
 
-    def _remember(self, decision: Decision) -> None:
+    def _add_to_history(self, decision: Decision) -> None:
         action = decision.action
         self.new_tokens += action.new_tokens
         self.histories[decision.agent] += [*decision.observation, action.message]

@@ -22,7 +22,7 @@ from collab.records import (
     failure_of,
 )
 from collab.records import Turn as TurnRecord
-from collab.runtime.acting import Acting, RolloutContext
+from collab.runtime.acting import EpisodeAgents, RolloutContext
 from collab.runtime.events import EpisodeFinished, EpisodeStarted, FeedbackGiven, TurnScored
 from collab.runtime.game import Game
 from collab.runtime.harness.move import ActionFailed
@@ -100,8 +100,8 @@ class EpisodeRun:
         self.group, self.sample, self._until = start.group, start.sample, start.until
         self.id = f"{start.problem.address}#{start.sample}"
         self._turns: list[TurnRecord] = list(start.turns)
-        self._acting = Acting(context, self.problem, self.id, self.sample, seed)
-        self._acting.restore(start.turns)
+        self._agents = EpisodeAgents(context, self.problem, self.id, self.sample, seed)
+        self._agents.restore(start.turns)
         self._game: Game | None = None
         self._started = 0.0
         self._started_at = ""
@@ -167,9 +167,9 @@ class EpisodeRun:
         context = self.context
         agents = tuple(context.agents)
         if self._game is not None:
-            agents, self._acting.observations = self._game.acting, self._game.observations
-        acted = [name for name, history in self._acting.histories.items() if history]
-        act_round = partial(self._acting.act_round, state.index, feedback, state.decisions)
+            agents, self._agents.observations = self._game.acting, self._game.observations
+        acted = [name for name, history in self._agents.histories.items() if history]
+        act_round = partial(self._agents.act_round, state.index, feedback, state.decisions)
         previous = self._turns[-1].artifacts if self._turns else {}
         examine = partial(self._examine, state) if context.sources else None
         turn = Turn(state.index, agents, act_round, acted, previous, examine=examine)
