@@ -85,7 +85,7 @@ def make_agents(
     return {
         name: _make_agent(
             name,
-            _with_templates(spec, is_game=is_game),
+            _fill_default_templates(spec, is_game=is_game),
             recipe.sampling_of(name),
             models[name],
             tools[name],
@@ -94,7 +94,7 @@ def make_agents(
     }
 
 
-def _with_templates(spec: AgentSpec, *, is_game: bool) -> AgentSpec:
+def _fill_default_templates(spec: AgentSpec, *, is_game: bool) -> AgentSpec:
     """Fill in the default templates. In a game, every turn has a new observation."""
     default = OBSERVATION if is_game else PROMPT
     prompt = default if spec.prompt is None else spec.prompt
@@ -115,7 +115,7 @@ def _make_agent(
     except Exception as error:
         raise ModelError(f"check of model {model.name!r} failed: {format_error(error)}") from error
     if spec.prefix or spec.style == "completion":
-        _check_continues(name, model)
+        _check_accepts_prefix(name, model)
     return RunningAgent(
         name=name,
         role=template("role"),
@@ -166,7 +166,7 @@ def prefix_of(name: str, spec: AgentSpec) -> Template:
     return Template(spec.prefix, f"team.agents.{name}.prefix", as_written=True)
 
 
-def _check_continues(agent: str, model: Model) -> None:
+def _check_accepts_prefix(agent: str, model: Model) -> None:
     """Raise RecipeError for a model that does not accept the beginning of its answer."""
     offered = model.capabilities
     if not (offered.continues or not offered.generates):
@@ -196,11 +196,11 @@ def make_request(
         prefix=prefix,
         sampling=agent.sampling,
         adapter=agent.adapter,
-        seed=_seed_of(seed, call),
+        seed=_call_seed(seed, call),
     )
 
 
-def _seed_of(seed: int, call: Call) -> int:
+def _call_seed(seed: int, call: Call) -> int:
     """Return a separate seed for every decision, the same in every run with the same `seed`."""
     step = (call.step,) if call.step else ()
     return derive_seed(seed, call.task, call.sample, call.turn, call.round, call.agent, *step)
