@@ -12,7 +12,7 @@ from collab.recipe import Recipe
 from collab.records import Problem
 from collab.rewards.declared import outlook
 from collab.runtime import Session
-from collab.runtime.dry_run import dry_run, most_calls, most_new_tokens
+from collab.runtime.dry_run import dry_run, max_episode_responses, max_episode_tokens
 from collab.runtime.notes import tool_forms
 from collab.runtime.problems import find_problems
 from collab.runtime.rehearsal import describe_rounds
@@ -88,8 +88,8 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> RunPlan:
         problems=[problem.address for problem in problems],
         samples=recipe.samples,
         episodes=episodes,
-        calls=episodes * most_calls(recipe, played.requests),
-        new_tokens=episodes * most_new_tokens(recipe, played.requests),
+        calls=episodes * max_episode_responses(recipe, played.requests),
+        new_tokens=episodes * max_episode_tokens(recipe, played.requests),
         isolation=recipe.sandbox.isolation,
         scoring=at_a_time(recipe.sandbox) if recipe.uses_sandbox else "",
         rounds=describe_rounds(turn, recipe.team.turns),

@@ -53,12 +53,12 @@ from collab.sandbox import Sandbox
 from collab.tools import disabled_tools, open_tools
 from collab.wording import counted
 
-CHARACTERS_A_TOKEN = 3.5
+CHARACTERS_PER_TOKEN = 3.5
 """Number of characters per token if no tokenizer is available. The estimate is low, so counts tend
 to be too high.
 """
 
-MOST_CHARACTERS = 500_000
+MAX_ANSWER_CHARACTERS = 500_000
 """Maximum number of characters in an answer that stands for a model's longest one."""
 
 FEEDBACK_CHARACTERS = 2000
@@ -78,13 +78,13 @@ class FullEcho(EchoModel):
         self.requests += requests
         actions = await super().generate(requests, progress)
         return [
-            action.model_copy(update={"text": _lengthened(action.text, request)})
+            action.model_copy(update={"text": _repeat_to_limit(action.text, request)})
             for request, action in zip(requests, actions, strict=True)
         ]
 
 
-def _lengthened(text: str, request: Request) -> str:
-    wanted = min(int(request.sampling.max_new_tokens * CHARACTERS_A_TOKEN), MOST_CHARACTERS)
+def _repeat_to_limit(text: str, request: Request) -> str:
+    wanted = min(int(request.sampling.max_new_tokens * CHARACTERS_PER_TOKEN), MAX_ANSWER_CHARACTERS)
     text = f"{text or '-'} "
     return (text * (wanted // len(text) + 1))[:wanted]
 
@@ -96,7 +96,7 @@ class FeedbackStandIn(Source):
         self.name = spec.source
         length = FEEDBACK_CHARACTERS
         if isinstance(spec, ExpertFeedbackSpec):
-            length = int(spec.max_new_tokens * CHARACTERS_A_TOKEN)
+            length = int(spec.max_new_tokens * CHARACTERS_PER_TOKEN)
         self._text = "" if spec.source == "self" else ("feedback " * length)[:length]
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
@@ -104,9 +104,9 @@ class FeedbackStandIn(Source):
         return dict.fromkeys(outcome.agents, feedback)
 
 
-MOST_PROBLEMS = 64
+MAX_PROBLEMS = 64
 """Maximum number of problems to run. If there are more, the longest are used."""
-MOST_TURNS_IN_ALL = 6400
+MAX_TOTAL_TURNS = 6400
 """Maximum number of turns to run in all. With long episodes, fewer problems are run."""
 
 
@@ -135,58 +135,65 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
     _check_adapters(recipe)
     for problem in problems if recipe.team.turns > 1 or turn.asks_feedback else ():
         check_sources(recipe.team.feedback, problem)
-    most = min(MOST_PROBLEMS, MOST_TURNS_IN_ALL // recipe.team.turns)
-    chosen = [problems[number] for number in _longest(problems, most)]
-    requests, unread = wait_for(_run(recipe, chosen))
+    most = min(MAX_PROBLEMS, MAX_TOTAL_TURNS // recipe.team.turns)
+    chosen = [problems[number] for number in _choose_problems(problems, most)]
+    requests, unread = wait_for(_run_problems(recipe, chosen))
     short = games_cut_short(games_of(recipe), chosen, recipe.team.turns)
-    warnings = [*unread, *short, *_unused_feedback(recipe.team, turn), *_uncounted(recipe)]
-    warnings += _overlong(recipe, requests, len(problems))
+    warnings = [
+        *unread,
+        *short,
+        *_warn_unused_feedback(recipe.team, turn),
+        *_warn_uncounted_tools(recipe),
+    ]
+    warnings += _warn_overlong_prompts(recipe, requests, len(problems))
     return DryRun(tuple(requests), turn, tuple(warnings))
 
 
-def is_first(request: Request) -> bool:
+def is_first_prompt(request: Request) -> bool:
     """Return True if a request has no agent's answer yet, so that all samples share it."""
     call = request.call
     return call.turn == call.round == call.step == 0
 
 
-def most_new_tokens(recipe: Recipe, requests: Sequence[Request]) -> int:
+def max_episode_tokens(recipe: Recipe, requests: Sequence[Request]) -> int:
     """Return the maximum number of new tokens of an episode, with each agent's longest answers."""
     tasks: Counter[str] = Counter()
     for request in requests:
         most = request.sampling.max_new_tokens
-        tasks[request.call.task] += most * most_responses(recipe, request.call.agent)
+        tasks[request.call.task] += most * max_move_responses(recipe, request.call.agent)
     return max(tasks.values(), default=0)
 
 
-def most_calls(recipe: Recipe, requests: Sequence[Request]) -> int:
+def max_episode_responses(recipe: Recipe, requests: Sequence[Request]) -> int:
     """Return the maximum number of responses in an episode."""
     tasks: Counter[str] = Counter()
     for request in requests:
-        tasks[request.call.task] += most_responses(recipe, request.call.agent)
+        tasks[request.call.task] += max_move_responses(recipe, request.call.agent)
     return max(tasks.values(), default=0)
 
 
-def most_responses(recipe: Recipe, agent: str) -> int:
+def max_move_responses(recipe: Recipe, agent: str) -> int:
     """Return the maximum number of responses in a move. A user's own harness counts as one."""
     harness = recipe.team.agents[agent].harness
     return int(harness.options.get("calls", MOST_CALLS)) + 1 if harness.use == "tools" else 1
 
 
-def characters(request: Request) -> int:
+def count_characters(request: Request) -> int:
     """Return the number of characters in a request's messages and tool descriptions."""
     return sum(len(message.content) for message in plain_messages(request))
 
 
-async def _run(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Request], list[str]]:
+async def _run_problems(
+    recipe: Recipe, problems: Sequence[Problem]
+) -> tuple[list[Request], list[str]]:
     """Return all requests, and a warning for each template that was not used."""
     recipe = recipe.model_copy(update={"budget": BudgetSpec()})
-    model, seen = FullEcho(), _Seen()
+    model, seen = FullEcho(), _Observed()
     tools = disabled_tools(await open_tools(recipe.team, Sandbox(recipe.sandbox)))
     agents = make_agents(recipe, dict.fromkeys(recipe.team.agents, model), tools)
     context = RolloutContext(
         recipe=recipe,
-        agents={name: _echoed(agent, seen) for name, agent in agents.items()},
+        agents={name: _watch_agent(agent, seen) for name, agent in agents.items()},
         protocol=protocol_for(recipe.team.protocol),
         join=join_for("text"),
         scorer=None,
@@ -200,14 +207,14 @@ async def _run(recipe: Recipe, problems: Sequence[Problem]) -> tuple[list[Reques
         if seen.errors:
             message = f"{seen.errors[0]}; the problem: {problem.address}"
             raise RecipeError(message) from seen.errors[0]
-        if episode.failure and episode.failure.type in _TOLD:
+        if episode.failure and episode.failure.type in _REPORTED_FAILURES:
             raise RecipeError(episode.failure.message)
         # Other failures come from a protocol that cannot work with an echo.
         seen.cut_short |= episode.failure is not None
-    return model.requests, [] if seen.cut_short else _unread_templates(recipe, seen)
+    return model.requests, [] if seen.cut_short else _warn_unused_templates(recipe, seen)
 
 
-_TOLD = (RecipeError.__name__, EnvironmentFailed.__name__)
+_REPORTED_FAILURES = (RecipeError.__name__, EnvironmentFailed.__name__)
 """Failures that the echo cannot cause."""
 
 
@@ -216,7 +223,7 @@ def _ignore(event: Event) -> None:
 
 
 @dataclass
-class _Seen:
+class _Observed:
     """Errors and templates seen while the team ran."""
 
     errors: list[AgentError] = field(default_factory=list)
@@ -227,9 +234,9 @@ class _Seen:
 
 
 @dataclass(frozen=True)
-class _Watched:
+class _WatchedTemplate:
     template: Template
-    seen: _Seen
+    seen: _Observed
 
     def render(self, **fields: Any) -> str:
         self.seen.rendered.add(self.template.place)
@@ -241,16 +248,16 @@ class _Watched:
         return text
 
 
-def _echoed(agent: RunningAgent, seen: _Seen) -> RunningAgent:
+def _watch_agent(agent: RunningAgent, seen: _Observed) -> RunningAgent:
     """Return the agent with its templates, but without the user's functions."""
     templates: dict[str, Any] = {
-        name: _Watched(template, seen) for name, template in agent.templates.items()
+        name: _WatchedTemplate(template, seen) for name, template in agent.templates.items()
     }
-    role: Any = _Watched(agent.role, seen)
+    role: Any = _WatchedTemplate(agent.role, seen)
     return replace(agent, role=role, templates=templates, harness=respond, parse=str)
 
 
-def _longest(problems: Sequence[Problem], most: int) -> list[int]:
+def _choose_problems(problems: Sequence[Problem], most: int) -> list[int]:
     """Return the first problem with each set of fields and the longest, at most `most` of each."""
 
     def length(number: int) -> int:
@@ -276,7 +283,7 @@ def _check_adapters(recipe: Recipe) -> None:
         check_adapter(folder, recipe.model_of(name))
 
 
-def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:
+def _warn_unused_templates(recipe: Recipe, seen: _Observed) -> list[str]:
     """Warn of the user's templates that the protocol never uses. `revise` may need more turns."""
     places = [
         f"team.agents.{name}.{key}"
@@ -294,7 +301,7 @@ def _unread_templates(recipe: Recipe, seen: _Seen) -> list[str]:
     ]
 
 
-def _unused_feedback(team: TeamSpec, turn: Rehearsed) -> list[str]:
+def _warn_unused_feedback(team: TeamSpec, turn: Rehearsed) -> list[str]:
     """Warn of the user's feedback if no turn follows. Shipped teams may have such feedback."""
     shipped = library.shipped() / library.FOLDERS["team"] / f"{team.name}.yaml"
     if team.turns > 1 or turn.asks_feedback or not team.feedback:
@@ -304,7 +311,7 @@ def _unused_feedback(team: TeamSpec, turn: Rehearsed) -> list[str]:
     return ["team.feedback is never used: team.turns is 1; set team.turns=2, or leave it out"]
 
 
-def _uncounted(recipe: Recipe) -> list[str]:
+def _warn_uncounted_tools(recipe: Recipe) -> list[str]:
     """Warn of MCP tools, whose descriptions the dry run does not count."""
     return [
         f"agent '{name}': the prompt tokens of {tool}'s tools are not counted, because a dry run"
@@ -315,7 +322,7 @@ def _uncounted(recipe: Recipe) -> list[str]:
     ]
 
 
-def _overlong(recipe: Recipe, requests: Sequence[Request], problems: int) -> list[str]:
+def _warn_overlong_prompts(recipe: Recipe, requests: Sequence[Request], problems: int) -> list[str]:
     """Warn of prompts that do not fit or that a model cannot read, per agent.
 
     Raises:
@@ -325,14 +332,14 @@ def _overlong(recipe: Recipe, requests: Sequence[Request], problems: int) -> lis
     possible: dict[str, dict[str, str]] = {}
     longest: dict[tuple[str, str, bool], Request] = {}
     for request in requests:
-        key = (request.call.agent, request.call.task, is_first(request))
-        longest[key] = max(longest.get(key, request), request, key=_size)
+        key = (request.call.agent, request.call.task, is_first_prompt(request))
+        longest[key] = max(longest.get(key, request), request, key=_prompt_size)
     for request in longest.values():
         call = request.call
         try:
             check_fits(request, recipe.model_of(call.agent))
         except ModelError as error:
-            if is_first(request):
+            if is_first_prompt(request):
                 certain.setdefault(call.agent, {}).setdefault(call.task, str(error))
             elif isinstance(error, ContextOverflow):  # other errors may be due to the echo
                 possible.setdefault(call.agent, {}).setdefault(call.task, str(error))
@@ -340,21 +347,21 @@ def _overlong(recipe: Recipe, requests: Sequence[Request], problems: int) -> lis
         if len(tasks) == problems:
             raise RecipeError(f"agent '{agent}': {next(iter(tasks.values()))}")
     warnings = [
-        f"agent '{agent}': {_some(tasks)} cannot be run: {next(iter(tasks.values()))}"
+        f"agent '{agent}': {_format_tasks(tasks)} cannot be run: {next(iter(tasks.values()))}"
         for agent, tasks in certain.items()
     ]
     return warnings + [
-        f"agent '{agent}': {_some(tasks)} might not fit if answers reach max_new_tokens:"
+        f"agent '{agent}': {_format_tasks(tasks)} might not fit if answers reach max_new_tokens:"
         f" {next(iter(tasks.values()))}"
         for agent, tasks in possible.items()
     ]
 
 
-def _size(request: Request) -> int:
+def _prompt_size(request: Request) -> int:
     return sum(len(message.content) for message in request.messages) + len(request.prefix)
 
 
-def _some(tasks: dict[str, str]) -> str:
+def _format_tasks(tasks: dict[str, str]) -> str:
     names = list(tasks)
     shown = ", ".join(names[:3]) + ", ..." * (len(names) > 3)
     return f"{counted(len(names), 'problem')} ({shown})"

@@ -16,7 +16,13 @@ from collab.models.weights import load_model
 from collab.recipe import Recipe, load_recipe, load_task
 from collab.recipe.library import shipped
 from collab.recipe.model import TransformersSpec
-from collab.runtime.dry_run import characters, dry_run, is_first, most_calls, most_new_tokens
+from collab.runtime.dry_run import (
+    count_characters,
+    dry_run,
+    is_first_prompt,
+    max_episode_responses,
+    max_episode_tokens,
+)
 from collab.runtime.problems import find_problems
 from collab.runtime.team import Team
 
@@ -62,7 +68,7 @@ def test_others_and_feedback_have_placeholders(project: Path) -> None:
     }
     recipe = make(agents=agents, protocol="sequential", turns=2, feedback=["no.py:tell"])
     found = rehearse(recipe)
-    places = [(r.call.turn, r.call.round, r.call.agent, is_first(r)) for r in found.requests]
+    places = [(r.call.turn, r.call.round, r.call.agent, is_first_prompt(r)) for r in found.requests]
     assert places == [(0, 0, "a", True), (0, 1, "b", False), (1, 0, "a", False), (1, 1, "b", False)]
 
 
@@ -70,8 +76,8 @@ def test_simulated_answers_have_the_maximum_length(project: Path) -> None:
     agents = {"a": {"prompt": "x"}, "b": {"prompt": "{{ others.a }}"}}
     recipe = make(agents=agents, protocol="sequential", sampling={"max_new_tokens": 1000})
     found = rehearse(recipe)
-    assert most_new_tokens(recipe, found.requests) == 2000
-    assert characters(found.requests[1]) > 3000
+    assert max_episode_tokens(recipe, found.requests) == 2000
+    assert count_characters(found.requests[1]) > 3000
 
 
 def test_calls_of_tools_count_as_responses(project: Path) -> None:
@@ -83,8 +89,8 @@ def test_calls_of_tools_count_as_responses(project: Path) -> None:
     }
     recipe = make(agents=agents, sampling={"max_new_tokens": 10})
     requests = rehearse(recipe).requests
-    assert most_calls(recipe, requests) == 9 + 4 + 1
-    assert most_new_tokens(recipe, requests) == 140
+    assert max_episode_responses(recipe, requests) == 9 + 4 + 1
+    assert max_episode_tokens(recipe, requests) == 140
 
 
 OWN = """\
@@ -215,7 +221,7 @@ def test_max_new_tokens_beyond_the_context_is_refused(project: Path, tmp_path: P
 def test_long_episodes_get_fewer_problems(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe, problems = find_problems(make(turns=4), ["words/0-3"])
     assert len({r.call.task for r in dry_run(recipe, problems).requests}) == 4
-    monkeypatch.setattr("collab.runtime.dry_run.MOST_TURNS_IN_ALL", 9)
+    monkeypatch.setattr("collab.runtime.dry_run.MAX_TOTAL_TURNS", 9)
     requests = dry_run(recipe, problems).requests
     assert len({r.call.task for r in requests}) < 4
     assert {r.call.turn for r in requests} == {0, 1, 2, 3}

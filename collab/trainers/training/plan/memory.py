@@ -11,7 +11,7 @@ from collab.models.local.batching import CPU_BATCH_TOKENS, batch_bytes, gpu_batc
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersSpec, VLLMSpec, local_weights
 from collab.recipe.recipe import LANES
-from collab.runtime.dry_run import CHARACTERS_A_TOKEN, characters
+from collab.runtime.dry_run import CHARACTERS_PER_TOKEN, count_characters
 from collab.trainers.credit.shape import Shape
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes, learning_bytes
 from collab.trainers.training.plan.cards import Card
@@ -51,7 +51,7 @@ def lengths_of(
         call = request.call
         if call.agent not in by_agent:
             continue
-        tokens = ceil(characters(request) / CHARACTERS_A_TOKEN)
+        tokens = ceil(count_characters(request) / CHARACTERS_PER_TOKEN)
         tokens += MESSAGE_TOKENS * len(request.messages)
         places, place = by_agent[call.agent], (call.turn, call.round, call.step)
         branches = call.turn + 1 if spec.turn_structure == "tree" else 1

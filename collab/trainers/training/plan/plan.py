@@ -8,7 +8,7 @@ from math import ceil
 
 from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
 from collab.rewards.declared import outlook
-from collab.runtime.dry_run import most_new_tokens, most_responses
+from collab.runtime.dry_run import max_episode_tokens, max_move_responses
 from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import at_a_time
 from collab.trainers.credit import algorithm_for
@@ -153,14 +153,14 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     spec = spec.model_copy(update={"tasks_per_step": per_step})
     lengths = lengths_of(played.requests, spec, recipe.team.trained)
     every = [
-        (item, item.responses * most_responses(recipe, agent))
+        (item, item.responses * max_move_responses(recipe, agent))
         for agent, items in lengths.items()
         for item in items
     ]
     needs = count_memory(recipe, spec, lengths, card, ranks)
     for kind in needs.devices:
         check_device(spec, kind)
-    a_step = step_episodes(played.requests, spec) * most_new_tokens(recipe, played.requests)
+    a_step = step_episodes(played.requests, spec) * max_episode_tokens(recipe, played.requests)
     steps = _steps(spec, tasks.total_steps(spec), a_step)
     checkpoints = min(spec.keep_checkpoints + (spec.evaluation is not None), steps + 1) + 1
     plan = Plan(
