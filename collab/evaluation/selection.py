@@ -25,7 +25,7 @@ from collab.evaluation.values import Values
 from collab.recipe import Recipe
 from collab.records import Episode, Problem
 from collab.runs import metric_names as names
-from collab.runtime.rehearsal import rehearsed
+from collab.runtime.rehearsal import rehearse_team
 from collab.runtime.summary import usage_of
 from collab.sandbox import Sandbox, Trial, Verdict
 from collab.stats import mean
@@ -117,7 +117,7 @@ def check_selectable(recipe: Recipe, how: Selection) -> None:
             f"{format_option('select', 'examples')} chooses among programs of one turn, but the"
             f" team has {recipe.team.turns}; set team.turns=1"
         )
-    if how.recombine and rehearsed(recipe).is_chosen:
+    if how.recombine and rehearse_team(recipe).is_chosen:
         raise RecipeError(
             f"{format_option('recombine')} joins parts of several agents, but"
             f" '{recipe.team.protocol}' chooses one agent's answer; leave it out"

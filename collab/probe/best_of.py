@@ -17,7 +17,7 @@ from collab.records import Episode, Problem
 from collab.rewards.declared import parts_about_others
 from collab.runtime.events import BestOf
 from collab.runtime.independence import are_independent
-from collab.runtime.rehearsal import rehearsed
+from collab.runtime.rehearsal import rehearse_team
 from collab.runtime.session import Session
 from collab.trainers.credit.counterfactual.base import MOST_SCORED
 from collab.trainers.credit.joint_actions import JointActions
@@ -29,7 +29,7 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
     Raises:
         RecipeError: the answers cannot be recombined. The message gives the remedy.
     """
-    turn = rehearsed(recipe)
+    turn = rehearse_team(recipe)
     remedy = "; leave --best-of out, or give the samples with --samples"
     recipe.check_scored()
     if recipe.team.turns > 1:

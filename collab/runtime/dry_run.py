@@ -41,11 +41,11 @@ from collab.runtime.harness.respond import respond
 from collab.runtime.harness.tools import MOST_CALLS
 from collab.runtime.protocols import protocol_for
 from collab.runtime.rehearsal import (
-    REPORTS_ERROR,
-    Rehearsed,
+    ERROR_FEEDBACK,
     RehearsedGame,
-    games_cut_short,
-    rehearsed,
+    RehearsedTurn,
+    rehearse_team,
+    warn_truncated_games,
 )
 from collab.runtime.scheduler import Scheduler
 from collab.runtime.waiting import wait_for
@@ -100,7 +100,7 @@ class FeedbackStandIn(Source):
         self._text = "" if spec.source == "self" else ("feedback " * length)[:length]
 
     async def give_feedback(self, outcome: Outcome) -> dict[str, Feedback]:
-        feedback = REPORTS_ERROR.model_copy(update={"source": self.name, "text": self._text})
+        feedback = ERROR_FEEDBACK.model_copy(update={"source": self.name, "text": self._text})
         return dict.fromkeys(outcome.agents, feedback)
 
 
@@ -116,7 +116,7 @@ class DryRun:
 
     requests: tuple[Request, ...]
     """Requests in the order of problems and turns. Answers in them have full length."""
-    turn: Rehearsed
+    turn: RehearsedTurn
     """A turn in which every answer was empty."""
     warnings: tuple[str, ...] = ()
 
@@ -131,14 +131,14 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
         RecipeError: a template or protocol fails or does not end, a feedback source does not
             support a problem, an adapter is missing, or no problem fits into a model's context.
     """
-    turn = rehearsed(recipe)
+    turn = rehearse_team(recipe)
     _check_adapters(recipe)
     for problem in problems if recipe.team.turns > 1 or turn.asks_feedback else ():
         check_sources(recipe.team.feedback, problem)
     most = min(MAX_PROBLEMS, MAX_TOTAL_TURNS // recipe.team.turns)
     chosen = [problems[number] for number in _choose_problems(problems, most)]
     requests, unread = wait_for(_run_problems(recipe, chosen))
-    short = games_cut_short(games_of(recipe), chosen, recipe.team.turns)
+    short = warn_truncated_games(games_of(recipe), chosen, recipe.team.turns)
     warnings = [
         *unread,
         *short,
@@ -301,7 +301,7 @@ def _warn_unused_templates(recipe: Recipe, seen: _Observed) -> list[str]:
     ]
 
 
-def _warn_unused_feedback(team: TeamSpec, turn: Rehearsed) -> list[str]:
+def _warn_unused_feedback(team: TeamSpec, turn: RehearsedTurn) -> list[str]:
     """Warn of the user's feedback if no turn follows. Shipped teams may have such feedback."""
     shipped = library.shipped() / library.FOLDERS["team"] / f"{team.name}.yaml"
     if team.turns > 1 or turn.asks_feedback or not team.feedback:

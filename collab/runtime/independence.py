@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from collab.records import Turn
-from collab.runtime.rehearsal import Rehearsed
+from collab.runtime.rehearsal import RehearsedTurn
 
 Act = tuple[str, int, tuple[str, ...]]
 """An agent, the round in which it acts, and the agents whose answers it sees."""
@@ -41,7 +41,7 @@ def dependence_of(turn: Turn) -> Dependence:
     return dependence([(d.agent, d.round, d.saw) for d in turn.decisions])
 
 
-def dependence_planned(turn: Rehearsed) -> Dependence:
+def dependence_planned(turn: RehearsedTurn) -> Dependence:
     """Return the dependence between the answers in a rehearsed turn."""
     return dependence(
         [
@@ -52,7 +52,7 @@ def dependence_planned(turn: Rehearsed) -> Dependence:
     )
 
 
-def are_independent(turn: Rehearsed) -> bool:
+def are_independent(turn: RehearsedTurn) -> bool:
     """Return True if no joined answers depend on each other, and the protocol chooses none."""
     depends = dependence_planned(turn)
     return not turn.is_chosen and all(depends.is_alone(a, turn.joined) for a in turn.joined)

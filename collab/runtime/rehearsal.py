@@ -15,11 +15,11 @@ from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.turn import Round, Turn, TurnFeedback
 from collab.runtime.waiting import wait_for
 
-MOST_ROUNDS = 1000
+MAX_ROUNDS = 1000
 """Maximum number of rounds in a turn. A protocol with more rounds counts as endless."""
 
 
-REPORTS_ERROR = Feedback(
+ERROR_FEEDBACK = Feedback(
     source="rehearsal",
     text="",
     findings=(Finding(source="rehearsal", code="error", severity="error", message=""),),
@@ -28,7 +28,7 @@ REPORTS_ERROR = Feedback(
 
 
 @dataclass(frozen=True)
-class Rehearsed:
+class RehearsedTurn:
     """The rounds of a rehearsed turn, in which every answer was empty."""
 
     rounds: tuple[Round, ...]
@@ -40,7 +40,7 @@ class Rehearsed:
     """True if the protocol asked for feedback on answers of the same turn."""
 
 
-async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
+async def rehearse_turn(protocol: Protocol, team: TeamSpec) -> RehearsedTurn:
     """Run a turn in which every answer is empty, and return its rounds.
 
     Raises:
@@ -50,9 +50,9 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
     rounds: list[Round] = []
 
     async def act_round(round_: Round) -> Mapping[str, str]:
-        if len(rounds) == MOST_ROUNDS:
+        if len(rounds) == MAX_ROUNDS:
             raise RecipeError(
-                f"the protocol lets agents act in more than {MOST_ROUNDS} rounds of one turn; give"
+                f"the protocol lets agents act in more than {MAX_ROUNDS} rounds of one turn; give"
                 " its loop a limit"
             )
         for agent in round_.agents if round_.otherwise is None else ():
@@ -60,14 +60,14 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
         rounds.append(round_)
         return dict.fromkeys(round_.agents, "")
 
-    consultations = 0
+    feedback_calls = 0
 
     async def examine(turn: Turn) -> TurnFeedback:
-        nonlocal consultations
-        consultations += 1
-        if consultations > MOST_ROUNDS:
+        nonlocal feedback_calls
+        feedback_calls += 1
+        if feedback_calls > MAX_ROUNDS:
             raise RecipeError(
-                f"the protocol asks for feedback more than {MOST_ROUNDS} times in one turn;"
+                f"the protocol asks for feedback more than {MAX_ROUNDS} times in one turn;"
                 " give its loop a limit"
             )
         if any(spec.source == "solved" for spec in team.feedback):
@@ -75,7 +75,7 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
                 "the protocol asks for feedback within a turn, and 'solved' is known only at its"
                 " end; take it out of team.feedback"
             )
-        return dict.fromkeys(turn.agents, (REPORTS_ERROR,))
+        return dict.fromkeys(turn.agents, (ERROR_FEEDBACK,))
 
     turn = Turn(0, team.agents, act_round, examine=examine if team.feedback else None)
     try:
@@ -88,8 +88,8 @@ async def rehearse(protocol: Protocol, team: TeamSpec) -> Rehearsed:
             hint = "; before a run, collab runs a turn in which every answer is empty, and the"
             hint += " protocol must accept such answers"
         raise cause if isinstance(cause, RecipeError) else RecipeError(f"{cause}{hint}") from error
-    return Rehearsed(
-        tuple(rounds), joined, turn.chosen is not None, asks_feedback=consultations > 0
+    return RehearsedTurn(
+        tuple(rounds), joined, turn.chosen is not None, asks_feedback=feedback_calls > 0
     )
 
 
@@ -105,32 +105,32 @@ def _refuse_former_template(team: TeamSpec) -> None:
 def gives_feedback(recipe: Recipe) -> bool:
     """Return True if the recipe's feedback sources will be used, between turns or within one."""
     team = recipe.team
-    return bool(team.feedback) and (team.turns > 1 or rehearsed(recipe).asks_feedback)
+    return bool(team.feedback) and (team.turns > 1 or rehearse_team(recipe).asks_feedback)
 
 
-def rehearsed(recipe: Recipe) -> Rehearsed:
+def rehearse_team(recipe: Recipe) -> RehearsedTurn:
     """Return the rounds of a turn of the recipe's team, rehearsed with empty answers.
 
     Raises:
         RecipeError: the protocol cannot be rehearsed.
     """
-    return wait_for(rehearse(protocol_for(recipe.team.protocol), recipe.team))
+    return wait_for(rehearse_turn(protocol_for(recipe.team.protocol), recipe.team))
 
 
-SHOWN = 12
+MAX_LISTED_ROUNDS = 12
 """Maximum number of rounds of a turn that a plan lists."""
 
 
-def describe_rounds(turn: Rehearsed, turns: int) -> list[str]:
+def describe_rounds(turn: RehearsedTurn, turns: int) -> list[str]:
     """Return the order of agents in a turn as text, one line per round."""
     lines = ["each turn:" if turns > 1 else "the turn:"]
-    for round_ in turn.rounds[:SHOWN]:
+    for round_ in turn.rounds[:MAX_LISTED_ROUNDS]:
         agents = ", ".join(round_.agents)
         together = " at the same time" if len(round_.agents) > 1 else ""
         seen = {name for others in round_.others.values() for name in others}
         sees = f", seeing {', '.join(sorted(seen))}" if seen else ""
         lines.append(f"  round {round_.number + 1}: {agents}{together}{sees}")
-    if left := len(turn.rounds) - SHOWN:
+    if left := len(turn.rounds) - MAX_LISTED_ROUNDS:
         lines += [f"  and {left} more"] if left > 0 else []
     return lines
 
@@ -144,7 +144,7 @@ class RehearsedGame(Game):
         return {seat: next(iter(legal.get(seat, ())), text) for seat, text in made.items()}
 
 
-def games_cut_short(games: Games | None, problems: Iterable[Problem], turns: int) -> list[str]:
+def warn_truncated_games(games: Games | None, problems: Iterable[Problem], turns: int) -> list[str]:
     """Return a warning if games last longer than the team's turns, otherwise an empty list.
 
     Raises:

@@ -29,7 +29,7 @@ from collab.runtime.episode import EpisodeRun, Start, starts_of
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
 from collab.runtime.game import Games, games_of, score_unplayed
 from collab.runtime.protocols import Protocol, protocol_for
-from collab.runtime.rehearsal import rehearse
+from collab.runtime.rehearsal import rehearse_turn
 from collab.runtime.scheduler import Scheduler
 from collab.sandbox import Sandbox
 from collab.telemetry import Attributes, Operation, trace_episode
@@ -119,7 +119,7 @@ class Session:
             tools = await open_tools(self.recipe.team, self.sandbox, self._servers)
             self._agents = make_agents(self.recipe, self.models, tools)
             self._protocol = protocol_for(self.recipe.team.protocol)
-            turn = await rehearse(self._protocol, self.recipe.team)
+            turn = await rehearse_turn(self._protocol, self.recipe.team)
             if self.recipe.team.turns > 1 or turn.asks_feedback:
                 self._sources = open_sources(
                     self.recipe.team.feedback, sandbox=self.sandbox, open_model=self._pool.open

@@ -21,7 +21,7 @@ from typing import Literal
 from collab.recipe import Recipe
 from collab.records import Turn
 from collab.runtime.independence import Dependence, dependence_of, dependence_planned
-from collab.runtime.rehearsal import rehearsed
+from collab.runtime.rehearsal import rehearse_team
 from collab.trainers.credit.group import Group, Node
 
 Form = Literal["crossed", "swapped", "alone"]
@@ -54,7 +54,7 @@ def planned_forms(recipe: Recipe, *, shared: bool) -> dict[str, Form]:
 
     `shared` is True if all compared responses have one history, as in the first turn.
     """
-    turn = rehearsed(recipe)
+    turn = rehearse_team(recipe)
     trained = recipe.team.trained
     if turn.is_chosen or len(turn.joined) == 1:
         return dict.fromkeys(trained, "alone")
