@@ -148,7 +148,7 @@ class EpisodeRun:
                 await self._score(turn)
                 last = index + 1 == team.turns or self._is_over(turn)
                 if not last:
-                    await self._tell(turn)
+                    await self._give_feedback(turn)
                     feedback = turn.feedback
             finally:
                 self._turns.append(turn.record())
@@ -171,7 +171,7 @@ class EpisodeRun:
         acted = [name for name, history in self._agents.histories.items() if history]
         act_round = partial(self._agents.act_round, state.index, feedback, state.decisions)
         previous = self._turns[-1].artifacts if self._turns else {}
-        examine = partial(self._examine, state) if context.sources else None
+        examine = partial(self._get_feedback, state) if context.sources else None
         turn = Turn(state.index, agents, act_round, acted, previous, examine=examine)
         try:
             await context.protocol(turn)
@@ -197,12 +197,12 @@ class EpisodeRun:
         joined = {name: state.artifacts[name] for name in state.joined}
         state.joint = make_joint(self.context.join, joined, self.problem)
 
-    async def _examine(self, state: _TurnState, turn: Turn) -> TurnFeedback:
+    async def _get_feedback(self, state: _TurnState, turn: Turn) -> TurnFeedback:
         """Return the feedback on the answers of a turn that has not ended."""
         if self._game is not None:
             raise RecipeError("a protocol cannot ask for feedback within a turn of a game")
         self._join(state, turn)
-        await self._tell(state)
+        await self._give_feedback(state)
         return state.feedback
 
     async def _score(self, turn: _TurnState) -> None:
@@ -223,7 +223,7 @@ class EpisodeRun:
             )
         )
 
-    async def _tell(self, turn: _TurnState) -> None:
+    async def _give_feedback(self, turn: _TurnState) -> None:
         outcome = Outcome(
             problem=self.problem,
             agents=tuple(self.context.agents),

@@ -60,7 +60,7 @@ class Turn(FormerArtifacts):
         acted: Iterable[str] = (),
         previous: Mapping[str, str] | None = None,
         *,
-        examine: Callable[[Turn], Awaitable[TurnFeedback]] | None = None,
+        get_feedback: Callable[[Turn], Awaitable[TurnFeedback]] | None = None,
     ) -> None:
         self.index = index
         """Index of the turn in the episode, from 0."""
@@ -72,11 +72,11 @@ class Turn(FormerArtifacts):
         """Each agent's answer in the previous turn, empty in the first turn."""
         self.chosen: tuple[str, ...] | None = None
         """Agents whose answers count, or None if the protocol has not chosen."""
-        self._act_round, self._examine = act_round, examine
+        self._act_round, self._get_feedback = act_round, get_feedback
         self._acted = set(acted)
         self._rounds = 0
         self._examined: tuple[str, ...] = ()
-        self._one_round = asyncio.Lock()
+        self._round_lock = asyncio.Lock()
 
     async def act(
         self,
@@ -123,9 +123,9 @@ class Turn(FormerArtifacts):
             raise AgentError(f"together takes a list of agents, got the text {agents!r:.60}")
         names = self.agents if agents is None else tuple(agents)
         sees = sees if isinstance(sees, str | Mapping) else tuple(sees)
-        self._check(names)
-        async with self._one_round:
-            others = {name: self._shown_to(name, sees) for name in names}
+        self._check_agents(names)
+        async with self._round_lock:
+            others = {name: self._visible_answers(name, sees) for name in names}
             round_ = Round(
                 self._rounds, names, template, others, otherwise, fields or {}, self._examined
             )
@@ -144,13 +144,13 @@ class Turn(FormerArtifacts):
             RecipeError: the team has no feedback source.
             FeedbackError, SandboxError: a source fails.
         """
-        if self._examine is None:
+        if self._get_feedback is None:
             raise RecipeError(
                 "the protocol asks for feedback, but the team has no source of it; set"
                 " team.feedback, e.g. to [execution] (a server omits some, see collab serve --help)"
             )
         self._examined = tuple(self.artifacts)
-        return await self._examine(self)
+        return await self._get_feedback(self)
 
     def acted(self, agent: str) -> bool:
         """Return True if an agent has acted before, in this turn or an earlier one."""
@@ -158,7 +158,7 @@ class Turn(FormerArtifacts):
 
     def choose(self, *agents: str) -> None:
         """Make the joint artifact from the answers of these agents only."""
-        self._check(agents)
+        self._check_agents(agents)
         self.chosen = agents
 
     def previous_of_others(self, agent: str) -> dict[str, str]:
@@ -189,7 +189,7 @@ class Turn(FormerArtifacts):
             )
         return joined
 
-    def _shown_to(self, agent: str, sees: Sees | Mapping[str, Sees]) -> dict[str, str]:
+    def _visible_answers(self, agent: str, sees: Sees | Mapping[str, Sees]) -> dict[str, str]:
         """Return the answers of others that an agent sees."""
         if isinstance(sees, Mapping):
             sees = sees.get(agent, "nothing")
@@ -201,10 +201,10 @@ class Turn(FormerArtifacts):
             )
         names = tuple(self.artifacts) if sees == "all" else tuple(sees)
         if names:
-            self._check(names)
+            self._check_agents(names)
         return {n: self.artifacts[n] for n in names if n != agent and n in self.artifacts}
 
-    def _check(self, agents: tuple[str, ...]) -> None:
+    def _check_agents(self, agents: tuple[str, ...]) -> None:
         if not agents:
             raise AgentError(
                 f"the protocol names no agent; name at least one of {', '.join(self.agents)}"
