@@ -148,39 +148,39 @@ def algorithm_for(component: Component) -> Algorithm:
     if isclass(named):
         options = check_options(what, named.__init__, component.options)
         algorithm: Algorithm = call_function(
-            what, RecipeError, partial(_complete(what, named), **options)
+            what, RecipeError, partial(_complete_class(what, named), **options)
         )
         return algorithm
     function = named
     if component.use not in BUILT_IN:
         check_call(what, named, ("group",), component.options)
         check_not_async(what, named)
-        function = partial(_checked, what, named)
+        function = partial(_call_function, what, named)
     algorithm = PerGroup(function, **check_options(what, named, component.options))
     algorithm.compares = getattr(named, "compares", Algorithm.compares)
     return algorithm
 
 
-def _complete(what: str, named: type) -> type:
+def _complete_class(what: str, named: type) -> type:
     """Return the class, with the hooks of `Algorithm` added if it lacks them.
 
     Raises:
         RecipeError: the class lacks a required method, or its `credit` is not async.
     """
-    is_whole = issubclass(named, Algorithm)
-    needed = () if is_whole else ("state", "restore")
+    is_subclass = issubclass(named, Algorithm)
+    required = () if is_subclass else ("state", "restore")
     credit = getattr(named, "credit", Algorithm.credit)
-    if credit is Algorithm.credit or not all(hasattr(named, method) for method in needed):
-        methods = ", ".join(("credit", *needed))
+    if credit is Algorithm.credit or not all(hasattr(named, method) for method in required):
+        methods = ", ".join(("credit", *required))
         raise RecipeError(f"{what} is a class without the methods of an algorithm: {methods}")
     if not iscoroutinefunction(unwrap(credit)):
         raise RecipeError(f"{what}: its method credit is not async; use async def credit")
-    if is_whole:
+    if is_subclass:
         return named
     return type(named.__name__, (named, Algorithm), {})
 
 
-def _checked(what: str, function: GroupFunction, group: Group, **options: Any) -> Weights:
+def _call_function(what: str, function: GroupFunction, group: Group, **options: Any) -> Weights:
     """Return the weights from a user's function.
 
     Raises:

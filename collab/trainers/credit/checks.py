@@ -38,9 +38,9 @@ def check_weights(weights: Sequence[Weights], groups: Sequence[Group], algorithm
         raise TrainingError(
             f"algorithm '{algorithm}' returned weights for {len(weights)} groups, not {len(groups)}"
         )
-    for group, given in zip(groups, weights, strict=True):
+    for group, group_weights in zip(groups, weights, strict=True):
         try:
-            for key, weight in given.items():
+            for key, weight in group_weights.items():
                 _check_weight(group, key, weight, algorithm)
         except (AttributeError, TypeError, ValueError) as error:
             raise TrainingError(
