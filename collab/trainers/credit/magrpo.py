@@ -8,7 +8,7 @@ from math import fsum
 from collab.stats import deviation, mean
 from collab.trainers.credit.base import comparing
 from collab.trainers.credit.group import Group, Key, Weights, compare
-from collab.trainers.credit.normalize import NO_SPREAD
+from collab.trainers.credit.normalize import NEGLIGIBLE_SPREAD
 
 
 @comparing
@@ -80,6 +80,6 @@ def at_grpo(group: Group) -> Weights:
             average, spread = mean(rewards), deviation(rewards)
             for (episode, turn), reward in zip(nodes, rewards, strict=True):
                 weights[episode, turn, agent] = (
-                    (reward - average) / spread if spread > NO_SPREAD else 0.0
+                    (reward - average) / spread if spread > NEGLIGIBLE_SPREAD else 0.0
                 )
     return weights

@@ -10,20 +10,20 @@ from collab.recipe.trainer import Normalize
 from collab.stats import deviation
 from collab.trainers.credit.group import Group, Key, Weights
 
-Numbers = dict[Key, float]
+ResponseWeights = dict[Key, float]
 """Weights with one number per response."""
 
 Divisions = Iterator[tuple[list[tuple[int, Key]], float]]
 """Weights, by the position of their group in the step and their key, and their divisor."""
 
-NO_SPREAD = 1e-9
+NEGLIGIBLE_SPREAD = 1e-9
 """Largest standard deviation that counts as rounding error. Advantages are not divided by it."""
 
 
 def normalize(
     groups: Sequence[Group],
     weights: Sequence[Weights],
-    how: Normalize,
+    mode: Normalize,
     spreads: Sequence[Mapping[Key, float]] = (),
 ) -> list[Weights]:
     """Return the weights of a step's groups, divided by a population standard deviation.
@@ -34,52 +34,55 @@ def normalize(
     agents whose rewards differ in size get gradients of similar size. With `step`, it is per agent
     over all tasks of the step, which keeps the differences between hard and easy tasks.
     """
-    if how == "none":
+    if mode == "none":
         return list(weights)
-    changed = [_numbers(group_weights, how) for group_weights in weights]
-    divisors = spreads if how == "group" and spreads else [{}] * len(changed)
-    divisions = _of_baselines(groups, changed) if how == "group" else _of_agents(changed, how)
+    divided = [_response_weights(group_weights, mode) for group_weights in weights]
+    divisors = spreads if mode == "group" and spreads else [{}] * len(divided)
+    if mode == "group":
+        divisions = _baseline_divisions(groups, divided)
+    else:
+        divisions = _agent_divisions(divided, mode)
     for keys, divisor in divisions:
         for number, key in keys:
-            changed[number][key] /= (
-                _at_least(divisors[number][key]) if key in divisors[number] else divisor
+            divided[number][key] /= (
+                _divisor(divisors[number][key]) if key in divisors[number] else divisor
             )
-    return list(changed)
+    return list(divided)
 
 
-def _numbers(weights: Weights, how: Normalize) -> Numbers:
-    numbers: Numbers = {}
+def _response_weights(weights: Weights, mode: Normalize) -> ResponseWeights:
+    numbers: ResponseWeights = {}
     for key, weight in weights.items():
         if isinstance(weight, Sequence):
             raise TrainingError(
-                f"trainer.normalize '{how}' needs one weight per response, but the algorithm"
+                f"trainer.normalize '{mode}' needs one weight per response, but the algorithm"
                 f" returns one per token (agent '{key[2]}'); set trainer.normalize to 'none'"
             )
         numbers[key] = weight
     return numbers
 
 
-def _of_baselines(groups: Sequence[Group], weights: Sequence[Numbers]) -> Divisions:
+def _baseline_divisions(groups: Sequence[Group], weights: Sequence[ResponseWeights]) -> Divisions:
     for number, group in enumerate(groups):
         for nodes, agent in product(group.baselines_over, group.agents):
-            every = ((episode, turn, agent) for episode, turn in nodes)
-            keys = [(number, key) for key in every if key in weights[number]]
+            node_keys = ((episode, turn, agent) for episode, turn in nodes)
+            keys = [(number, key) for key in node_keys if key in weights[number]]
             values = [weights[n][k] for n, k in keys]
             if len(nodes) == 1:
                 values = group.compared(nodes, agent)
-            yield keys, _at_least(deviation(values))
+            yield keys, _divisor(deviation(values))
 
 
-def _of_agents(weights: Sequence[Numbers], how: Normalize) -> Divisions:
+def _agent_divisions(weights: Sequence[ResponseWeights], mode: Normalize) -> Divisions:
     """Yield the weights of each agent, within each task or over all tasks of the step."""
-    alike: dict[tuple[str, int], list[tuple[int, Key]]] = {}
-    for number, of_task in enumerate(weights):
-        for key in of_task:
-            task = number if how == "agent" else 0
-            alike.setdefault((key[2], task), []).append((number, key))
-    for keys in alike.values():
-        yield keys, _at_least(deviation([weights[n][k] for n, k in keys]))
+    keys_by_agent: dict[tuple[str, int], list[tuple[int, Key]]] = {}
+    for number, group_weights in enumerate(weights):
+        for key in group_weights:
+            task = number if mode == "agent" else 0
+            keys_by_agent.setdefault((key[2], task), []).append((number, key))
+    for keys in keys_by_agent.values():
+        yield keys, _divisor(deviation([weights[n][k] for n, k in keys]))
 
 
-def _at_least(spread: float) -> float:
-    return spread if spread > NO_SPREAD else 1.0
+def _divisor(spread: float) -> float:
+    return spread if spread > NEGLIGIBLE_SPREAD else 1.0
