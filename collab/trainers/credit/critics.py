@@ -53,7 +53,7 @@ def _history_of(episode: Episode, turn: int, agent: str) -> str:
     return "\n".join(texts)
 
 
-Place = tuple[int, Node]
+StepNode = tuple[int, Node]
 """Number of a group in the step, and a joint action of it."""
 
 
@@ -69,15 +69,15 @@ def advantages(
     agent did not act, is skipped.
     """
     by_node: dict[Node, float] = {}
-    worth = dict(values)
+    node_values = dict(values)
     for node in sorted(group.children, key=lambda node: -node[1]):
         following = group.children[node]
-        later = group.returns[node][agent] - group.rewards[node][agent]
+        next_value = group.returns[node][agent] - group.rewards[node][agent]
         if following:
-            later = group.discount * mean([worth[child] for child in following])
-        ahead = group.rewards[node][agent] + later
-        again = group.discount * trace * mean([by_node[child] for child in following])
-        by_node[node] = ahead - worth.setdefault(node, ahead) + again
+            next_value = group.discount * mean([node_values[child] for child in following])
+        target = group.rewards[node][agent] + next_value
+        later_advantage = group.discount * trace * mean([by_node[child] for child in following])
+        by_node[node] = target - node_values.setdefault(node, target) + later_advantage
     return {node: by_node[node] for node in values}
 
 
@@ -127,7 +127,7 @@ class ActorCritic(Algorithm):
         return {
             fill_pattern(fill_pattern(CRITIC, name), what): value
             for name, critic in self._critics.items()
-            for what, value in critic.measured.items()
+            for what, value in critic.metrics.items()
         }
 
     def state(self) -> dict[str, Any]:
@@ -139,16 +139,16 @@ class ActorCritic(Algorithm):
         self._critics, self._saved = {}, dict(state)
 
     def _advantages(
-        self, groups: Sequence[Group], agent: str, values: Mapping[Place, float]
-    ) -> dict[Place, float]:
+        self, groups: Sequence[Group], agent: str, values: Mapping[StepNode, float]
+    ) -> dict[StepNode, float]:
         """Return an agent's `advantages` in all groups of a step."""
-        by_place: dict[Place, float] = {}
+        by_step_node: dict[StepNode, float] = {}
         for number, group in enumerate(groups):
             if agent in group.agents:
-                of_group = {node: value for (n, node), value in values.items() if n == number}
-                by_node = advantages(group, agent, of_group, trace=self._trace)
-                by_place |= {(number, node): value for node, value in by_node.items()}
-        return by_place
+                group_values = {node: value for (n, node), value in values.items() if n == number}
+                by_node = advantages(group, agent, group_values, trace=self._trace)
+                by_step_node |= {(number, node): value for node, value in by_node.items()}
+        return by_step_node
 
 
 class IAC(ActorCritic):
@@ -166,21 +166,21 @@ class IAC(ActorCritic):
         weights: list[dict[Key, float]] = [{} for _ in groups]
         for agent in dict.fromkeys(agent for group in groups for agent in group.agents):
             critic = self.critic(agent, agent)
-            read = {
+            histories = {
                 (number, node): history
                 for number, group in enumerate(groups)
                 for node in group.children
                 if (history := own_history(group, node, agent)) is not None
             }
-            values = dict(zip(read, await critic.values(list(read.values())), strict=True))
-            by_place = self._advantages(groups, agent, values)
-            for (number, node), advantage in by_place.items():
+            values = dict(zip(histories, await critic.values([*histories.values()]), strict=True))
+            by_step_node = self._advantages(groups, agent, values)
+            for (number, node), advantage in by_step_node.items():
                 weights[number][*node, agent] = advantage
-            critic.learn([by_place[place] + values[place] for place in read])
+            critic.learn([by_step_node[node] + values[node] for node in histories])
         return list(weights)
 
 
-TEAM = "team"
+TEAM_CRITIC = "team"
 """Name of the critic."""
 
 
@@ -201,19 +201,19 @@ class MAAC(ActorCritic):
         if not groups:
             return []
         agents = list(dict.fromkeys(agent for group in groups for agent in group.agents))
-        critic = self.critic(TEAM, agents[0])
-        places = [(n, node) for n, group in enumerate(groups) for node in group.children]
-        for number, node in places:
-            _check_equal(groups[number], node)
-        texts = [joint_history(groups[number], node) for number, node in places]
-        read = await critic.values([critic.model.encode(text) for text in texts])
-        values = dict(zip(places, read, strict=True))
+        critic = self.critic(TEAM_CRITIC, agents[0])
+        nodes = [(n, node) for n, group in enumerate(groups) for node in group.children]
+        for number, node in nodes:
+            _check_equal_rewards(groups[number], node)
+        texts = [joint_history(groups[number], node) for number, node in nodes]
+        predicted = await critic.values([critic.model.encode(text) for text in texts])
+        values = dict(zip(nodes, predicted, strict=True))
         by_agent = {agent: self._advantages(groups, agent, values) for agent in agents}
         for agent in agents:
             for (number, node), advantage in by_agent[agent].items():
-                if _acted(groups[number], node, agent):
+                if _has_acted(groups[number], node, agent):
                     weights[number][*node, agent] = advantage
-        critic.learn([by_agent[agents[0]][place] + values[place] for place in places])
+        critic.learn([by_agent[agents[0]][node] + values[node] for node in nodes])
         return list(weights)
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
@@ -230,7 +230,7 @@ class MAAC(ActorCritic):
         check_no_opponents("maac", recipe)
 
 
-def _check_equal(group: Group, node: Node) -> None:
+def _check_equal_rewards(group: Group, node: Node) -> None:
     earned = {agent: group.rewards[node][agent] for agent in group.agents}
     if len(set(earned.values())) > 1:
         rewards = ", ".join(f"{agent} {value:g}" for agent, value in earned.items())
@@ -240,6 +240,6 @@ def _check_equal(group: Group, node: Node) -> None:
         )
 
 
-def _acted(group: Group, node: Node, agent: str) -> bool:
+def _has_acted(group: Group, node: Node, agent: str) -> bool:
     episode, turn = node
     return any(d.agent == agent for d in group.episodes[episode].turns[turn].decisions)

@@ -33,7 +33,7 @@ class Critic:
         self._network = nn.Sequential(layer)
         self._optimizer = torch.optim.Adam(self._network.parameters(), lr=rate)
         self._features: Tensor | None = None
-        self.measured: dict[str, float] = {}
+        self.metrics: dict[str, float] = {}
         """`loss`, the mean squared error, and `explained`, the share of variance, of `learn`."""
 
     async def values(self, histories: Sequence[Sequence[int]]) -> list[float]:
@@ -43,7 +43,7 @@ class Critic:
             return []
         self._features = await self.model.features(histories)
         with torch.no_grad():
-            values: list[float] = self._predicted(self._features).tolist()
+            values: list[float] = self._predict(self._features).tolist()
         return values
 
     def learn(self, targets: Sequence[float]) -> None:
@@ -51,14 +51,14 @@ class Critic:
         if self._features is None:
             return
         self._optimizer.zero_grad()
-        wanted = torch.tensor(targets, dtype=torch.float32)
-        loss = functional.mse_loss(self._predicted(self._features), wanted)
+        target = torch.tensor(targets, dtype=torch.float32)
+        loss = functional.mse_loss(self._predict(self._features), target)
         torch.autograd.backward(loss)
         self._optimizer.step()
         error, spread = float(loss.detach()), deviation(targets) ** 2
-        self.measured = {"loss": error, "explained": 1 - error / spread if spread else 0.0}
+        self.metrics = {"loss": error, "explained": 1 - error / spread if spread else 0.0}
 
-    def _predicted(self, features: Tensor) -> Tensor:
+    def _predict(self, features: Tensor) -> Tensor:
         """Return the value of each row of [n, hidden]: [n]. Rows are normalized first."""
         normed = functional.layer_norm(features.float().cpu(), features.shape[1:])
         values: Tensor = self._network(normed)[:, 0]
