@@ -16,7 +16,7 @@ ScoreJointAction = Callable[[Problem, Mapping[str, str]], Awaitable[Score]]
 Artifacts = tuple[tuple[str, str], ...]
 """The parts of a joint artifact, each with its agent."""
 
-AT_ONCE = 64
+MAX_CONCURRENT_SCORES = 64
 """Maximum number of joint actions to score at the same time."""
 
 
@@ -36,8 +36,9 @@ class JointActions:
     ) -> None:
         self.failures: list[Failure] = []
         """Reasons why joint actions could not be scored."""
-        self._problem, self._episodes, self._spec, self._ask_score = problem, episodes, spec, score
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._problem, self._episodes, self._spec = problem, episodes, spec
+        self._score_joint_action = score
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_SCORES)
         self._scores: dict[Artifacts, Score | asyncio.Future[Score | None]] = {}
         for turn in (turn for episode in episodes for turn in episode.turns):
             if turn.score is not None:
@@ -70,27 +71,27 @@ class JointActions:
     async def scores(self, nodes: Sequence[Node], choices: Sequence[Choice]) -> list[Score | None]:
         """Return the score of each choice of responses at `nodes`, or None if scoring failed."""
         team = self.team(nodes)
-        made = [self._turn(node).contributions for node in nodes]
+        played = [self._turn(node).contributions for node in nodes]
         picks = [{a: choice.get(a, 0) for a in team} for choice in choices]
         return await asyncio.gather(
             *(
-                self._score({a: "" if n is None else made[n][a] for a, n in pick.items()})
+                self._cached_score({a: "" if n is None else played[n][a] for a, n in pick.items()})
                 for pick in picks
             )
         )
 
-    async def _score(self, artifacts: Mapping[str, str]) -> Score | None:
+    async def _cached_score(self, artifacts: Mapping[str, str]) -> Score | None:
         """Return the score of these artifacts, computed once, or None if scoring failed."""
         key = tuple(artifacts.items())
         if key not in self._scores:
-            self._scores[key] = asyncio.ensure_future(self._ask(artifacts))
+            self._scores[key] = asyncio.ensure_future(self._compute_score(artifacts))
         known = self._scores[key]
         return known if isinstance(known, Score) else await known
 
-    async def _ask(self, artifacts: Mapping[str, str]) -> Score | None:
+    async def _compute_score(self, artifacts: Mapping[str, str]) -> Score | None:
         async with self._slots:
             try:
-                return await self._ask_score(self._problem, artifacts)
+                return await self._score_joint_action(self._problem, artifacts)
             except RecipeError:
                 raise  # this recipe cannot score new joint actions at all
             except CollabError as error:

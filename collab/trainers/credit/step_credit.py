@@ -54,10 +54,10 @@ class StepCredit:
     ) -> None:
         self._score, self._agents, self._spec = score, agents, spec
         self._shape, self._algorithm = shape, algorithm
-        self._scored, self._scoring = 0, Stopwatch()
+        self._n_scored, self._scoring = 0, Stopwatch()
         self._overlapped = 0.0
         """Seconds of scoring before all groups were sampled."""
-        self._joint: list[JointActions] = []
+        self._joint_actions: list[JointActions] = []
         self._groups: dict[tuple[str, ...], asyncio.Task[Group]] = {}
         """Groups by the names of their episodes."""
 
@@ -79,10 +79,10 @@ class StepCredit:
             # A number may be one of numpy or torch.
             numbers = {name: float(value) for name, value in self._algorithm.measures().items()}
         except Exception as error:
-            raise self._attributed(error) from error
+            raise self._convert_error(error) from error
         check_weights(weights, groups, self._spec.algorithm.use)
         weights = normalize(groups, weights, self._spec.normalize, self._algorithm.spreads())
-        failures = [failure for joint in self._joint for failure in joint.failures]
+        failures = [failure for joint in self._joint_actions for failure in joint.failures]
         return Credit(groups, weights, failures, {**self._measures(), **numbers})
 
     async def aclose(self) -> None:
@@ -93,28 +93,28 @@ class StepCredit:
 
     async def _prepare(self, problem: Problem, episodes: Sequence[Episode]) -> Group:
         joint = JointActions(problem, episodes, self._spec, self._score_timed)
-        self._joint.append(joint)
+        self._joint_actions.append(joint)
         group = group_of(episodes, self._agents, self._spec, self._shape, ask=joint.score)
         try:
             await self._algorithm.prepare(group)
         except Exception as error:
-            raise self._attributed(error) from error
+            raise self._convert_error(error) from error
         return group
 
     async def _score_timed(self, problem: Problem, artifacts: Mapping[str, str]) -> Score:
-        self._scored += 1
+        self._n_scored += 1
         with self._scoring:
             return await self._score(problem, artifacts)
 
     def _measures(self) -> dict[str, float]:
-        if not self._scored:
+        if not self._n_scored:
             return {}
         seconds = self._scoring.seconds
         return {
-            names.UNPLAYED_SCORED: self._scored,
+            names.UNPLAYED_SCORED: self._n_scored,
             names.UNPLAYED_SECONDS: seconds,
             names.UNPLAYED_WAITED: seconds - self._overlapped,
         }
 
-    def _attributed(self, error: Exception) -> Exception:
+    def _convert_error(self, error: Exception) -> Exception:
         return convert_error(error, TrainingError, f"algorithm '{self._spec.algorithm.use}'")
