@@ -172,12 +172,12 @@ def make_group(
         visit_share, children = _visit_share(roots, following), following
     returns: dict[Node, dict[str, float]] = {}
     for node in sorted(children, key=lambda node: -node[1]):
-        after = [returns[child] for child in children[node]]
-        lasts = not (after or greedy)
-        again = _geometric(discount, episodes[node[0]].absorbed) if lasts else 0.0
+        next_returns = [returns[child] for child in children[node]]
+        is_last = not (next_returns or greedy)
+        repeats = _geometric_sum(discount, episodes[node[0]].absorbed) if is_last else 0.0
         returns[node] = {
             agent: rewards[node][agent]
-            + discount * (mean([r[agent] for r in after]) + again * rewards[node][agent])
+            + discount * (mean([r[agent] for r in next_returns]) + repeats * rewards[node][agent])
             for agent in agents
         }
     return Group(
@@ -201,17 +201,17 @@ Children = dict[Node, tuple[Node, ...]]
 def _branches(episodes: Sequence[Episode], shape: Shape) -> tuple[tuple[Node, ...], Children]:
     """Return the first joint actions, and those that follow each. Common beginnings are shared."""
     node_of: dict[tuple[int, int], Node] = {}
-    after: dict[Node | None, list[Node]] = {None: []}
+    children: dict[Node | None, list[Node]] = {None: []}
     for number, episode in enumerate(episodes):
         parent: Node | None = None
         for turn in range(len(episode.turns)):
             key = shape.key(episode.sample, turn)
             if key not in node_of:
                 node_of[key] = (number, turn)
-                after[parent].append((number, turn))
-                after[number, turn] = []
+                children[parent].append((number, turn))
+                children[number, turn] = []
             parent = node_of[key]
-    return tuple(after[None]), {node: tuple(after[node]) for node in node_of.values()}
+    return tuple(children[None]), {node: tuple(children[node]) for node in node_of.values()}
 
 
 def _visit_share(roots: Sequence[Node], children: Children) -> dict[Node, float]:
@@ -249,11 +249,11 @@ def _earned_when_solved(
         last = len(episode.turns) - 1
         left = last + 1 + episode.absorbed - turn
         if last < turn and left > 0:
-            share = _geometric(discount, left)
+            share = _geometric_sum(discount, left)
             earned.append({a: share * reward for a, reward in rewards[number, last].items()})
     return tuple(earned)
 
 
-def _geometric(discount: float, terms: int) -> float:
+def _geometric_sum(discount: float, terms: int) -> float:
     """Return 1 + gamma + gamma^2 + .., a sum of `terms` terms with gamma = `discount`."""
     return fsum(discount**k for k in range(terms))

@@ -35,7 +35,7 @@ class Sft(Algorithm):
                 " and less than 1, e.g. 0.5"
             )
         self._above = above
-        self._kept = 0.0
+        self._kept_share = 0.0
 
     def keeps(self, episode: Episode) -> bool:
         """Return True if the algorithm learns from a complete episode.
@@ -57,7 +57,7 @@ class Sft(Algorithm):
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
         kept = [[float(self.keeps(episode)) for episode in group.episodes] for group in groups]
-        self._kept = mean([share for shares in kept for share in shares])
+        self._kept_share = mean([share for shares in kept for share in shares])
         return [
             {(g, t, agent): shares[g] for g, t in group.rewards for agent in group.agents}
             for group, shares in zip(groups, kept, strict=True)
@@ -65,7 +65,7 @@ class Sft(Algorithm):
 
     def measures(self) -> Mapping[str, float]:
         """Return `sft/kept`: the share of episodes that the algorithm learned from."""
-        return {metric_names.SFT_KEPT: self._kept}
+        return {metric_names.SFT_KEPT: self._kept_share}
 
     def check(self, recipe: Recipe, spec: TrainerSpec) -> None:
         """Check that the objective is the likelihood of the kept episodes.
@@ -74,7 +74,7 @@ class Sft(Algorithm):
             RecipeError: a setting of the trainer, or a zero-sum game, changes the objective.
         """
         check_no_opponents("sft", recipe)
-        plain = {
+        required = {
             "turn_structure": ("chains", "it keeps or drops whole episodes; set it to 'chains'"),
             "normalize": ("none", "its weights are 1 and 0, not advantages; set it to 'none'"),
             "objective_used": (
@@ -83,7 +83,7 @@ class Sft(Algorithm):
                 " clip_ratio_high",
             ),
         }
-        for key, (right, why) in plain.items():
+        for key, (right, why) in required.items():
             if (value := getattr(spec, key)) != right:
                 name = key.removesuffix("_used")
                 raise RecipeError(f"algorithm 'sft' with {name} '{value}': {why}")

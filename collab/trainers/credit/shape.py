@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from collab.recipe.trainer import TurnStructure
 
-BEST = -1
+BEST_SIBLING = -1
 """Placeholder for a sample in `greedy`: the sibling that later turns continue from."""
 
 
@@ -45,7 +45,7 @@ class Shape:
         if self.structure == "tree":
             return turn, sample // self.leaves(turn)
         shared = self.structure == "greedy" and turn < sample // self.group_size
-        return turn, BEST if shared else sample
+        return turn, BEST_SIBLING if shared else sample
 
     def leaves(self, turn: int) -> int:
         """Return the largest number of episodes of a tree that share one joint action at `turn`."""
