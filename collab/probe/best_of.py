@@ -19,7 +19,7 @@ from collab.runtime.events import BestOf
 from collab.runtime.independence import are_independent
 from collab.runtime.rehearsal import rehearse_team
 from collab.runtime.session import Session
-from collab.trainers.credit.counterfactual.base import MOST_SCORED
+from collab.trainers.credit.counterfactual.base import MAX_SCORED_ACTIONS
 from collab.trainers.credit.joint_actions import JointActions
 
 
@@ -48,10 +48,10 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
             f" reads another agent's{remedy}"
         )
     combinations = samples ** len(turn.joined)
-    if combinations > MOST_SCORED:
+    if combinations > MAX_SCORED_ACTIONS:
         raise RecipeError(
             f"--best-of {samples} makes {samples}^{len(turn.joined)} = {combinations} joint"
-            f" artifacts of each problem, more than {MOST_SCORED}; use fewer"
+            f" artifacts of each problem, more than {MAX_SCORED_ACTIONS}; use fewer"
         )
 
 

@@ -25,7 +25,7 @@ from collab.stats import mean
 from collab.tasks import split_address
 from collab.trainers.credit import Group
 from collab.trainers.credit.counterfactual.algorithms import Cross
-from collab.trainers.credit.counterfactual.base import MOST_SCORED, scored_at_most
+from collab.trainers.credit.counterfactual.base import MAX_SCORED_ACTIONS, max_scored_actions
 from collab.trainers.credit.counterfactual.forms import FORMS, Form, forms
 from collab.trainers.credit.group import group_of
 from collab.trainers.credit.joint_actions import JointActions
@@ -100,7 +100,7 @@ async def _crossed(scored: Sequence[ScoredGroup], agents: Sequence[str]) -> Cros
     if n_agents < 2:
         return None
     size = max(len(group.episodes) for group in groups)
-    fits = scored_at_most(size, n_agents, "all") <= MOST_SCORED
+    fits = max_scored_actions(size, n_agents, "all") <= MAX_SCORED_ACTIONS
     cross = Cross(shifts="all" if fits else None)
     weights, measures = await cross.credit(groups), cross.measures()
     return Crossed(
@@ -206,7 +206,7 @@ async def _score_group(
     team = list(episodes[0].turns[0].contributions)
     combinations = len(nodes) ** len(team)
     crossed = len(team) > 1 and all(by_agent[name] == "crossed" for name in team)
-    every = crosses and crossed and combinations <= MOST_SCORED
+    every = crosses and crossed and combinations <= MAX_SCORED_ACTIONS
     if every:
         choices = product(range(len(nodes)), repeat=len(team))
         await group.score(nodes, [dict(zip(team, choice, strict=True)) for choice in choices])

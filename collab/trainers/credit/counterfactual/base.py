@@ -46,10 +46,10 @@ class VarianceShares:
     def add(self, agent: str, table: Table) -> None:
         """Add a table whose rows are drawn independently of its columns."""
         cells = table.cells[:, list(table.columns)]
-        column, row, every = map(_differences, (cells.T, cells, cells.reshape(1, -1)))
-        apart = every[0] - row[0] - column[0], every[1] - row[1] - column[1]
-        if column[1] and row[1] and apart[1]:
-            halves = [squares / pairs / 2 for squares, pairs in (column, row, apart)]
+        column, row, all_pairs = map(_squared_differences, (cells.T, cells, cells.reshape(1, -1)))
+        neither = all_pairs[0] - row[0] - column[0], all_pairs[1] - row[1] - column[1]
+        if column[1] and row[1] and neither[1]:
+            halves = [squares / pairs / 2 for squares, pairs in (column, row, neither)]
             self._estimates.setdefault(agent, []).append(halves)
 
     def measures(self) -> Iterator[tuple[str, float]]:
@@ -74,7 +74,7 @@ def _clip_to_unit(value: float) -> float:
     return min(max(value, 0.0), 1.0)
 
 
-def _differences(values: Cells) -> tuple[float, float]:
+def _squared_differences(values: Cells) -> tuple[float, float]:
     """Return the sum of the squared differences of all pairs within rows, and their number."""
     known = ~np.isnan(values)
     numbers, filled = known.sum(1), np.where(known, values, 0.0)
@@ -82,7 +82,7 @@ def _differences(values: Cells) -> tuple[float, float]:
     return float(squares.sum()), float((numbers * (numbers - 1) / 2).sum())
 
 
-MOST_SCORED = 4096
+MAX_SCORED_ACTIONS = 4096
 """Maximum number of joint actions to score at one turn of one group."""
 
 
@@ -96,17 +96,17 @@ class Counterfactual(Algorithm):
     name = ""
     compares = scores_unplayed = True
 
-    def __init__(self, of_two: Shifts = "samples", of_more: Shifts = "samples") -> None:
-        """Set the shifts to score: `of_two` for joint artifacts of two answers, else `of_more`."""
-        for shifts in (of_two, of_more):
+    def __init__(self, pair_shifts: Shifts = "samples", team_shifts: Shifts = "samples") -> None:
+        """Set the shifts to score for joint artifacts of two answers, and of more."""
+        for shifts in (pair_shifts, team_shifts):
             if isinstance(shifts, int) and shifts < 2:
                 raise RecipeError(
                     f"algorithm '{self.name}': shifts {shifts} scores no further joint action; set"
                     " shifts to 2 or more, or leave it out"
                 )
-        self._of_two, self._of_more = of_two, of_more
-        self._given: Counter[tuple[str, Form]] = Counter()
-        self._shares = VarianceShares()
+        self._pair_shifts, self._team_shifts = pair_shifts, team_shifts
+        self._form_counts: Counter[tuple[str, Form]] = Counter()
+        self._variance_shares = VarianceShares()
         self._spreads: list[dict[Key, float]] = []
 
     def crossed(self, table: Table) -> Vector:
@@ -126,19 +126,19 @@ class Counterfactual(Algorithm):
                     await self._table(group, nodes, agent, agent_forms)
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        self._given, self._shares, self._spreads = Counter(), VarianceShares(), []
+        self._form_counts, self._variance_shares, self._spreads = Counter(), VarianceShares(), []
         return [await self._credit(group) for group in groups]
 
     def measures(self) -> Mapping[str, float]:
         """Return the share of an agent's responses by form, and the shares of the variance."""
         totals = Counter[str]()
-        for (agent, _), count in self._given.items():
+        for (agent, _), count in self._form_counts.items():
             totals[agent] += count
         shares = {
             fill_pattern(fill_pattern(names.CREDIT_FORM, agent), form): count / totals[agent]
-            for (agent, form), count in self._given.items()
+            for (agent, form), count in self._form_counts.items()
         }
-        return {**shares, **dict(self._shares.measures())}
+        return {**shares, **dict(self._variance_shares.measures())}
 
     def spreads(self) -> Sequence[Mapping[Key, float]]:
         """Return the deviations of the rewards behind each weight, by group."""
@@ -170,12 +170,12 @@ class Counterfactual(Algorithm):
                 f" but the reward's {', '.join(parts)} reads another agent's; set algorithm to"
                 " 'marloo'"
             )
-        scored = scored_at_most(spec.group_size, n_agents, self._shifts(n_agents))
-        if scored > MOST_SCORED:
+        scored = max_scored_actions(spec.group_size, n_agents, self._shifts(n_agents))
+        if scored > MAX_SCORED_ACTIONS:
             raise RecipeError(
                 f"algorithm '{self.name}' would score {scored} joint actions per turn of a group of"
-                f" {spec.group_size}, more than {MOST_SCORED}; lower trainer.group_size, or set an"
-                " algorithm that scores fewer, e.g. {use: cross, options: {shifts: 3}}"
+                f" {spec.group_size}, more than {MAX_SCORED_ACTIONS}; lower trainer.group_size, or"
+                " set an algorithm that scores fewer, e.g. {use: cross, options: {shifts: 3}}"
             )
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
@@ -189,7 +189,7 @@ class Counterfactual(Algorithm):
                 line += f"; from turn 2 on {later[agent]}, {FORMS[later[agent]]}"
             lines.append(line)
         n_agents = len(recipe.team.roles.contributors)
-        scored = scored_at_most(spec.group_size, n_agents, self._shifts(n_agents))
+        scored = max_scored_actions(spec.group_size, n_agents, self._shifts(n_agents))
         lines.append(f"scoring: at most {scored:,} further joint actions per turn and task")
         return lines
 
@@ -199,16 +199,16 @@ class Counterfactual(Algorithm):
         for nodes in group.baselines_over:
             agent_forms = forms(group, nodes)
             for agent in group.agents:
-                self._given[agent, agent_forms[agent]] += len(nodes)
-                given, spread = await self._of_agent(group, nodes, agent, agent_forms)
-                for (episode, turn), weight in zip(nodes, given, strict=True):
+                self._form_counts[agent, agent_forms[agent]] += len(nodes)
+                agent_weights, spread = await self._credit_agent(group, nodes, agent, agent_forms)
+                for (episode, turn), weight in zip(nodes, agent_weights, strict=True):
                     weights[episode, turn, agent] = float(weight)
                     if spread is not None:
                         spreads[episode, turn, agent] = spread
         self._spreads.append(spreads)
         return weights
 
-    async def _of_agent(
+    async def _credit_agent(
         self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, Form]
     ) -> tuple[Vector, float | None]:
         """Return the agent's weights, and the standard deviation of the values behind them."""
@@ -219,7 +219,7 @@ class Counterfactual(Algorithm):
         table = await self._table(group, nodes, agent, agent_forms)
         later = later_returns(group, nodes, agent)
         if form == "crossed":
-            self._shares.add(agent, table)
+            self._variance_shares.add(agent, table)
         now = self.crossed(table) if form == "crossed" else table.swapped()
         return now + leave_one_out(later), float(np.nanstd(table.cells + later[:, None]))
 
@@ -234,7 +234,7 @@ class Counterfactual(Algorithm):
         return await make_table(group, nodes, team, agent, shifts)
 
     def _shifts(self, n_agents: int) -> Shifts:
-        return self._of_two if n_agents <= 2 else self._of_more
+        return self._pair_shifts if n_agents <= 2 else self._team_shifts
 
 
 def later_returns(group: Group, nodes: Sequence[Node], agent: str) -> Vector:
@@ -242,10 +242,10 @@ def later_returns(group: Group, nodes: Sequence[Node], agent: str) -> Vector:
     return np.array([group.returns[n][agent] - group.rewards[n][agent] for n in nodes])
 
 
-def scored_at_most(group_size: int, n_agents: int, shifts: Shifts) -> int:
+def max_scored_actions(group_size: int, n_agents: int, shifts: Shifts) -> int:
     """Return the maximum number of joint actions to score at one turn, except the played ones."""
     if shifts == "all":
         return int(group_size**n_agents) - group_size
     tables = 1 if n_agents == 2 else n_agents
-    met = group_size if shifts == "samples" else min(shifts, group_size)
-    return tables * group_size * (met - 1)
+    samples = group_size if shifts == "samples" else min(shifts, group_size)
+    return tables * group_size * (samples - 1)
