@@ -90,13 +90,13 @@ class Shapley(Counterfactual):
         cells = table.cells.reshape((size,) * (n_mates + 1))
         weights = np.zeros(size)
         for present in product((False, True), repeat=n_mates):
-            chance = factorial(sum(present)) * factorial(n_mates - sum(present))
-            share = chance / factorial(n_mates + 1)
-            weights += share * _added(cells, present, table)
+            orders = factorial(sum(present)) * factorial(n_mates - sum(present))
+            share = orders / factorial(n_mates + 1)
+            weights += share * _gain_over_others(cells, present, table)
         return weights
 
 
-def _added(cells: Vector, present: tuple[bool, ...], table: Table) -> Vector:
+def _gain_over_others(cells: Vector, present: tuple[bool, ...], table: Table) -> Vector:
     """Return the gain of each response over the agent's other responses: [G].
 
     It is measured with the responses of the `present` teammates of its sample, and averaged over
@@ -130,41 +130,41 @@ class Removal(Counterfactual):
 
     def __init__(self) -> None:
         super().__init__()
-        self._added: dict[str, list[float]] = {}
+        self._differences: dict[str, list[float]] = {}
 
     async def prepare(self, group: Group) -> None:
         """Score every joint action of a group again without the answer of each agent."""
         for nodes in group.baselines_over:
             for agent in group.agents:
-                await self._without(group, nodes, agent)
+                await self._rewards_without(group, nodes, agent)
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        self._added = {}
+        self._differences = {}
         return await super().credit(groups)
 
     def measures(self) -> Mapping[str, float]:
         """Return the usual metrics and `credit/AGENT/contribution`, in points of the reward."""
         contributions = {
-            metric_names.fill_pattern(metric_names.CREDIT_CONTRIBUTION, a): mean(added)
-            for a, added in self._added.items()
+            metric_names.fill_pattern(metric_names.CREDIT_CONTRIBUTION, a): mean(differences)
+            for a, differences in self._differences.items()
         }
         return {**super().measures(), **contributions}
 
-    async def _of_agent(
+    async def _credit_agent(
         self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, Form]
     ) -> tuple[Vector, float | None]:
         played = np.array([group.rewards[node][agent] for node in nodes])
-        without = await self._without(group, nodes, agent)
-        added = played - without
-        self._added.setdefault(agent, []).extend(added[~np.isnan(added)])
+        without = await self._rewards_without(group, nodes, agent)
+        differences = played - without
+        self._differences.setdefault(agent, []).extend(differences[~np.isnan(differences)])
         if agent_forms[agent] == "alone":
-            return await super()._of_agent(group, nodes, agent, agent_forms)
+            return await super()._credit_agent(group, nodes, agent, agent_forms)
         later = later_returns(group, nodes, agent)
-        now = np.where(np.isnan(added), leave_one_out(played), added)
+        now = np.where(np.isnan(differences), leave_one_out(played), differences)
         rewards = np.concatenate([played, without]) + np.tile(later, 2)
         return now + leave_one_out(later), float(np.nanstd(rewards))
 
-    async def _without(self, group: Group, nodes: Sequence[Node], agent: str) -> Vector:
+    async def _rewards_without(self, group: Group, nodes: Sequence[Node], agent: str) -> Vector:
         """Return the reward of each joint action without the agent's answer, or NaN if unknown."""
         turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
         rewards = []

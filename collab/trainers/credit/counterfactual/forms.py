@@ -44,8 +44,8 @@ def forms(group: Group, nodes: Sequence[Node]) -> dict[str, Form]:
     agents = dict.fromkeys((*group.agents, *team))
     if len(nodes) == 1 or len(team) == 1 or any(list(turn.contributions) != team for turn in turns):
         return dict.fromkeys(agents, "alone")
-    dependences = [dependence_of(turn) for turn in _different(turns)]
-    shared = _share_history(group, nodes)
+    dependences = [dependence_of(turn) for turn in _distinct_turns(turns)]
+    shared = _have_same_history(group, nodes)
     return {agent: form_of(agent, team, dependences, shared=shared) for agent in agents}
 
 
@@ -68,30 +68,32 @@ def form_of(
     """Return the form of an agent, given the agents whose answers make the joint artifact."""
     if agent not in team or any(d.descendants(agent).intersection(team) for d in dependences):
         return "alone"
-    alone = all(d.is_alone(agent, team) for d in dependences)
-    return "crossed" if shared and alone else "swapped"
+    is_independent = all(d.is_alone(agent, team) for d in dependences)
+    return "crossed" if shared and is_independent else "swapped"
 
 
-def _different(turns: Sequence[Turn]) -> list[Turn]:
+def _distinct_turns(turns: Sequence[Turn]) -> list[Turn]:
     """Return one turn for each way in which the agents saw each other."""
     ways = {tuple((d.agent, d.round, d.saw) for d in turn.decisions): turn for turn in turns}
     return list(ways.values())
 
 
-def _share_history(group: Group, nodes: Sequence[Node]) -> bool:
+def _have_same_history(group: Group, nodes: Sequence[Node]) -> bool:
     """Return True if the joint actions have the same history."""
     (first, turn), *rest = nodes
     before = group.episodes[first].turns[:turn]
     return all(
-        _is_same(one, other)
+        _leave_same_history(one, other)
         for episode, _ in rest
         for one, other in zip(before, group.episodes[episode].turns[:turn], strict=True)
     )
 
 
-def _is_same(turn: Turn, other: Turn) -> bool:
+def _leave_same_history(turn: Turn, other: Turn) -> bool:
     """Return True if two turns leave every agent with the same history."""
     if turn is other:
         return True
-    heard = [[(d.agent, d.observation, d.action.text) for d in t.decisions] for t in (turn, other)]
-    return heard[0] == heard[1] and turn.feedback == other.feedback
+    histories = [
+        [(d.agent, d.observation, d.action.text) for d in t.decisions] for t in (turn, other)
+    ]
+    return histories[0] == histories[1] and turn.feedback == other.feedback
