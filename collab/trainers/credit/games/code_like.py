@@ -12,72 +12,74 @@ import numpy as np
 from collab.trainers.credit.games.game import Game, Table
 from collab.trainers.credit.games.known import logits
 
-AUX = ("missing", "syntax", "wrong", "right")
-MAIN = ("missing", "syntax", "solo_wrong", "solo_right", "wrapper", "uses", "fallback")
-CALLING = ("wrapper", "uses", "fallback")
+AUX_KINDS = ("missing", "syntax", "wrong", "right")
+MAIN_KINDS = ("missing", "syntax", "solo_wrong", "solo_right", "wrapper", "uses", "fallback")
+CALLING_KINDS = ("wrapper", "uses", "fallback")
 
-WEAK = (0.35, 0.15, 0.35, 0.15), (0.25, 0.12, 0.25, 0.06, 0.17, 0.10, 0.05)
-STRONG = (0.05, 0.05, 0.40, 0.50), (0.03, 0.04, 0.10, 0.18, 0.25, 0.25, 0.15)
+WEAK_CHANCES = (0.35, 0.15, 0.35, 0.15), (0.25, 0.12, 0.25, 0.06, 0.17, 0.10, 0.05)
+STRONG_CHANCES = (0.05, 0.05, 0.40, 0.50), (0.03, 0.04, 0.10, 0.18, 0.25, 0.25, 0.15)
 
 AGENTS = ("aux", "main")
-EMPTY = {"aux": 0, "main": 0}
+EMPTY_ACTIONS = {"aux": 0, "main": 0}
 
 
 def code_like(*, strong: bool = False, variants: int = 6, noise: float = 0.15) -> Game:
     """Return a game of one parallel turn, with `variants` of answers that differ by `noise`."""
-    aux, main = STRONG if strong else WEAK
-    return _parallel(_rewards(variants, noise), _spread(aux, variants), _spread(main, variants))
+    aux, main = STRONG_CHANCES if strong else WEAK_CHANCES
+    return _parallel_game(
+        _rewards(variants, noise), _split_chances(aux, variants), _split_chances(main, variants)
+    )
 
 
 def only_tests(*, strong: bool = False) -> Game:
     """Return the game of `code_like` without variants, paid 1 if all tests pass and 0 otherwise."""
-    table = np.zeros((len(AUX), len(MAIN)))
-    for i, aux in enumerate(AUX):
-        for j, main in enumerate(MAIN):
-            joined = main in CALLING and aux == "right"
-            table[i, j] = aux != "syntax" and (main == "solo_right" or joined)
-    aux_chances, main_chances = STRONG if strong else WEAK
-    return _parallel(table, _spread(aux_chances, 1), _spread(main_chances, 1))
+    table = np.zeros((len(AUX_KINDS), len(MAIN_KINDS)))
+    for i, aux in enumerate(AUX_KINDS):
+        for j, main in enumerate(MAIN_KINDS):
+            passes_with_aux = main in CALLING_KINDS and aux == "right"
+            table[i, j] = aux != "syntax" and (main == "solo_right" or passes_with_aux)
+    aux_chances, main_chances = STRONG_CHANCES if strong else WEAK_CHANCES
+    return _parallel_game(table, _split_chances(aux_chances, 1), _split_chances(main_chances, 1))
 
 
 def sequential_code(*, variants: int = 2, reaction: float = 0.5) -> Game:
     """Return a game in which `main` reads the text of `aux`, and prefers a matching answer."""
     table = _rewards(variants, 0.15)
-    aux, main = (_spread(chances, variants) for chances in WEAK)
+    aux, main = (_split_chances(chances, variants) for chances in WEAK_CHANCES)
     logits_of = {("aux", 0, 0): logits(aux), ("main", 0, 0): logits(main) + reaction * table}
-    return Game(AGENTS, (table,), logits_of, sees={"main": ("aux",)}, empty=EMPTY)
+    return Game(AGENTS, (table,), logits_of, sees={"main": ("aux",)}, empty=EMPTY_ACTIONS)
 
 
 def two_turns() -> Game:
     """Return a game of two parallel turns. Agents see which of four bands the first earned."""
     table = _rewards(1, 0.0)
     bands = np.digitize(table, [0.9, 1.6, 2.6])
-    aux, main = (logits(_spread(chances, 1)) for chances in WEAK)
+    aux, main = (logits(_split_chances(chances, 1)) for chances in WEAK_CHANCES)
     logits_of = {("aux", 0, 0): aux, ("main", 0, 0): main}
     for band in range(4):
         better_aux = 0.7 * band * np.array([-1, -0.5, 0.2, 1.0])
         better_main = 0.4 * band * np.array([-1, -0.5, 0, 0.5, 0.3, 0.6, 0.6])
         logits_of["aux", 1, band] = aux + better_aux
         logits_of["main", 1, band] = main + better_main
-    return Game(AGENTS, (table, table), logits_of, states=bands, empty=EMPTY)
+    return Game(AGENTS, (table, table), logits_of, states=bands, empty=EMPTY_ACTIONS)
 
 
-def _parallel(table: Table, aux: Table, main: Table) -> Game:
+def _parallel_game(table: Table, aux: Table, main: Table) -> Game:
     logits_of = {("aux", 0, 0): logits(aux), ("main", 0, 0): logits(main)}
-    return Game(AGENTS, (table,), logits_of, empty=EMPTY)
+    return Game(AGENTS, (table,), logits_of, empty=EMPTY_ACTIONS)
 
 
-def _spread(chances: tuple[float, ...], variants: int) -> Table:
+def _split_chances(chances: tuple[float, ...], variants: int) -> Table:
     return np.repeat(np.asarray(chances) / variants, variants)
 
 
 def _rewards(variants: int, noise: float) -> Table:
     """Return the reward of every pair of answers, 4.0 at most."""
     rng = np.random.default_rng(1)
-    table = np.zeros((len(AUX) * variants, len(MAIN) * variants))
+    table = np.zeros((len(AUX_KINDS) * variants, len(MAIN_KINDS) * variants))
     for i in range(table.shape[0]):
         for j in range(table.shape[1]):
-            table[i, j] = _reward(AUX[i // variants], MAIN[j // variants], noise, rng)
+            table[i, j] = _reward(AUX_KINDS[i // variants], MAIN_KINDS[j // variants], noise, rng)
     return table
 
 
@@ -88,16 +90,16 @@ def _reward(aux: str, main: str, noise: float, rng: np.random.Generator) -> floa
     earned += 0.6
     if "syntax" in (aux, main):
         return earned
-    tests = _tests(aux, main)
+    tests = _passed_share(aux, main)
     if 0 < tests < 1:
         tests = float(np.clip(tests + noise * rng.standard_normal(), 0, 1))
     cooperation = 0.0
-    if tests > 0 and aux != "missing" and main in CALLING:
+    if tests > 0 and aux != "missing" and main in CALLING_KINDS:
         cooperation = 0.5 if main == "wrapper" else 1.5
     return earned + 0.5 + tests + cooperation
 
 
-def _tests(aux: str, main: str) -> float:
+def _passed_share(aux: str, main: str) -> float:
     """Return the share of the tests that pass."""
     if main in ("solo_wrong", "solo_right"):
         return 1.0 if main == "solo_right" else 0.2
