@@ -22,7 +22,7 @@ from collab.trainers.credit.games import (
     sequential_code,
     two_turns,
 )
-from collab.trainers.credit.games.game import drawing, play
+from collab.trainers.credit.games.game import play, random_draw
 from collab.trainers.credit.group import Group
 from collab.trainers.credit.head import Critic
 from collab.trainers.learner.frozen_models import PolicyModels
@@ -57,7 +57,7 @@ def test_full_returns_give_an_unbiased_gradient_with_less_variance(
 
 
 def sample_group(game: Game, group_size: int = 2) -> Group:
-    return play(game, group_size, drawing(np.random.default_rng(3)))
+    return play(game, group_size, random_draw(np.random.default_rng(3)))
 
 
 def test_advantages_match_gae_by_hand() -> None:

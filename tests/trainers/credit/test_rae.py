@@ -10,14 +10,14 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.trainers.credit.games import Game, code_like, estimate, one_turn, two_turns
-from collab.trainers.credit.games.game import drawing, play
+from collab.trainers.credit.games.game import play, random_draw
 from collab.trainers.credit.group import Group, Weights
 from collab.trainers.credit.rae import Rae
 from collab.trainers.credit.shape import Shape
 
 
 def sample_group(game: Game, size: int = 1, seed: int = 0) -> Group:
-    return play(game, size, drawing(np.random.default_rng(seed)))
+    return play(game, size, random_draw(np.random.default_rng(seed)))
 
 
 def credit(algorithm: Rae, *groups: Group) -> list[Weights]:

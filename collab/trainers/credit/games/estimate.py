@@ -8,57 +8,57 @@ from dataclasses import dataclass
 import numpy as np
 
 from collab.trainers.credit.base import Algorithm
-from collab.trainers.credit.games.game import Game, Table, Vector, Where, outcomes, sample
+from collab.trainers.credit.games.game import Game, Table, TableKey, Vector, outcomes, sample
 from collab.trainers.credit.group import Group, Weights
 from collab.trainers.credit.shape import Shape
 
 
 def value(game: Game) -> float:
     """Return J, the expected joint return of the game under its policies."""
-    return float(_values(game, None)[0][0])
+    return float(_state_values(game, None)[0][0])
 
 
 def gradient(game: Game) -> dict[str, Vector]:
     """Return the gradient of each agent's earnings by its logits, as in `Game.offsets`."""
     gradients = game.zeros()
-    values_of = {agent: _values(game, agent) for agent in game.agents}
+    values_of = {agent: _state_values(game, agent) for agent in game.agents}
     visits = np.zeros(_n_states(game))
     visits[0] = 1.0
     for turn in range(game.turns):
-        after = np.zeros_like(visits)
+        next_visits = np.zeros_like(visits)
         for state in _states(game, turn):
             reached = visits[state] * game.chances(turn, state)
             for agent in game.agents:
-                worth = _returns(game, turn, agent, values_of[agent][turn + 1])
+                returns = _expected_returns(game, turn, agent, values_of[agent][turn + 1])
                 start = game.offsets[agent, turn, state]
-                part = _part(game, (agent, turn, state), reached * worth)
+                part = _gradient_part(game, (agent, turn, state), reached * returns)
                 gradients[agent][start : start + part.size] += part.ravel()
-            _go_on(game, reached, after)
-        visits = after
+            _add_next_states(game, reached, next_visits)
+        visits = next_visits
     return gradients
 
 
-def _part(game: Game, where: Where, mass: Table) -> Table:
+def _gradient_part(game: Game, key: TableKey, mass: Table) -> Table:
     """Return one table's part of the gradient. `mass` is probability times return."""
-    axes = game.axes(where[0])
+    axes = game.axes(key[0])
     agent_mass = mass.sum(axis=tuple(n for n in range(mass.ndim) if n not in axes))
-    part: Table = agent_mass - game.policies[where] * agent_mass.sum(axis=-1, keepdims=True)
+    part: Table = agent_mass - game.policies[key] * agent_mass.sum(axis=-1, keepdims=True)
     return part
 
 
-def _values(game: Game, agent: str | None) -> list[Table]:
+def _state_values(game: Game, agent: str | None) -> list[Table]:
     """Return the expected return of an agent (None: the team) from every turn and state on."""
     values = [np.zeros(_n_states(game))]
     for turn in reversed(range(game.turns)):
-        worth = _returns(game, turn, agent, values[0])
+        returns = _expected_returns(game, turn, agent, values[0])
         chances = [game.chances(turn, state) for state in _states(game, turn)]
         row = np.zeros(_n_states(game))
-        row[: len(chances)] = [float((chance * worth).sum()) for chance in chances]
+        row[: len(chances)] = [float((chance * returns).sum()) for chance in chances]
         values.insert(0, row)
     return values
 
 
-def _returns(game: Game, turn: int, agent: str | None, following: Table) -> Table:
+def _expected_returns(game: Game, turn: int, agent: str | None, following: Table) -> Table:
     """Return the expected return of every joint action, given the values of the states after it."""
     reward = game.rewards[turn] if agent is None else game.earned(turn, agent)
     later = np.full(reward.shape, following[0])
@@ -67,11 +67,11 @@ def _returns(game: Game, turn: int, agent: str | None, following: Table) -> Tabl
     if game.solved is not None:
         left = sum(game.discount**k for k in range(game.turns - 1 - turn))
         later = np.where(game.solved, left * reward, later)
-    worth: Table = reward + game.discount * later
-    return worth
+    returns: Table = reward + game.discount * later
+    return returns
 
 
-def _go_on(game: Game, reached: Table, after: Table) -> None:
+def _add_next_states(game: Game, reached: Table, after: Table) -> None:
     """Add the probability of every state after a turn that did not solve the task."""
     going = reached if game.solved is None else np.where(game.solved, 0.0, reached)
     if game.states is None:
@@ -85,11 +85,11 @@ def _states(game: Game, turn: int) -> range:
 
 
 def _n_states(game: Game) -> int:
-    led_to = 0 if game.states is None else int(game.states.max())
-    return max(led_to, *(state for _, _, state in game.logits)) + 1
+    last_state = 0 if game.states is None else int(game.states.max())
+    return max(last_state, *(state for _, _, state in game.logits)) + 1
 
 
-NOTHING = 1e-12
+NEGLIGIBLE_GRADIENT = 1e-12
 """Largest component of a gradient that counts as zero."""
 
 
@@ -112,15 +112,17 @@ class Estimate:
 
     def bias(self, agent: str) -> float:
         """Return the norm of the mean's error, relative to that of the true gradient."""
-        return self._distance(agent) / float(np.linalg.norm(self.gradient[agent]))
+        return self._error_norm(agent) / float(np.linalg.norm(self.gradient[agent]))
 
     def errors(self, agent: str) -> float:
         """Return the norm of the mean's error, in standard errors. Above 3, it is significant."""
-        distance = self._distance(agent)
+        distance = self._error_norm(agent)
         error = (self.variance[agent] / self.groups) ** 0.5
-        return 0.0 if distance < NOTHING else float("inf") if error == 0 else distance / error
+        if distance < NEGLIGIBLE_GRADIENT:
+            return 0.0
+        return distance / error if error else float("inf")
 
-    def _distance(self, agent: str) -> float:
+    def _error_norm(self, agent: str) -> float:
         return float(np.linalg.norm(self.mean[agent] - self.gradient[agent]))
 
 
@@ -144,13 +146,13 @@ async def estimate(
     for _ in range(groups // groups_per_step):
         played = [sample(game, group_size, rng, shape=shape) for _ in range(groups_per_step)]
         weights = await algorithm.credit(played)
-        for group, given in zip(played, weights, strict=True):
-            for agent, part in gradient_of(game, group, given).items():
+        for group, group_weights in zip(played, weights, strict=True):
+            for agent, part in gradient_of(game, group, group_weights).items():
                 sums[agent] += part
                 squares[agent] += part**2
                 length = float(np.linalg.norm(part)) * float(np.linalg.norm(true[agent]))
                 cosines[agent] += float(part @ true[agent]) / length if length else 0.0
-                dead[agent] += bool(np.abs(part).max() < NOTHING)
+                dead[agent] += bool(np.abs(part).max() < NEGLIGIBLE_GRADIENT)
     means = {agent: total / groups for agent, total in sums.items()}
     variances = {a: np.maximum(squares[a] / groups - means[a] ** 2, 0.0) for a in game.agents}
     return Estimate(

@@ -29,7 +29,7 @@ Draw = Callable[[Table], int]
 Joint = tuple[int, ...]
 """The actions of the agents in a turn, in the order in which they act."""
 
-Where = tuple[str, int, int]
+TableKey = tuple[str, int, int]
 """Key of a table: an agent, a turn, and the state of the turn."""
 
 
@@ -45,7 +45,7 @@ class Game:
     """Agents in the order in which they act."""
     rewards: tuple[Table, ...]
     """Joint reward of every joint action, one table per turn, of shape [K_1, .., K_n]."""
-    logits: Mapping[Where, Table]
+    logits: Mapping[TableKey, Table]
     """Logits, of shape [K_j of every agent j that is seen.., K_i]."""
     sees: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Earlier agents, in their order, whose actions of the turn an agent sees."""
@@ -74,18 +74,18 @@ class Game:
         return len(self.rewards)
 
     @cached_property
-    def policies(self) -> dict[Where, Table]:
+    def policies(self) -> dict[TableKey, Table]:
         """Probability of every action, in the shape of `logits`."""
-        return {where: softmax(table) for where, table in self.logits.items()}
+        return {key: softmax(table) for key, table in self.logits.items()}
 
     @cached_property
-    def offsets(self) -> dict[Where, int]:
+    def offsets(self) -> dict[TableKey, int]:
         """Start of each table in the vector of all logits of its agent."""
         ends: dict[str, int] = dict.fromkeys(self.agents, 0)
         starts = {}
-        for where, table in self.logits.items():
-            starts[where] = ends[where[0]]
-            ends[where[0]] += table.size
+        for key, table in self.logits.items():
+            starts[key] = ends[key[0]]
+            ends[key[0]] += table.size
         return starts
 
     def zeros(self) -> dict[str, Vector]:
@@ -114,7 +114,7 @@ class Game:
             joint = joint * self.policies[agent, turn, state].reshape(sizes)
         return joint
 
-    def paid(self, turn: int, joint: Joint) -> dict[str, float]:
+    def joint_rewards(self, turn: int, joint: Joint) -> dict[str, float]:
         """Return the reward of each agent for a joint action."""
         return {agent: float(self.earned(turn, agent)[joint]) for agent in self.agents}
 
@@ -137,8 +137,8 @@ class Game:
 
 def softmax(logits: Table) -> Table:
     """Return probabilities from logits, normalized over the last axis."""
-    raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    chances: Table = raised / raised.sum(axis=-1, keepdims=True)
+    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    chances: Table = exponentials / exponentials.sum(axis=-1, keepdims=True)
     return chances
 
 
@@ -190,7 +190,7 @@ def actions_of(turn: Turn) -> Joint:
 
 
 @lru_cache(maxsize=10_000)
-def _record(game: Game, turn: int, state: int, joint: Joint) -> Turn:
+def _record_turn(game: Game, turn: int, state: int, joint: Joint) -> Turn:
     """Return the record of a turn. Equal turns are made once."""
     score = Score(
         reward=float(game.rewards[turn][joint]),
@@ -232,7 +232,7 @@ def _episode(game: Game, sample: int, turns: Sequence[Turn]) -> Episode:
     )
 
 
-def drawing(rng: np.random.Generator) -> Draw:
+def random_draw(rng: np.random.Generator) -> Draw:
     """Return a `Draw` that draws at random."""
 
     def draw(chances: Table) -> int:
@@ -250,15 +250,15 @@ def play(game: Game, group_size: int, draw: Draw, *, shape: Shape | None = None)
     episodes = list(_episodes(game, shape, draw))
 
     def rewards_at(node: Node) -> dict[str, float]:
-        return game.paid(node[1], actions_of(episodes[node[0]].turns[node[1]]))
+        return game.joint_rewards(node[1], actions_of(episodes[node[0]].turns[node[1]]))
 
     async def ask(
         nodes: Sequence[Node], choices: Sequence[Choice]
     ) -> list[Mapping[str, float] | None]:
-        made = [actions_of(episodes[episode].turns[turn]) for episode, turn in nodes]
+        played = [actions_of(episodes[episode].turns[turn]) for episode, turn in nodes]
         turn = nodes[0][1]
-        joined = [_joined(game, made, choice) for choice in choices]
-        return [None if joint is None else game.paid(turn, joint) for joint in joined]
+        joined = [_joint_action(game, played, choice) for choice in choices]
+        return [None if joint is None else game.joint_rewards(turn, joint) for joint in joined]
 
     return make_group(episodes, game.agents, rewards_at, shape, game.discount, ask=ask)
 
@@ -267,34 +267,34 @@ def sample(
     game: Game, group_size: int, rng: np.random.Generator, *, shape: Shape | None = None
 ) -> Group:
     """Return a group of episodes with randomly drawn actions."""
-    return play(game, group_size, drawing(rng), shape=shape)
+    return play(game, group_size, random_draw(rng), shape=shape)
 
 
 def outcomes(
     game: Game, group_size: int, *, shape: Shape | None = None
 ) -> Iterator[tuple[float, Group]]:
     """Yield every possible group, with its probability."""
-    ahead: list[list[int]] = [[]]  # the first draws of the groups that are still to come
+    pending: list[list[int]] = [[]]  # the first draws of the groups that are still to come
     chance = 1.0
 
     def draw(chances: Table) -> int:
         nonlocal chance
-        if len(drawn) == len(given):
-            ahead.extend([*drawn, other] for other in reversed(range(1, len(chances))))
-            given.append(0)
-        drawn.append(given[len(drawn)])
+        if len(drawn) == len(first_draws):
+            pending.extend([*drawn, other] for other in reversed(range(1, len(chances))))
+            first_draws.append(0)
+        drawn.append(first_draws[len(drawn)])
         chance *= float(chances[drawn[-1]])
         return drawn[-1]
 
-    while ahead:
-        given, drawn, chance = ahead.pop(), list[int](), 1.0
+    while pending:
+        first_draws, drawn, chance = pending.pop(), list[int](), 1.0
         group = play(game, group_size, draw, shape=shape)
         yield chance, group
 
 
 def _episodes(game: Game, shape: Shape, draw: Draw) -> Iterator[Episode]:
     if shape.structure == "greedy":
-        yield from _best_path(game, shape, draw)
+        yield from _greedy_episodes(game, shape, draw)
         return
     drawn: dict[tuple[int, int], Joint] = {}
     ended: set[tuple[int, int]] = set()
@@ -307,7 +307,7 @@ def _episodes(game: Game, shape: Shape, draw: Draw) -> Iterator[Episode]:
             if key not in drawn:
                 drawn[key] = game.act(turn, state, draw)
             joint = drawn[key]
-            turns.append(_record(game, turn, state, joint))
+            turns.append(_record_turn(game, turn, state, joint))
             if game.solves(joint):
                 ended.add(key)
                 yield _episode(game, sample, turns)
@@ -317,29 +317,29 @@ def _episodes(game: Game, shape: Shape, draw: Draw) -> Iterator[Episode]:
             yield _episode(game, sample, turns)
 
 
-def _best_path(game: Game, shape: Shape, draw: Draw) -> Iterator[Episode]:
+def _greedy_episodes(game: Game, shape: Shape, draw: Draw) -> Iterator[Episode]:
     """Yield the siblings of each turn. Only the best sibling continues."""
     state, before = 0, list[Turn]()
     for turn in range(game.turns):
         joint = [game.act(turn, state, draw) for _ in range(shape.group_size)]
         best = max(range(len(joint)), key=lambda n: float(game.rewards[turn][joint[n]]))
-        over = turn == game.turns - 1 or game.solves(joint[best])
+        is_last = turn == game.turns - 1 or game.solves(joint[best])
         for number, drawn in enumerate(joint):
-            if over or number != best:
+            if is_last or number != best:
                 sample = shape.child(0, turn, number)
-                yield _episode(game, sample, [*before, _record(game, turn, state, drawn)])
-        if over:
+                yield _episode(game, sample, [*before, _record_turn(game, turn, state, drawn)])
+        if is_last:
             return
-        before.append(_record(game, turn, state, joint[best]))
+        before.append(_record_turn(game, turn, state, joint[best]))
         state = game.state_after(joint[best])
 
 
-def _joined(game: Game, made: Sequence[Joint], choice: Choice) -> Joint | None:
+def _joint_action(game: Game, played: Sequence[Joint], choice: Choice) -> Joint | None:
     """Return the joint action, or None if an agent without an empty action is left out."""
     picks = [(agent, choice.get(agent, 0)) for agent in game.agents]
     if any(pick is None and agent not in game.empty for agent, pick in picks):
         return None
     return tuple(
-        game.empty[agent] if pick is None else made[pick][n]
+        game.empty[agent] if pick is None else played[pick][n]
         for n, (agent, pick) in enumerate(picks)
     )
