@@ -16,7 +16,7 @@ LOGIT_BYTES = 3 * 4 + 1
 """Peak bytes per entry of [chunk, vocabulary]: the float32 log-softmax, its gradient, the gradient
 of the logits, and the mask of `top_p` and `top_k`."""
 
-GRADIENTS = 0.6
+GRADIENT_SHARE = 0.6
 """Gradients held at once in the backward pass, as a measured share of a layer's activations."""
 
 
@@ -36,8 +36,8 @@ def kept_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> i
 
     With `checkpointing`, each layer keeps only its inputs.
     """
-    read = tokens * dimensions.hidden * dimensions.bytes
-    layer = read if checkpointing else _layer_bytes(dimensions, tokens)
+    inputs = tokens * dimensions.hidden * dimensions.bytes
+    layer = inputs if checkpointing else _layer_bytes(dimensions, tokens)
     last = tokens * dimensions.hidden * 4  # for the norm after the layers
     return layer * dimensions.layers + last
 
@@ -45,7 +45,7 @@ def kept_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> i
 def backward_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) -> int:
     """Return the bytes of one layer's backward pass, with recomputation if `checkpointing`."""
     layer = _layer_bytes(dimensions, tokens)
-    return int(GRADIENTS * layer) + (layer if checkpointing else 0)
+    return int(GRADIENT_SHARE * layer) + (layer if checkpointing else 0)
 
 
 def _layer_bytes(dimensions: Dimensions, tokens: int) -> int:
@@ -63,18 +63,18 @@ def logit_bytes(dimensions: Dimensions, tokens: int) -> int:
 CHUNK_TOKENS, GPU_CHUNK_TOKENS = 96, 1024
 """Number of tokens whose logits are held at once, on a CPU and on a GPU. More are not faster."""
 
-CPU_TOKENS = 2048
+CPU_PASS_TOKENS = 2048
 
-GPU_LEAST, GPU_MOST, GPU_STEP = 1024, 32_768, 1024
+GPU_MIN_TOKENS, GPU_MAX_TOKENS, GPU_TOKEN_STEP = 1024, 32_768, 1024
 """Bounds and step of the tokens of a micro-batch on a GPU, where larger ones are not faster."""
 
-GPU_ENOUGH = 4096
+GPU_BUSY_TOKENS = 4096
 """Number of tokens that keep a GPU busy. If fewer fit, activations are computed twice."""
 
-USABLE = 0.85
+USABLE_MEMORY = 0.85
 """Usable share of the free memory. The rest is for kernels, and for gaps between tensors."""
 
-FORWARD_TOKENS = 8192
+GPU_FORWARD_TOKENS = 8192
 """Number of tokens in a pass without gradients on a GPU, which keeps no activations."""
 
 
@@ -94,22 +94,22 @@ def device_sizes(spec: TrainerSpec, kind: str, dimensions: Dimensions, free: int
     `free` is a GPU's free memory in bytes. CPUs ignore it.
     """
     chunk = chunk_tokens(kind)
+    checkpoints = spec.gradient_checkpointing is True
     if kind == "cpu":
-        twice = spec.gradient_checkpointing is True
-        return DeviceSizes(spec.micro_batch_tokens or CPU_TOKENS, chunk, twice)
-    room = USABLE * free
+        return DeviceSizes(spec.micro_batch_tokens or CPU_PASS_TOKENS, chunk, checkpoints)
+    usable = USABLE_MEMORY * free
 
-    def fitting(*, checkpointing: bool) -> int:
-        kept = kept_bytes(dimensions, GPU_STEP, checkpointing=checkpointing)
-        layer = backward_bytes(dimensions, GPU_STEP, checkpointing=checkpointing)
-        left = room - logit_bytes(dimensions, chunk)
-        return GPU_STEP * int(min(left / kept, room / (kept + layer)))
+    def max_tokens(*, checkpointing: bool) -> int:
+        kept = kept_bytes(dimensions, GPU_TOKEN_STEP, checkpointing=checkpointing)
+        layer = backward_bytes(dimensions, GPU_TOKEN_STEP, checkpointing=checkpointing)
+        left = usable - logit_bytes(dimensions, chunk)
+        return GPU_TOKEN_STEP * int(min(left / kept, usable / (kept + layer)))
 
-    twice = spec.gradient_checkpointing is True
     if spec.gradient_checkpointing == "auto":
-        twice = fitting(checkpointing=False) < (spec.micro_batch_tokens or GPU_ENOUGH)
-    chosen = min(max(fitting(checkpointing=twice), GPU_LEAST), GPU_MOST)
-    return DeviceSizes(spec.micro_batch_tokens or chosen, chunk, twice)
+        least = spec.micro_batch_tokens or GPU_BUSY_TOKENS
+        checkpoints = max_tokens(checkpointing=False) < least
+    chosen = min(max(max_tokens(checkpointing=checkpoints), GPU_MIN_TOKENS), GPU_MAX_TOKENS)
+    return DeviceSizes(spec.micro_batch_tokens or chosen, chunk, checkpoints)
 
 
 def chunk_tokens(kind: str) -> int:
@@ -132,5 +132,5 @@ def check_device(spec: TrainerSpec, kind: str) -> None:
 
 def forward_tokens(spec: TrainerSpec, kind: str) -> int:
     """Return the maximum number of tokens, padding included, of a pass without gradients."""
-    by_default = CPU_TOKENS if kind == "cpu" else FORWARD_TOKENS
-    return spec.micro_batch_tokens or by_default
+    default = CPU_PASS_TOKENS if kind == "cpu" else GPU_FORWARD_TOKENS
+    return spec.micro_batch_tokens or default

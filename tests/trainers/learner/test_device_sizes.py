@@ -12,8 +12,8 @@ from collab.models.local.dimensions import Dimensions
 from collab.models.out_of_memory import grow_segments
 from collab.recipe import Recipe, TrainerSpec
 from collab.trainers.learner.device_sizes import (
-    GPU_LEAST,
-    GPU_MOST,
+    GPU_MAX_TOKENS,
+    GPU_MIN_TOKENS,
     DeviceSizes,
     device_sizes,
     forward_tokens,
@@ -57,8 +57,8 @@ def test_checkpointing_is_enabled_if_few_tokens_fit() -> None:
 
 
 def test_sizes_stay_within_their_bounds() -> None:
-    assert chosen(QWEN_7B, 0).micro_batch_tokens == GPU_LEAST
-    assert chosen(QWEN_1B5, 1000).micro_batch_tokens == GPU_MOST
+    assert chosen(QWEN_7B, 0).micro_batch_tokens == GPU_MIN_TOKENS
+    assert chosen(QWEN_1B5, 1000).micro_batch_tokens == GPU_MAX_TOKENS
 
 
 def test_recipe_overrides_the_sizes() -> None:
