@@ -136,7 +136,7 @@ def measure(engine: Any, load: Load, steps: int, **options: Any) -> dict[str, An
             learner.learn(samples, step, Event())
         wait(device)
         seconds = (time.perf_counter() - started) / steps
-        shared = learner._sizes.shares_rows(policy)
+        shared = learner._sizes.can_share_rows(policy)
         tokens = tree_tokens(samples, shared)
         flops = step_flops(engine.module, samples, tokens, twice=sizes.gradient_checkpointing)
         found: dict[str, Any] = {

@@ -139,6 +139,6 @@ def test_row_sharing_is_probed_once_per_base(
     recipe = make_game(tiny_words, tmp_path, policies=policies)
     opened = open_policies(recipe, check_recipe(recipe))
     learner = Learner(opened, check_recipe(recipe), total_steps=1)
-    assert len({learner._sizes.shares_rows(policy) for policy in opened}) == 1
+    assert len({learner._sizes.can_share_rows(policy) for policy in opened}) == 1
     assert len(calls) == 1
     asyncio.run(opened.aclose())

@@ -21,7 +21,7 @@ from collab.models.local.multi_lora import unwrap
 from collab.models.out_of_memory import free_bytes
 from collab.recipe import TrainerSpec
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes
-from collab.trainers.learner.logprobs import states
+from collab.trainers.learner.logprobs import response_states
 from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.prefix_tree.packing import PackedSequence
 from collab.trainers.learner.ranks import Ranks
@@ -35,7 +35,7 @@ class BatchSizes:
         """Start without sizes. `unallocated` returns what the optimizers will still allocate."""
         self._spec, self._unallocated, self._ranks = spec, unallocated, ranks
         self._by_base: dict[str, DeviceSizes] = {}
-        self._shares: dict[str, bool] = {}
+        self._can_share: dict[str, bool] = {}
 
     def of(self, policy: Policy) -> DeviceSizes:
         """Return the sizes for a policy's base model. Gradient checkpointing is enabled if the
@@ -68,17 +68,17 @@ class BatchSizes:
         if policy.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def shares_rows(self, policy: Policy) -> bool:
+    def can_share_rows(self, policy: Policy) -> bool:
         """Return True if the attention of a policy's base model lets responses share a row."""
         base = policy.engine.spec.model_dump_json()
-        if base not in self._shares:
+        if base not in self._can_share:
             with policy.training() as model:
                 agrees = supports_prefix_tree(model, policy.device)
-            self._shares[base] = all(self._ranks.together(lambda: [agrees]))
-        return self._shares[base]
+            self._can_share[base] = all(self._ranks.together(lambda: [agrees]))
+        return self._can_share[base]
 
 
-PROBES, PROBE_TOKENS = 8, 4
+PROBE_RESPONSES, PROBE_TOKENS = 8, 4
 """Number of siblings in the probe, and tokens of each and of their prompt."""
 
 
@@ -88,35 +88,36 @@ def supports_prefix_tree(model: Any, device: torch.device) -> bool:
     They cannot if attention is windowed or modifies its scores, or if the model has recurrent
     states. If the configuration does not show this, a probe decides.
     """
-    return has_full_attention(model.config.get_text_config()) and _agrees(model, device)
+    return has_full_attention(model.config.get_text_config()) and _probe_agrees(model, device)
 
 
 @torch.no_grad()
-def _agrees(model: Any, device: torch.device) -> bool:
+def _probe_agrees(model: Any, device: torch.device) -> bool:
     """Return True if layers give siblings in one row the same states as in separate rows."""
     row = _probe(model.config.get_text_config().vocab_size)
     paths = row.tree.paths
-    alone: list[Tensor] = []
+    separate_inputs: list[Tensor] = []
 
     def replace_inputs(inputs: Tensor) -> Tensor:
         """Return the row's states, [1, time, hidden], copied from the siblings in separate rows."""
-        row_states, sibling_states = inputs.clone(), alone.pop(0)
+        row_states, sibling_states = inputs.clone(), separate_inputs.pop(0)
         for sibling, path in enumerate(paths):
             row_states[0, path] = sibling_states[sibling, : len(path)]
         return row_states
 
     try:
-        with layer_states(unwrap(model)) as apart:
-            states(model, [PackedSequence([sample]) for sample in row.samples], device)
-        alone += [layer.inputs for layer in apart]
-        with layer_states(unwrap(model), replace_inputs) as together:
-            states(model, [row], device)
+        with layer_states(unwrap(model)) as separate_layers:
+            response_states(model, [PackedSequence([sample]) for sample in row.samples], device)
+        separate_inputs += [layer.inputs for layer in separate_layers]
+        with layer_states(unwrap(model), replace_inputs) as packed_layers:
+            response_states(model, [row], device)
     except PROBE_ERRORS:
         return False
-    along = torch.tensor(paths, device=device)  # from [1, time, hidden] to [siblings, time, hidden]
+    # It maps [1, time, hidden] to [siblings, time, hidden].
+    path_index = torch.tensor(paths, device=device)
     return are_equivalent(
-        [LayerStates(*(x[0, along] for x in layer)) for layer in together],
-        [LayerStates(*(x[:, : len(paths[0])] for x in layer)) for layer in apart],
+        [LayerStates(*(x[0, path_index] for x in layer)) for layer in packed_layers],
+        [LayerStates(*(x[:, : len(paths[0])] for x in layer)) for layer in separate_layers],
     )
 
 
@@ -128,6 +129,6 @@ def _probe(vocabulary: int) -> PackedSequence:
     return PackedSequence(
         [
             Sample("", prompt, tokens(n + 1), (0.0,) * PROBE_TOKENS, 1.0, 1.0, 1.0)
-            for n in range(PROBES)
+            for n in range(PROBE_RESPONSES)
         ]
     )

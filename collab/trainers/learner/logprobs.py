@@ -21,12 +21,12 @@ from collab.trainers.learner.prefix_tree.packing import PackedSequence, PrefixTr
 from collab.trainers.learner.prefix_tree.varlen import VarlenAttention, branch_plan, varlen_kernel
 from collab.trainers.learner.to_device import tensor_on, to_device
 
-WIDTHS = 16
+WIDTHS_PER_DOUBLING = 16
 """Row widths between two powers of two. oneDNN compiles a product per width, and keeps them by the
 hundred. Padding adds a sixteenth at most, or fewer tokens than this."""
 
 
-TOKENS_AT_ONCE = 128
+NUCLEUS_CHUNK_TOKENS = 128
 """Tokens narrowed by top_p and top_k at once. This takes several times their logits' memory."""
 
 
@@ -39,7 +39,7 @@ class SamplingSettings(NamedTuple):
     """Top_k, or the vocabulary's size if all of it is kept."""
 
 
-class Scored(NamedTuple):
+class TokenScores(NamedTuple):
     """Results for the response tokens of some rows, concatenated, each of shape [tokens]."""
 
     logprobs: Tensor
@@ -53,7 +53,7 @@ def response_logprobs(
     device: torch.device,
     chunk: int | None = None,
     attention: str = "auto",
-) -> Scored:
+) -> TokenScores:
     """Return the log-probabilities of the response tokens of the rows' samples, in order.
 
     Each log-probability is computed with the temperature, top_k and top_p with which the sample was
@@ -65,21 +65,21 @@ def response_logprobs(
     targets = [token for sample in samples for token in sample.token_ids]
     vocabulary = model.config.get_text_config().vocab_size
     drawn = [SamplingSettings(s.temperature, s.top_p, s.top_k or vocabulary) for s in samples]
-    return _chunked(
+    return _score_chunks(
         model,
-        states(model, rows, device, attention),
+        response_states(model, rows, device, attention),
         tensor_on(targets, device),
         [way for way, s in zip(drawn, samples, strict=True) for _ in s.token_ids],
         chunk or chunk_tokens(device.type),
     )
 
 
-def states(
+def response_states(
     model: Any, rows: Sequence[PackedSequence], device: torch.device, attention: str = "auto"
 ) -> Tensor:
     """Return the last states from which the response tokens are predicted: [tokens, hidden]."""
     trees = [row.tree for row in rows]
-    width = _padded(max(row.width for row in rows))
+    width = _padded_width(max(row.width for row in rows))
     places = [
         number * width + place
         for number, row in enumerate(rows)
@@ -91,9 +91,9 @@ def states(
     return hidden.index_select(0, tensor_on(places, device))
 
 
-def _padded(width: int) -> int:
+def _padded_width(width: int) -> int:
     """Return the smallest of the widths that holds this many tokens."""
-    step = max(WIDTHS, (1 << width.bit_length()) // (2 * WIDTHS))
+    step = max(WIDTHS_PER_DOUBLING, (1 << width.bit_length()) // (2 * WIDTHS_PER_DOUBLING))
     return step * ceil(width / step)
 
 
@@ -141,33 +141,33 @@ def _no_packing_search(model: Any, device: torch.device) -> AbstractContextManag
     return tree_attention(model) if plain else nullcontext()
 
 
-def _chunked(
+def _score_chunks(
     model: Any, hidden: Tensor, targets: Tensor, drawn: Sequence[SamplingSettings], chunk: int
-) -> Scored:
+) -> TokenScores:
     """Compute logits chunk by chunk, and hold one chunk at a time."""
     settings = tensor_on(drawn, hidden.device, torch.float32)  # [tokens, 3]
     columns = (torch.split(column, chunk) for column in (hidden, targets, settings))
     ways = [drawn[start : start + chunk] for start in range(0, len(drawn), chunk)]
-    score = _scorer_for(model, hidden)
+    score = _choose_scorer(model, hidden)
     pieces = [score(model, *chunk) for chunk in zip(*columns, ways, strict=True)]
     logprobs, outside_support = zip(*pieces, strict=True)
-    return Scored(torch.cat(logprobs), torch.cat(outside_support))
+    return TokenScores(torch.cat(logprobs), torch.cat(outside_support))
 
 
-def _scorer_for(model: Any, hidden: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
+def _choose_scorer(model: Any, hidden: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
     if not hidden.requires_grad:
         return _score
     learns = any(p.requires_grad for p in model.get_output_embeddings().parameters())
-    return _score_twice if learns else _score_once
+    return _score_with_recomputation if learns else _score_with_gradients
 
 
-def _score_twice(model: Any, *chunk: Any) -> tuple[Tensor, Tensor]:
+def _score_with_recomputation(model: Any, *chunk: Any) -> tuple[Tensor, Tensor]:
     """Compute logits again in the backward pass, because the gradients of the head need them."""
     scored: tuple[Tensor, Tensor] = checkpoint(_score, model, *chunk, use_reentrant=False)
     return scored
 
 
-def _score_once(model: Any, hidden: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+def _score_with_gradients(model: Any, hidden: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     """Compute gradients with the log-probabilities, since each depends on its own token's state
     alone.
 
@@ -205,39 +205,39 @@ def _score(
         logits = logits / temperatures[:, None]
     outside_support = torch.zeros_like(targets, dtype=torch.bool)
     vocabulary = logits.shape[1]
-    narrow = [n for n, way in enumerate(drawn) if way.top_p < 1 or way.top_k < vocabulary]
-    if narrow:
-        left_out = _excluded(logits.detach(), top_p, top_k, drawn, narrow)
-        outside_support = left_out.gather(1, targets[:, None])[:, 0]
-        left_out.scatter_(1, targets[:, None], value=False)
-        logits = logits.masked_fill(left_out, -torch.inf)
+    truncated = [n for n, way in enumerate(drawn) if way.top_p < 1 or way.top_k < vocabulary]
+    if truncated:
+        excluded = _excluded_tokens(logits.detach(), top_p, top_k, drawn, truncated)
+        outside_support = excluded.gather(1, targets[:, None])[:, 0]
+        excluded.scatter_(1, targets[:, None], value=False)
+        logits = logits.masked_fill(excluded, -torch.inf)
     return -functional.cross_entropy(logits, targets, reduction="none"), outside_support
 
 
-def _excluded(
+def _excluded_tokens(
     logits: Tensor,
     top_p: Tensor,
     top_k: Tensor,
     drawn: Sequence[SamplingSettings],
-    narrow: Sequence[int],
+    truncated: Sequence[int],
 ) -> Tensor:
     """Return a mask, [chunk, vocabulary], of the tokens that top_p or top_k excluded in the rows
-    `narrow`.
+    `truncated`.
 
     On a CPU, reading values may show that few candidates suffice. A GPU sorts the whole vocabulary
     for a `top_p` without `top_k`, because reading values would make the host wait.
     """
-    left_out = torch.zeros_like(logits, dtype=torch.bool)
+    excluded = torch.zeros_like(logits, dtype=torch.bool)
     reads_are_free = _reads_are_free(logits.device)
-    for start in range(0, len(narrow), TOKENS_AT_ONCE):
-        some = narrow[start : start + TOKENS_AT_ONCE]
-        rows = tensor_on(some, logits.device)
-        of_rows = logits[rows].softmax(dim=-1)
-        width = None if reads_are_free else max(drawn[n].top_k for n in some)
-        candidates, index = nucleus(of_rows, top_p[rows], top_k[rows], width)
-        left = torch.ones_like(of_rows, dtype=torch.bool).scatter_(1, index, candidates == 0)
-        left_out[rows] = left
-    return left_out
+    for start in range(0, len(truncated), NUCLEUS_CHUNK_TOKENS):
+        chunk = truncated[start : start + NUCLEUS_CHUNK_TOKENS]
+        rows = tensor_on(chunk, logits.device)
+        probabilities = logits[rows].softmax(dim=-1)
+        width = None if reads_are_free else max(drawn[n].top_k for n in chunk)
+        candidates, index = nucleus(probabilities, top_p[rows], top_k[rows], width)
+        left = torch.ones_like(probabilities, dtype=torch.bool).scatter_(1, index, candidates == 0)
+        excluded[rows] = left
+    return excluded
 
 
 def _reads_are_free(device: torch.device) -> bool:

@@ -23,7 +23,7 @@ from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe import TrainerSpec
 from collab.runs import metric_names as names
 from collab.trainers.learner.batch_sizes import BatchSizes
-from collab.trainers.learner.logprobs import Scored, response_logprobs
+from collab.trainers.learner.logprobs import TokenScores, response_logprobs
 from collab.trainers.learner.loss import TokenLoss, token_loss
 from collab.trainers.learner.optimizer import Optimizer
 from collab.trainers.learner.policy import Policy
@@ -44,13 +44,13 @@ KL_PROBES = 1
 """Number of responses per step on which KL is measured when `kl_coef` is 0."""
 
 
-QUADRATIC_FROM = 4096
+QUADRATIC_WIDTH = 4096
 """Row width at which attention costs as much as all work that grows with its tokens."""
 
 
-def cost_of(rows: int, width: int) -> float:
+def pass_cost(rows: int, width: int) -> float:
     """Return the relative cost of a pass over `rows` rows, padded to `width` tokens."""
-    return rows * width * (1 + width / QUADRATIC_FROM)
+    return rows * width * (1 + width / QUADRATIC_WIDTH)
 
 
 def samples_of(rows: Sequence[PackedSequence]) -> list[Sample]:
@@ -103,7 +103,7 @@ class ResponseSums:
         self._batch = batch
         columns = {}
         if outside_support is not None:
-            columns = _columns(loss, logprobs, outside_support)
+            columns = _token_metrics(loss, logprobs, outside_support)
         self._measured = 0 if loss.kl is None else len(loss.kl)
         if loss.kl is not None:
             columns[names.KL] = functional.pad(loss.kl, (0, len(logprobs) - self._measured))
@@ -131,7 +131,7 @@ class ResponseSums:
         return loss, responses
 
 
-def _columns(loss: TokenLoss, logprobs: Tensor, outside_support: Tensor) -> dict[str, Tensor]:
+def _token_metrics(loss: TokenLoss, logprobs: Tensor, outside_support: Tensor) -> dict[str, Tensor]:
     """Return the values of each token, by metric. Their means are metrics of its agent."""
     ratio = loss.ratio
     return {
@@ -169,15 +169,15 @@ class Passes:
         before = self._sizes.of(policy).micro_batch_tokens
         while True:
             batches = self.batches(policy, samples)
-            costs = [cost_of(len(rows), max(row.width for row in rows)) for rows in batches]
-            dealt = self._ranks.deal(costs)[self._ranks.rank]
-            mine = [MicroBatch(place, batches[place]) for place in dealt]
+            costs = [pass_cost(len(rows), max(row.width for row in rows)) for rows in batches]
+            own_places = self._ranks.deal(costs)[self._ranks.rank]
+            mine = [MicroBatch(place, batches[place]) for place in own_places]
             try:
                 passes = self.epoch(policy, mine, len(batches), cancelled)
                 break
             except RuntimeError as error:
-                alone = all(len(samples_of(rows)) == 1 for rows in batches)
-                if not is_out_of_memory(error) or alone:
+                is_smallest = all(len(samples_of(rows)) == 1 for rows in batches)
+                if not is_out_of_memory(error) or is_smallest:
                     raise
             self._optimizers[policy.name].zero_grad()
             self._sizes.halve(policy, max(map(tokens_of, batches)))
@@ -190,13 +190,13 @@ class Passes:
         return mine, passes
 
     def epoch(
-        self, policy: Policy, mine: Sequence[MicroBatch], pieces: int, cancelled: Event
+        self, policy: Policy, mine: Sequence[MicroBatch], n_batches: int, cancelled: Event
     ) -> list[PassResult]:
-        """Run the passes over `mine`, this rank's part of the `pieces` micro-batches of a step.
+        """Run the passes over `mine`, this rank's part of the `n_batches` micro-batches of a step.
 
         Return the results of all ranks, one per micro-batch. The gradients stay in the masters.
         """
-        gradients = self._ranks.gradients(self._optimizers[policy.name].masters, pieces)
+        gradients = self._ranks.gradients(self._optimizers[policy.name].masters, n_batches)
         work = partial(self._compute, policy, mine, gradients, cancelled)
         passes = sorted(self._ranks.together(work), key=lambda one: one.number)
         gradients.finish()
@@ -208,7 +208,7 @@ class Passes:
         """Compute the losses of this rank's micro-batches. Their gradients stay in `gradients`."""
         self._add_references(policy, [batch for batch in mine if batch.start is None])
         passes = []
-        shared = self._sizes.shares_rows(policy)
+        shared = self._sizes.can_share_rows(policy)
         with (
             policy.training() as model,
             # Tree attention must also be active when checkpointed layers are recomputed.
@@ -218,7 +218,7 @@ class Passes:
             for batch in mine:
                 if cancelled.is_set():
                     raise StepCancelled
-                passes.append(self._pass(policy, model, gradients, batch))
+                passes.append(self._run_pass(policy, model, gradients, batch))
         return passes
 
     def _add_references(self, policy: Policy, batches: Sequence[MicroBatch]) -> None:
@@ -235,7 +235,7 @@ class Passes:
             with policy.reference() as model:
                 batch.reference = self.scored(policy, model, rows).logprobs
 
-    def _pass(
+    def _run_pass(
         self, policy: Policy, model: Any, gradients: GradientSum, batch: MicroBatch
     ) -> PassResult:
         """Compute the loss and gradients of a micro-batch. The first pass sets `batch.start`."""
@@ -244,8 +244,8 @@ class Passes:
         loss_tokens = token_loss(
             logprobs, learned, self._spec, start=batch.start, reference=batch.reference
         )
-        first = outside_support if batch.start is None else None
-        sums = ResponseSums(learned, loss_tokens, logprobs.detach(), first)
+        first_support = outside_support if batch.start is None else None
+        sums = ResponseSums(learned, loss_tokens, logprobs.detach(), first_support)
         self.backward(policy, loss_tokens)
         gradients.add()
         loss, responses = sums.read()
@@ -258,10 +258,10 @@ class Passes:
     def batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[PackedSequence]]:
         """Pack the samples into rows, and return the rows of each micro-batch."""
         budget = self._sizes.of(policy).micro_batch_tokens
-        rows = packed_sequences(samples, budget, shared=self._sizes.shares_rows(policy))
+        rows = packed_sequences(samples, budget, shared=self._sizes.can_share_rows(policy))
         return [[rows[i] for i in batch] for batch in pack([(r.width, 0) for r in rows], budget)]
 
-    def scored(self, policy: Policy, model: Any, batch: Sequence[PackedSequence]) -> Scored:
+    def scored(self, policy: Policy, model: Any, batch: Sequence[PackedSequence]) -> TokenScores:
         """Return each response token's log-probability, and whether it was excluded: [tokens]."""
         chunk = self._sizes.of(policy).head_chunk_tokens
         return response_logprobs(model, batch, policy.device, chunk, self._spec.tree_attention)

@@ -210,13 +210,13 @@ def differ() -> None:
     from collab.runs import metric_names as names
     from collab.trainers.learner import passes
 
-    columns_of = passes._columns
+    columns_of = passes._token_metrics
 
     def shifted(*arguments: Any) -> Any:
         columns = columns_of(*arguments)
         return columns | {names.AGENT_MISMATCH: columns[names.AGENT_MISMATCH] + 3.0}
 
-    setattr(passes, "_columns", shifted)  # noqa: B010
+    setattr(passes, "_token_metrics", shifted)  # noqa: B010
 
 
 FAULTS: dict[str, Callable[[], None]] = {

@@ -14,7 +14,7 @@ from collab.models.local.multi_lora import one_adapter
 from collab.models.weights import quiet_transformers
 from collab.trainers.learner import logprobs
 from collab.trainers.learner.device_sizes import kept_bytes, learning_bytes
-from collab.trainers.learner.logprobs import response_logprobs, states
+from collab.trainers.learner.logprobs import response_logprobs, response_states
 from collab.trainers.learner.policy import enable_checkpointing
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_sequences
@@ -95,8 +95,8 @@ def shape_of(base: Any) -> Dimensions:
 def test_plan_counts_kept_activations(prompt: int, response: int, checkpointing: bool) -> None:
     base = adapted_model(512, checkpointing=checkpointing)
     with one_adapter(base, "own"), tree_attention(base), Counted(base.parameters()) as held:
-        hidden = states(base, group_of(prompt, response), CPU)
-    tokens = logprobs._padded(prompt + 1 + 8 * (response - 1))
+        hidden = response_states(base, group_of(prompt, response), CPU)
+    tokens = logprobs._padded_width(prompt + 1 + 8 * (response - 1))
     assert hidden.shape[0] == 8 * response
     angles = 2 * 2 * 64 * tokens  # position embeddings, shared by all layers
     activations = held.now - hidden.nbytes - angles
@@ -113,7 +113,7 @@ def test_plan_covers_a_micro_batch(vocabulary: int, checkpointing: bool) -> None
     base, rows = adapted_model(vocabulary, checkpointing=checkpointing), group_of(64, 64)
     with one_adapter(base, "own"), tree_attention(base), Counted(base.parameters()) as held:
         response_logprobs(base, rows, CPU, chunk=256).logprobs.sum().backward()
-    tokens = logprobs._padded(65 + 8 * 63)
+    tokens = logprobs._padded_width(65 + 8 * 63)
     shape = shape_of(base)
     gradients = sum(p.nbytes for p in base.parameters() if p.requires_grad)
     planned = learning_bytes(shape, tokens, 256, checkpointing=checkpointing) + gradients

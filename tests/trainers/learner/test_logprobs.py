@@ -83,7 +83,7 @@ def test_plan_covers_the_logits_of_a_chunk(way: dict[str, Any], learns: str) -> 
     per_token = [SamplingSettings(**{**settings, **way})] * tokens
     with pytest.MonkeyPatch.context() as patch, Held([*model.parameters(), hidden]) as held:
         patch.setattr(logprobs, "_reads_are_free", lambda _: False)
-        scored = logprobs._chunked(model, hidden, torch.arange(tokens), per_token, tokens)
+        scored = logprobs._score_chunks(model, hidden, torch.arange(tokens), per_token, tokens)
         scored.logprobs.sum().backward()
     planned = logit_bytes(dimensions_of(model.config, model.dtype.itemsize), tokens)
     assert 0.9 * planned < held.most < 1.02 * planned
@@ -97,7 +97,7 @@ def test_number_of_tokens_sorted_at_once_changes_nothing(monkeypatch: pytest.Mon
     samples = [replace(SAMPLES[0], temperature=1.3, **way) for way in ways]
     found = []
     for looks, tokens in ((True, 1), (True, 3), (True, 100), (False, 3), (False, 100)):
-        monkeypatch.setattr(logprobs, "TOKENS_AT_ONCE", tokens)
+        monkeypatch.setattr(logprobs, "NUCLEUS_CHUNK_TOKENS", tokens)
         monkeypatch.setattr(logprobs, "_reads_are_free", lambda _, looks=looks: looks)
         found.append(response_logprobs(model, [PackedSequence([s]) for s in samples], CPU))
     for other in found[1:]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collab.errors import TrainingError
-from collab.trainers.learner.passes import cost_of
+from collab.trainers.learner.passes import pass_cost
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.update import NotFinite
 from collab.trainers.ranks.group import (
@@ -38,8 +38,8 @@ def test_deal_is_an_even_and_deterministic_partition(costs: list[float], world: 
 
 
 def test_attention_makes_long_rows_cost_more_than_their_tokens() -> None:
-    assert cost_of(1, 8000) > 2 * cost_of(1, 4000)
-    assert cost_of(20, 100) < cost_of(1, 2000)
+    assert pass_cost(1, 8000) > 2 * pass_cost(1, 4000)
+    assert pass_cost(20, 100) < pass_cost(1, 2000)
 
 
 def gradients(n: int) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
