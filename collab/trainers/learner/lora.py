@@ -164,9 +164,9 @@ def copy_tensors(
         RecordError: a name or a shape differs.
     """
     if set(parameters) != set(tensors):
-        astray = sorted(set(parameters) ^ set(tensors))
+        unmatched = sorted(set(parameters) ^ set(tensors))
         raise RecordError(
-            f"{place}: {len(astray)} tensors match nothing in the model, e.g. {astray[0]}"
+            f"{place}: {len(unmatched)} tensors match nothing in the model, e.g. {unmatched[0]}"
         )
     for key, parameter in parameters.items():
         if parameter.shape != tensors[key].shape:

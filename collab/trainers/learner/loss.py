@@ -53,7 +53,7 @@ def ppo(tokens: Tokens, spec: TrainerSpec) -> TokenObjective:
 
     A `clip_ratio_high` above `clip_ratio` is DAPO's clip (arXiv 2503.14476).
     """
-    return _clipped(torch.exp(tokens.logprobs - tokens.old), tokens.weights, spec)
+    return _clip_objective(torch.exp(tokens.logprobs - tokens.old), tokens.weights, spec)
 
 
 def gspo(tokens: Tokens, spec: TrainerSpec) -> TokenObjective:
@@ -65,7 +65,7 @@ def gspo(tokens: Tokens, spec: TrainerSpec) -> TokenObjective:
     difference = tokens.logprobs - tokens.old
     mean = tokens.response_mean(difference.detach())
     ratio = torch.exp(mean + tokens.logprobs - tokens.logprobs.detach())
-    return _clipped(ratio, tokens.weights, spec)
+    return _clip_objective(ratio, tokens.weights, spec)
 
 
 def cispo(tokens: Tokens, spec: TrainerSpec) -> TokenObjective:
@@ -75,18 +75,18 @@ def cispo(tokens: Tokens, spec: TrainerSpec) -> TokenObjective:
     bounded tokens.
     """
     ratio = torch.exp(tokens.logprobs.detach() - tokens.old)
-    limit = 1 + _high(spec)
+    limit = 1 + _clip_high(spec)
     return ratio.clamp(max=limit) * tokens.weights * tokens.logprobs, ratio > limit
 
 
-def _clipped(ratio: Tensor, weights: Tensor, spec: TrainerSpec) -> TokenObjective:
+def _clip_objective(ratio: Tensor, weights: Tensor, spec: TrainerSpec) -> TokenObjective:
     low = 1 - (spec.clip_ratio or 0.0)
-    bounded = ratio.clamp(low, 1 + _high(spec)) * weights
+    bounded = ratio.clamp(low, 1 + _clip_high(spec)) * weights
     whole = ratio * weights
     return torch.minimum(whole, bounded), (bounded < whole).detach()
 
 
-def _high(spec: TrainerSpec) -> float:
+def _clip_high(spec: TrainerSpec) -> float:
     high = spec.clip_ratio if spec.clip_ratio_high is None else spec.clip_ratio_high
     return high or 0.0
 
@@ -167,13 +167,13 @@ def token_loss(
         reference: log-probabilities under the reference, [tokens], needed with `kl_coef`. Without
             `kl_coef`, it may have only the first tokens, and the KL is measured for these.
     """
-    sampler = _sampler(samples, logprobs)
-    scale = _by_token([[s.scale] * len(s.token_ids) for s in samples], logprobs)
-    begun = logprobs.detach() if start is None else start
+    sampler = _sampler_logprobs(samples, logprobs)
+    scale = _flatten_like([[s.scale] * len(s.token_ids) for s in samples], logprobs)
+    start_logprobs = logprobs.detach() if start is None else start
     tokens = Tokens(
         logprobs,
-        old=begun if spec.corrects else sampler,
-        weights=_by_token(
+        old=start_logprobs if spec.corrects else sampler,
+        weights=_flatten_like(
             [s.token_weights or [s.weight] * len(s.token_ids) for s in samples], logprobs
         ),
         response=tensor_on(
@@ -182,7 +182,7 @@ def token_loss(
         responses=len(samples),
     )
     gain, clipped = OBJECTIVES[spec.objective_used](tokens, spec)
-    factor, ratio, masked = correct(tokens, begun - sampler, spec)
+    factor, ratio, masked = correct(tokens, start_logprobs - sampler, spec)
 
     total = -(scale * (gain * factor)).sum()
     kl = None
@@ -197,15 +197,15 @@ def token_loss(
     return TokenLoss(total, mismatch, clipped, ratio, masked, kl)
 
 
-def _sampler(samples: Sequence[Sample], logprobs: Tensor) -> Tensor:
+def _sampler_logprobs(samples: Sequence[Sample], logprobs: Tensor) -> Tensor:
     """Return the sampler's log-probabilities, or `logprobs` where there are none."""
     if all(sample.logprobs for sample in samples):
-        return _by_token([s.logprobs for s in samples], logprobs)
+        return _flatten_like([s.logprobs for s in samples], logprobs)
     trainers = torch.split(logprobs.detach(), [len(s.token_ids) for s in samples])
     pieces = zip(samples, trainers, strict=True)
-    return torch.cat([_by_token([s.logprobs], p) if s.logprobs else p for s, p in pieces])
+    return torch.cat([_flatten_like([s.logprobs], p) if s.logprobs else p for s, p in pieces])
 
 
-def _by_token(values: Sequence[Sequence[float]], like: Tensor) -> Tensor:
+def _flatten_like(values: Sequence[Sequence[float]], like: Tensor) -> Tensor:
     flat = [value for row in values for value in row]
     return tensor_on(flat, like.device, like.dtype)

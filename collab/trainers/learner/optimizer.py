@@ -59,7 +59,7 @@ class Optimizer:
             self._adamw.step()
             torch.autograd.graph.increment_version(self._masters)  # fused AdamW does not do this
         self.zero_grad()
-        self._copy_out()
+        self._copy_masters()
         return norm
 
     @property
@@ -87,9 +87,9 @@ class Optimizer:
         self._adamw.load_state_dict(copy.deepcopy(state["adamw"]))
         for master, saved in zip(self._masters, state["masters"] or self._parameters, strict=True):
             master.copy_(saved)
-        self._copy_out()
+        self._copy_masters()
 
-    def _copy_out(self) -> None:
+    def _copy_masters(self) -> None:
         for parameter, master in self._copies:
             parameter.copy_(master)
 
