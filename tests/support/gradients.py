@@ -101,7 +101,7 @@ def gradients_of_ours(
             return 1.0
 
         learner.optimizers[policy.name].step = catch  # type: ignore[method-assign]
-        learner._seen_to_change.add(policy.name)
+        learner._changed_policies.add(policy.name)
     learner.learn(samples, 0, Event())
     return caught
 

@@ -26,7 +26,7 @@ from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import NotFinite, Update, explain_memory
 
 
-def updated_at(step: int, policies: Sequence[Policy], spec: TrainerSpec) -> list[Policy]:
+def updated_policies(step: int, policies: Sequence[Policy], spec: TrainerSpec) -> list[Policy]:
     """Return the policies that learn in `step`, counted from 0."""
     if spec.update_order == "alternating":
         return [policies[step // spec.alternate_every % len(policies)]]
@@ -46,7 +46,7 @@ class Learner:
             policy.name: Optimizer(policy.parameters.values(), spec.weight_decay)
             for policy in policies
         }
-        self._seen_to_change: set[str] = set()
+        self._changed_policies: set[str] = set()
         optimizers = self.optimizers.values()
         self._sizes = BatchSizes(spec, lambda: sum(o.unallocated_bytes for o in optimizers), ranks)
         self._passes = Passes(spec, self._sizes, self.optimizers, ranks)
@@ -63,15 +63,15 @@ class Learner:
             StepCancelled: `cancelled` was set. Parameters may have moved by a part of the step.
         """
         update = Update(rate=rate_at(step, self.total_steps, self.spec))
-        for policy in updated_at(step, list(self.policies), self.spec):
-            of_policy = [sample for sample in samples if sample.agent in policy.agents]
-            learned = [sample for sample in of_policy if sample.alive or self.spec.kl_coef]
+        for policy in updated_policies(step, list(self.policies), self.spec):
+            policy_samples = [sample for sample in samples if sample.agent in policy.agents]
+            learned = [sample for sample in policy_samples if sample.alive or self.spec.kl_coef]
             if learned:
                 with explain_memory(partial(self._sizes.of, policy), policy.name):
                     try:
                         self._learn(policy, learned, update, cancelled)
                     except NotFinite as error:
-                        update.skipped[policy.name] = self._skip(policy, error)
+                        update.skipped[policy.name] = self._skip_update(policy, error)
         if any(policy.device.type == "cpu" for policy in self.policies):
             trim_memory()  # otherwise learning's memory stays allocated during sampling
         return update
@@ -79,7 +79,9 @@ class Learner:
     def about(self) -> dict[str, Any]:
         """Return the attention of each policy, for `run.json`."""
         return {
-            "attention": {p.name: describe_attention(*self._attending(p)) for p in self.policies}
+            "attention": {
+                p.name: describe_attention(*self._attention_options(p)) for p in self.policies
+            }
         }
 
     def state(self) -> dict[str, Any]:
@@ -105,7 +107,7 @@ class Learner:
         for policy in self.policies:
             policy.load_parameters(folder / policy.name)
 
-    def _skip(self, policy: Policy, error: NotFinite) -> str:
+    def _skip_update(self, policy: Policy, error: NotFinite) -> str:
         """Drop the gradients of an update that is not finite, and return why it was skipped."""
         self.optimizers[policy.name].zero_grad()
         if not all(p.isfinite().all() for p in policy.acting_parameters()):
@@ -122,27 +124,27 @@ class Learner:
     def _learn(
         self, policy: Policy, samples: list[Sample], update: Update, cancelled: Event
     ) -> None:
-        before = None if policy.name in self._seen_to_change else fingerprint(policy)
+        before = None if policy.name in self._changed_policies else fingerprint(policy)
         optimizer = self.optimizers[policy.name]
-        mine, passes = self._passes.first_epoch(policy, samples, update, cancelled)
+        own_batches, passes = self._passes.first_epoch(policy, samples, update, cancelled)
         for epoch in range(self.spec.inner_epochs):
             if epoch:
-                passes = self._passes.epoch(policy, mine, len(passes), cancelled)
-            update.computed_tokens += sum(one.computed_tokens for one in passes)
+                passes = self._passes.epoch(policy, own_batches, len(passes), cancelled)
+            update.computed_tokens += sum(result.computed_tokens for result in passes)
             if epoch == 0:
-                for one in passes:
-                    update.add(one.responses)
+                for result in passes:
+                    update.add(result.responses)
                 check_mismatch(policy, update, passes, self.spec, self._ranks.world)
             norm = optimizer.step(update.rate, self.spec.max_grad_norm)
             if not math.isfinite(norm):
                 raise NotFinite(f"the gradient norm of policy '{policy.name}' is {norm}")
             if epoch == 0:
-                update.losses[policy.name] = sum(one.loss for one in passes)
+                update.losses[policy.name] = sum(result.loss for result in passes)
                 update.gradient_norms[policy.name] = norm
         if before is not None:
             check_change(policy, before, update)
-            self._seen_to_change.add(policy.name)
-            update.warnings += slow_attention(*self._attending(policy))
+            self._changed_policies.add(policy.name)
+            update.warnings += slow_attention(*self._attention_options(policy))
 
-    def _attending(self, policy: Policy) -> tuple[Any, torch.device, str]:
+    def _attention_options(self, policy: Policy) -> tuple[Any, torch.device, str]:
         return unwrap(policy.engine.module), policy.device, self.spec.tree_attention

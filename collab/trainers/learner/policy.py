@@ -70,7 +70,7 @@ def disable_dropout(module: nn.Module) -> None:
 
 SHARED = "shared"
 
-ALL_EPISODES = sys.maxsize
+UNLIMITED_CONCURRENCY = sys.maxsize
 """Value of the concurrency for all episodes at once."""
 
 
@@ -97,10 +97,9 @@ class Policy:
     def acting_parameters(self) -> list[nn.Parameter]:
         """Return parameters that are currently in the model, looked up at each access."""
         module = self.engine.module
-        held = (
-            lora.parameters_of(module, self.name) if self.is_adapter else module.named_parameters()
-        )
-        return list(dict(held).values())
+        if self.is_adapter:
+            return list(lora.parameters_of(module, self.name).values())
+        return list(module.parameters())
 
     @contextmanager
     def training(self) -> Iterator[Any]:
@@ -192,13 +191,14 @@ class Policies:
 
     def recipe_with_adapters(self, recipe: Recipe) -> Recipe:
         """Return the recipe with these policies as adapters, and a suitable concurrency."""
-        acting = recipe.with_agents(
+        trained = recipe.with_agents(
             {a: {"adapter": p.name if p.is_adapter else None} for p in self for a in p.agents}
         )
-        beside = any(model.has_own_weights for model in self.models.values())
+        has_sampler = any(model.has_own_weights for model in self.models.values())
         # A GPU and vLLM sample large batches faster.
-        lanes = ALL_EPISODES if beside or any(p.device.type != "cpu" for p in self) else None
-        return acting.model_copy(update={"concurrency": recipe.concurrency or lanes})
+        is_fast = has_sampler or any(policy.device.type != "cpu" for policy in self)
+        concurrency = recipe.concurrency or (UNLIMITED_CONCURRENCY if is_fast else None)
+        return trained.model_copy(update={"concurrency": concurrency})
 
     async def publish(self) -> bool:
         """Send samplers with their own weights the current ones. Return True if a sampler
@@ -287,20 +287,20 @@ def _make_policies(
     recipe: Recipe, spec: TrainerSpec, engines: Mapping[str, TransformersEngine]
 ) -> list[Policy]:
     if spec.policies == "full":
-        return [_whole_model(name, engine, recipe, spec) for name, engine in engines.items()]
+        return [_full_policy(name, engine, recipe, spec) for name, engine in engines.items()]
     if spec.policies == "adapters":
-        return [_adapter(name, (name,), e, recipe, spec) for name, e in engines.items()]
+        return [_adapter_policy(name, (name,), e, recipe, spec) for name, e in engines.items()]
     groups: dict[int, list[str]] = {}
     for name, engine in engines.items():
         groups.setdefault(id(engine), []).append(name)
     names = [SHARED] if len(groups) == 1 else [f"{SHARED}_{n}" for n in range(len(groups))]
     return [
-        _adapter(name, tuple(agents), engines[agents[0]], recipe, spec)
+        _adapter_policy(name, tuple(agents), engines[agents[0]], recipe, spec)
         for name, agents in zip(names, groups.values(), strict=True)
     ]
 
 
-def _adapter(
+def _adapter_policy(
     name: str,
     agents: tuple[str, ...],
     engine: TransformersEngine,
@@ -321,7 +321,7 @@ def _adapter(
     return Policy(name, agents, engine, parameters, is_adapter=True, start=frozen)
 
 
-def _whole_model(
+def _full_policy(
     name: str, engine: TransformersEngine, recipe: Recipe, spec: TrainerSpec
 ) -> Policy:
     start = recipe.team.agents[name].adapter

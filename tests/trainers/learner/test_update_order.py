@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from support.algorithm_runs import check_resume
 
 from collab.recipe import TrainerSpec, load_recipe
-from collab.trainers.learner.learner import updated_at
+from collab.trainers.learner.learner import updated_policies
 from collab.trainers.learner.policy import Policy
 
 
@@ -22,7 +22,7 @@ def fake_policy(agent: str) -> Policy:
 def test_agents_alternate_every_n_steps() -> None:
     policies = [fake_policy(name) for name in "abc"]
     alternating = TrainerSpec(update_order="alternating", alternate_every=2)
-    assert [updated_at(n, policies, alternating)[0].name for n in range(7)] == list("aabbcca")
+    assert [updated_policies(n, policies, alternating)[0].name for n in range(7)] == list("aabbcca")
 
 
 def trainer_named(name: str, **changes: Any) -> dict[str, Any]:

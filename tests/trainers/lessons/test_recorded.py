@@ -82,7 +82,7 @@ def gradient(policies: Policies, samples: Sequence[Sample], spec: TrainerSpec, a
         return 1.0
 
     learner.optimizers[agent].step = catch  # type: ignore[method-assign]
-    learner._seen_to_change.add(agent)
+    learner._changed_policies.add(agent)
     learner.learn([s for s in samples if s.agent == agent], 0, Event())
     return torch.cat(caught)
 
