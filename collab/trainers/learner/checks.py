@@ -26,19 +26,20 @@ def check_mismatch(
         sums = update.sums.get(agent)
         mismatch = sums[names.AGENT_MISMATCH] / sums[TOKENS] if sums else 0.0
         if not mismatch <= spec.tolerance_used:
-            stale = (
+            staleness_hint = (
                 ". With max_staleness 1, one step of learning is part of the difference: lower"
                 " trainer.learning_rate, or set max_staleness to 0"
             )
+            worst = describe_worst_rank(passes, agent) if world > 1 else ""
             raise TrainingError(
                 f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
                 f" {mismatch:.3g} nats per token, more than trainer.mismatch_tolerance"
-                f" {spec.tolerance_used:g}{worst_rank(passes, agent) if world > 1 else ''}. Sampler"
+                f" {spec.tolerance_used:g}{worst}. Sampler"
                 " and trainer use different weights, or rounding is too coarse. float32 agrees to"
                 " 1e-4, bfloat16 mostly to 0.03: set model.dtype to float32, or raise"
                 " trainer.mismatch_tolerance and set trainer.importance_cap; if float32 shows the"
                 " same difference, check that both hold the same"
-                f" adapter{stale if spec.max_staleness else ''}"
+                f" adapter{staleness_hint if spec.max_staleness else ''}"
             )
 
 
@@ -51,8 +52,8 @@ def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
         TrainingError: the parameters did not change.
     """
     norm = update.gradient_norms[policy.name]
-    is_left = any(p.grad is not None for p in policy.acting_parameters())
-    if update.rate > 0 and (norm or is_left) and fingerprint(policy) == before:
+    has_gradient = any(p.grad is not None for p in policy.acting_parameters())
+    if update.rate > 0 and (norm or has_gradient) and fingerprint(policy) == before:
         raise TrainingError(
             f"policy '{policy.name}' did not change in its first step (gradient norm {norm:g},"
             f" learning rate {update.rate:g}): the update is smaller than the parameters'"
@@ -71,7 +72,7 @@ def fingerprint(policy: Policy) -> Fingerprint:
     ]
 
 
-def worst_rank(results: Sequence[PassResult], agent: str) -> str:
+def describe_worst_rank(results: Sequence[PassResult], agent: str) -> str:
     """Return a note on the rank whose responses differ most from the sampler's."""
     most, rank = max(
         (sums[names.AGENT_MISMATCH] / sums[TOKENS], result.rank)

@@ -25,7 +25,7 @@ class PolicyModels:
     def __init__(self, policies: Policies, spec: TrainerSpec, thread: Executor) -> None:
         self._policies, self._spec, self._thread = policies, spec, thread
 
-    def base(self, agent: str) -> Frozen:
+    def base(self, agent: str) -> FrozenBase:
         """Return the base model of a trained agent, without adapters.
 
         Raises:
@@ -37,10 +37,10 @@ class PolicyModels:
                 f"agent '{agent}' has no frozen base for a critic, because policies 'full' trains"
                 " it; set trainer.policies to 'adapters', or trainer.algorithm to 'rae' or 'marloo'"
             )
-        return Frozen(policy.engine, self._spec, self._thread)
+        return FrozenBase(policy.engine, self._spec, self._thread)
 
 
-class Frozen:
+class FrozenBase:
     """A `FrozenModel`: an engine's model without any adapter."""
 
     def __init__(self, engine: TransformersEngine, spec: TrainerSpec, thread: Executor) -> None:

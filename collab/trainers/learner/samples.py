@@ -14,14 +14,14 @@ from collab.stats import mean
 from collab.trainers.credit.group import Weights
 from collab.trainers.credit.step_credit import Credit
 
-NEGLIGIBLE = 1e-9
+NEGLIGIBLE_WEIGHT = 1e-9
 """Largest weight that counts as rounding error. Responses with such a weight are not computed."""
 
 
 def is_alive(weight: float | Sequence[float]) -> bool:
     """Return True if a policy learns from a response with this weight."""
     numbers = weight if isinstance(weight, Sequence) else (weight,)
-    return any(abs(number) > NEGLIGIBLE for number in numbers)
+    return any(abs(number) > NEGLIGIBLE_WEIGHT for number in numbers)
 
 
 def is_dead(weights: Weights) -> bool:
@@ -73,7 +73,7 @@ def make_samples(
             actions = [d.action for d in decisions if d.agent == agent and d.action.token_ids]
             sampling = samplings[agent]
             for action, token_weights in zip(
-                actions, _by_action(weight, actions, agent), strict=True
+                actions, _action_weights(weight, actions, agent), strict=True
             ):
                 sample = Sample(
                     agent=agent,
@@ -91,7 +91,7 @@ def make_samples(
     return weigh_tokens(samples, samplings, spec)
 
 
-def _by_action(
+def _action_weights(
     weight: float | Sequence[float], actions: Sequence[Action], agent: str
 ) -> list[tuple[float, ...]]:
     """Return the weight of each action, or the weights of its tokens."""
