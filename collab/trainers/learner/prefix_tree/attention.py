@@ -23,12 +23,12 @@ from collab.trainers.learner.to_device import tensor_on
 ATTENTION_NAME = "collab_branches"
 
 
-class _Part(NamedTuple):
+class _BranchGroup(NamedTuple):
     """Branches of similar sizes, attended to in one call. Indices are those of all rows' tokens."""
 
     queries: Tensor  # [branches, query]
     keys: Tensor  # [branches, key]
-    hidden: Tensor  # [branches, 1, query, key]: what is not seen
+    unseen: Tensor  # [branches, 1, query, key]
 
 
 class Branches(Protocol):
@@ -51,15 +51,15 @@ class TreeAttention:
             for tree, offset in zip(trees, offsets, strict=True)
             for start, path in tree.branches
         ]
-        alike: dict[tuple[int, int], list[tuple[int, list[int]]]] = {}
+        by_size: dict[tuple[int, int], list[tuple[int, list[int]]]] = {}
         for start, path in branches:
             sizes = (len(path) - start).bit_length(), len(path).bit_length()
-            alike.setdefault(sizes, []).append((start, path))
-        self._parts = [_part(part, device) for part in alike.values()]
+            by_size.setdefault(sizes, []).append((start, path))
+        self._groups = [_branch_group(part, device) for part in by_size.values()]
         self._masks: dict[tuple[int, int, torch.dtype], Tensor] = {}
-        rows = [row for part in alike.values() for row in _padded(_added(part))]
-        self._back = tensor_on(
-            _places([i for row in rows for i in row], len(trees) * width), device
+        rows = [row for part in by_size.values() for row in _pad_rows(_new_tokens(part))]
+        self._places = tensor_on(
+            _first_positions([i for row in rows for i in row], len(trees) * width), device
         )
 
     def attend(
@@ -68,79 +68,79 @@ class TreeAttention:
         batch, heads, time, size = query.shape
         # [tokens, heads, size]
         queries, keys, values = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
-        read = [
-            _split(
+        outputs = [
+            _ungroup_heads(
                 functional.scaled_dot_product_attention(
-                    _grouped(_taken(queries, part.queries), key.shape[1]),
-                    _taken(keys, part.keys).transpose(1, 2),
-                    _taken(values, part.keys).transpose(1, 2),
+                    _group_heads(_select_tokens(queries, part.queries), key.shape[1]),
+                    _select_tokens(keys, part.keys).transpose(1, 2),
+                    _select_tokens(values, part.keys).transpose(1, 2),
                     attn_mask=self._mask(part, heads // key.shape[1], query.dtype),
                     scale=scaling,
                     dropout_p=dropout,
                 ),
                 part.queries.shape[1],
             )
-            for part in self._parts
+            for part in self._groups
         ]
-        return torch.cat(read).index_select(0, self._back).view(batch, time, heads, size)
+        return torch.cat(outputs).index_select(0, self._places).view(batch, time, heads, size)
 
-    def _mask(self, part: _Part, group: int, dtype: torch.dtype) -> Tensor:
+    def _mask(self, part: _BranchGroup, group: int, dtype: torch.dtype) -> Tensor:
         """Return the mask to add to scores, [branches, 1, group * query, key], for all layers."""
         key = id(part), group, dtype
         if key not in self._masks:
-            mask = torch.zeros(part.hidden.shape, dtype=dtype, device=part.hidden.device)
-            mask.masked_fill_(part.hidden, -torch.inf)
+            mask = torch.zeros(part.unseen.shape, dtype=dtype, device=part.unseen.device)
+            mask.masked_fill_(part.unseen, -torch.inf)
             self._masks[key] = mask.repeat(1, 1, group, 1)
         return self._masks[key]
 
 
-def _part(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _Part:
+def _branch_group(branches: Sequence[tuple[int, list[int]]], device: torch.device) -> _BranchGroup:
     """Make a part, padded with each branch's last token, which is then computed several times."""
     starts = tensor_on([start for start, _ in branches], device)[:, None, None]
-    queries = tensor_on(_padded(_added(branches)), device)
-    keys = tensor_on(_padded([path for _, path in branches]), device)
+    queries = tensor_on(_pad_rows(_new_tokens(branches)), device)
+    keys = tensor_on(_pad_rows([path for _, path in branches]), device)
     positions = starts + torch.arange(queries.shape[1], device=device)[:, None]
-    hidden = torch.arange(keys.shape[1], device=device) > positions  # [branches, query, key]
-    return _Part(queries, keys, hidden[:, None])
+    unseen = torch.arange(keys.shape[1], device=device) > positions  # [branches, query, key]
+    return _BranchGroup(queries, keys, unseen[:, None])
 
 
-def _added(branches: Sequence[tuple[int, list[int]]]) -> list[list[int]]:
+def _new_tokens(branches: Sequence[tuple[int, list[int]]]) -> list[list[int]]:
     """Return the tokens that each branch has added."""
     return [path[start:] for start, path in branches]
 
 
-def _padded(rows: Sequence[list[int]]) -> list[list[int]]:
+def _pad_rows(rows: Sequence[list[int]]) -> list[list[int]]:
     width = max(map(len, rows))
     return [row + row[-1:] * (width - len(row)) for row in rows]
 
 
-def _places(flat: Sequence[int], tokens: int) -> list[int]:
+def _first_positions(flat: Sequence[int], tokens: int) -> list[int]:
     """Return each token's first position in `flat`, or 0 for padding, which `flat` lacks."""
     back = dict(zip(reversed(flat), reversed(range(len(flat))), strict=True))
     return [back.get(index, 0) for index in range(tokens)]
 
 
-def _taken(tokens: Tensor, index: Tensor) -> Tensor:
+def _select_tokens(tokens: Tensor, index: Tensor) -> Tensor:
     """Select [branches, n, heads, size] from [tokens, heads, size] by [branches, n]."""
     # Unlike indexing, index_select adds gradients up in the same order every time.
     return tokens.index_select(0, index.flatten()).view(*index.shape, *tokens.shape[1:])
 
 
-def _grouped(queries: Tensor, heads: int) -> Tensor:
+def _group_heads(queries: Tensor, heads: int) -> Tensor:
     """Place queries that read the same keys next to each other, so that keys are not repeated.
 
     It maps [branches, query, heads * group, size] to [branches, heads, group * query, size].
     """
     branches, n, _, size = queries.shape
-    apart = queries.view(branches, n, heads, -1, size).permute(0, 2, 3, 1, 4)
-    return apart.reshape(branches, heads, -1, size)
+    split = queries.view(branches, n, heads, -1, size).permute(0, 2, 3, 1, 4)
+    return split.reshape(branches, heads, -1, size)
 
 
-def _split(read: Tensor, n: int) -> Tensor:
+def _ungroup_heads(outputs: Tensor, n: int) -> Tensor:
     """Undo the grouping, to [branches * query, heads * group, size]."""
-    branches, heads, _, size = read.shape
-    apart = read.view(branches, heads, -1, n, size).permute(0, 3, 1, 2, 4)
-    return apart.reshape(branches * n, -1, size)
+    branches, heads, _, size = outputs.shape
+    split = outputs.view(branches, heads, -1, n, size).permute(0, 3, 1, 2, 4)
+    return split.reshape(branches * n, -1, size)
 
 
 @contextmanager
@@ -173,10 +173,10 @@ def attend_by_branches(
     """
     if branches is not None:
         return branches.attend(query, key, value, scaling=scaling, dropout=dropout), None
-    read, _ = sdpa_attention_forward(
+    outputs, _ = sdpa_attention_forward(
         module, query, key, value, attention_mask, dropout, scaling, **kwargs
     )
-    return read, None
+    return outputs, None
 
 
 AttentionInterface.register(ATTENTION_NAME, attend_by_branches)
