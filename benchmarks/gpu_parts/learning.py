@@ -17,7 +17,7 @@ from collab.trainers.learner.device_sizes import learning_bytes
 from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.lora import add_adapter
 from collab.trainers.learner.policy import Policies, Policy, disable_dropout
-from collab.trainers.learner.prefix_tree.packing import packed_sequences
+from collab.trainers.learner.prefix_tree.packing import pack_samples
 from collab.trainers.learner.samples import Sample
 
 GROUP = 8
@@ -52,7 +52,7 @@ def samples_of(load: Load, vocabulary: int) -> list[Sample]:
 
 def tree_tokens(samples: list[Sample], shared: bool) -> int:
     """Tokens that have to be computed once, without padding."""
-    return sum(row.width for row in packed_sequences(samples, 1 << 40, shared=shared))
+    return sum(row.width for row in pack_samples(samples, 1 << 40, shared=shared))
 
 
 def step_flops(module: Any, samples: list[Sample], tokens: int, *, twice: bool) -> float:

@@ -14,10 +14,10 @@ from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.loss import token_loss
 from collab.trainers.learner.passes import ResponseSums
 from collab.trainers.learner.prefix_tree.attention import tree_attention
-from collab.trainers.learner.prefix_tree.packing import packed_sequences
+from collab.trainers.learner.prefix_tree.packing import pack_samples
 from collab.trainers.learner.prefix_tree.varlen import (
     Heads,
-    difference,
+    kernel_difference,
     torch_kernel,
     varlen_kernel,
 )
@@ -48,7 +48,7 @@ def group(prompt: int, response: int, **options: Any) -> list[Sample]:
 def test_varlen_matches_masks(device: torch.device, heads: Heads, dtype: torch.dtype) -> None:
     if torch.cuda.get_device_capability(device) < (8, 0):
         pytest.skip("flash attention needs compute capability 8.0 or later")
-    assert difference(torch_kernel(), device, dtype, heads) < 0.02
+    assert kernel_difference(torch_kernel(), device, dtype, heads) < 0.02
 
 
 def test_model_trains_alike_with_masks_and_varlen(device: torch.device) -> None:
@@ -56,7 +56,7 @@ def test_model_trains_alike_with_masks_and_varlen(device: torch.device) -> None:
     if varlen_kernel(model, device, "auto") is None:
         pytest.skip("this GPU and torch have no variable-length attention")
     assert supports_prefix_tree(model, device)
-    rows = packed_sequences(group(300, 100), 10_000, shared=True)
+    rows = pack_samples(group(300, 100), 10_000, shared=True)
     found = []
     for how in ("mask", "varlen"):
         logprobs = response_logprobs(model, rows, device, attention=how).logprobs
@@ -86,7 +86,7 @@ def test_host_syncs_only_for_the_metrics(
     from collab.recipe import TrainerSpec
 
     model, spec = model_of(device), TrainerSpec(steps=1)
-    rows = packed_sequences(group(64, 32, **way), 10_000, shared=shared)
+    rows = pack_samples(group(64, 32, **way), 10_000, shared=shared)
     learned = [sample for row in rows for sample in row.samples]
 
     def work() -> ResponseSums:

@@ -20,7 +20,7 @@ from collab.trainers.learner.checks import check_change, check_mismatch, fingerp
 from collab.trainers.learner.optimizer import Optimizer, rate_at
 from collab.trainers.learner.passes import Passes
 from collab.trainers.learner.policy import Policies, Policy
-from collab.trainers.learner.prefix_tree.varlen import describe_attention, slow_attention
+from collab.trainers.learner.prefix_tree.varlen import attention_warnings, describe_attention
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import NotFinite, Update, explain_memory
@@ -144,7 +144,7 @@ class Learner:
         if before is not None:
             check_change(policy, before, update)
             self._changed_policies.add(policy.name)
-            update.warnings += slow_attention(*self._attention_options(policy))
+            update.warnings += attention_warnings(*self._attention_options(policy))
 
     def _attention_options(self, policy: Policy) -> tuple[Any, torch.device, str]:
         return unwrap(policy.engine.module), policy.device, self.spec.tree_attention

@@ -28,7 +28,7 @@ from collab.trainers.learner.loss import TokenLoss, token_loss
 from collab.trainers.learner.optimizer import Optimizer
 from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.prefix_tree.attention import tree_attention
-from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_sequences, tokens_of
+from collab.trainers.learner.prefix_tree.packing import PackedSequence, pack_samples, padded_tokens
 from collab.trainers.learner.ranks import GradientSum, Ranks
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import (
@@ -180,7 +180,7 @@ class Passes:
                 if not is_out_of_memory(error) or is_smallest:
                     raise
             self._optimizers[policy.name].zero_grad()
-            self._sizes.halve(policy, max(map(tokens_of, batches)))
+            self._sizes.halve(policy, max(map(padded_tokens, batches)))
         if (now := self._sizes.of(policy).micro_batch_tokens) < before:
             update.warnings.append(
                 f"out of memory while learning with policy '{policy.name}' in micro-batches of"
@@ -252,13 +252,13 @@ class Passes:
         if not math.isfinite(loss):
             raise NotFinite(f"the loss of policy '{policy.name}' is {loss}")
         batch.start = logprobs.detach() if batch.start is None else batch.start
-        tokens = tokens_of(batch.rows)
+        tokens = padded_tokens(batch.rows)
         return PassResult(batch.number, self._ranks.rank, tokens, loss, responses)
 
     def batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[PackedSequence]]:
         """Pack the samples into rows, and return the rows of each micro-batch."""
         budget = self._sizes.of(policy).micro_batch_tokens
-        rows = packed_sequences(samples, budget, shared=self._sizes.can_share_rows(policy))
+        rows = pack_samples(samples, budget, shared=self._sizes.can_share_rows(policy))
         return [[rows[i] for i in batch] for batch in pack([(r.width, 0) for r in rows], budget)]
 
     def scored(self, policy: Policy, model: Any, batch: Sequence[PackedSequence]) -> TokenScores:

@@ -13,8 +13,8 @@ def varlen_by_hand(  # noqa: PLR0917
     value: Tensor,
     query_ends: Tensor,
     key_ends: Tensor,
-    most_queries: int,
-    most_keys: int,
+    max_queries: int,
+    max_keys: int,
     *,
     scale: float,
     window_size: tuple[int, int],
@@ -29,7 +29,7 @@ def varlen_by_hand(  # noqa: PLR0917
     read: list[Any] = []
     for (q, k), (q_end, k_end) in pairwise(ends):
         n, m = q_end - q, k_end - k
-        assert (n <= most_queries, m <= most_keys) == (True, True)
+        assert (n <= max_queries, m <= max_keys) == (True, True)
         keys, values = (x[k:k_end].repeat_interleave(group, dim=1) for x in (key, value))
         scores = torch.einsum("qhd,khd->hqk", query[q:q_end], keys) * scale
         visible = torch.ones(n, m, dtype=torch.bool, device=query.device).tril(

@@ -17,7 +17,7 @@ from collab.trainers.learner.device_sizes import kept_bytes, learning_bytes
 from collab.trainers.learner.logprobs import response_logprobs, response_states
 from collab.trainers.learner.policy import enable_checkpointing
 from collab.trainers.learner.prefix_tree.attention import tree_attention
-from collab.trainers.learner.prefix_tree.packing import PackedSequence, packed_sequences
+from collab.trainers.learner.prefix_tree.packing import PackedSequence, pack_samples
 from collab.trainers.learner.samples import Sample
 
 CPU = torch.device("cpu")
@@ -83,7 +83,7 @@ def group_of(prompt: int, response: int) -> list[PackedSequence]:
         Sample("a", tuple(range(prompt + 1)), (n, *[5] * (response - 1)), (), 1.0, 1.0, 1.0)
         for n in range(8)
     ]
-    return packed_sequences(samples, 10_000, shared=True)
+    return pack_samples(samples, 10_000, shared=True)
 
 
 def shape_of(base: Any) -> Dimensions:

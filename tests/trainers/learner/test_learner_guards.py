@@ -20,7 +20,7 @@ from collab.trainers import TrainingRun
 from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.lora import add_adapter
 from collab.trainers.learner.policy import Policies, Policy, open_policies
-from collab.trainers.learner.prefix_tree.packing import PackedSequence, tokens_of
+from collab.trainers.learner.prefix_tree.packing import PackedSequence, padded_tokens
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import OutOfMemory, explain_memory
 from collab.trainers.training.check import check_recipe
@@ -113,7 +113,7 @@ def test_slow_attention_is_warned_about_only_in_the_first_step(
 ) -> None:
     reason = "mask, not varlen: it needs a GPU, but the model is on cpu"
     assert learner.about() == {"attention": {"a": reason, "b": reason}}
-    monkeypatch.setattr("collab.trainers.learner.learner.slow_attention", lambda *_: ["slow"])
+    monkeypatch.setattr("collab.trainers.learner.learner.attention_warnings", lambda *_: ["slow"])
     samples = on_policy_samples(learner.policies, "a")
     assert learner.learn(samples, 0, Event()).warnings == ["slow"]
     samples = on_policy_samples(learner.policies, "a")
@@ -136,7 +136,7 @@ class Scarce:
         scored, backward = passes.scored, passes.backward
 
         def watched(policy: Policy, model: Any, batch: Sequence[PackedSequence]) -> Any:
-            self.tried.append(tokens_of(batch))
+            self.tried.append(padded_tokens(batch))
             return scored(policy, model, batch)
 
         def fails(policy: Policy, found: Any) -> None:

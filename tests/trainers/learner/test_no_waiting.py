@@ -19,7 +19,7 @@ from collab.trainers.learner.logprobs import _score as score
 from collab.trainers.learner.loss import token_loss
 from collab.trainers.learner.passes import ResponseSums
 from collab.trainers.learner.prefix_tree.attention import tree_attention
-from collab.trainers.learner.prefix_tree.packing import packed_sequences
+from collab.trainers.learner.prefix_tree.packing import pack_samples
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import KL_TOKENS, TOKENS, Update
 
@@ -51,7 +51,7 @@ def learn(samples: list[Sample], shared: bool, **options: Any) -> ResponseSums:
     spec = TrainerSpec.model_validate({"steps": 1, **options})
     model = tiny("llama").to(META)
     model.lm_head.requires_grad_(False)
-    rows = packed_sequences(samples, 1000, shared=shared)
+    rows = pack_samples(samples, 1000, shared=shared)
     learned = [sample for row in rows for sample in row.samples]
     found = response_logprobs(model, rows, META)
     assert found.logprobs.device == META

@@ -16,7 +16,7 @@ from collab.trainers.learner.batch_sizes import supports_prefix_tree
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.policy import enable_checkpointing
 from collab.trainers.learner.prefix_tree.attention import tree_attention
-from collab.trainers.learner.prefix_tree.packing import PackedSequence, PrefixTree, packed_sequences
+from collab.trainers.learner.prefix_tree.packing import PackedSequence, PrefixTree, pack_samples
 
 
 def tiny(model_type: str, **options: Any) -> Any:
@@ -41,12 +41,12 @@ def test_shared_prefix_is_stored_once() -> None:
 def test_rows_pack_responses_that_share_a_prefix_and_fit() -> None:
     prompt = tuple(range(100))
     group = [sample(prompt, (n,) * 51) for n in range(4)]
-    apart = packed_sequences(group, 10_000, shared=False)
+    apart = pack_samples(group, 10_000, shared=False)
     assert apart == [PackedSequence([s]) for s in group]
-    assert [row.width for row in packed_sequences(group, 10_000, shared=True)] == [300]
-    assert [row.width for row in packed_sequences(group, 200, shared=True)] == [200, 200]
+    assert [row.width for row in pack_samples(group, 10_000, shared=True)] == [300]
+    assert [row.width for row in pack_samples(group, 200, shared=True)] == [200, 200]
     strangers = [sample((n, *prompt), (1, 2)) for n in range(3)]
-    assert len(packed_sequences(strangers, 10_000, shared=True)) == 3
+    assert len(pack_samples(strangers, 10_000, shared=True)) == 3
 
 
 @pytest.mark.parametrize("heads", [2, 4])
@@ -57,7 +57,7 @@ def test_shared_rows_give_the_same_gradients(heads: int, checkpointing: bool, bu
     if checkpointing:
         enable_checkpointing(model)
         model.train()
-    rows = packed_sequences(samples(), budget, shared=True)
+    rows = pack_samples(samples(), budget, shared=True)
     assert len(rows) < len(samples())
     order = [s for row in rows for s in row.samples]
     together, apart = (
@@ -79,7 +79,7 @@ def test_shared_bfloat16_rows_give_accurate_gradients(std: float) -> None:
 
 
 def gradients_of(model: Any, *, shared: bool) -> Tensor:
-    rows = packed_sequences(samples(), 1000, shared=shared)
+    rows = pack_samples(samples(), 1000, shared=shared)
     logprobs = response_logprobs(model, rows, CPU).logprobs
     with tree_attention(model):
         gradients = torch.autograd.grad(logprobs.sum(), list(model.parameters()))
@@ -88,7 +88,7 @@ def gradients_of(model: Any, *, shared: bool) -> Tensor:
 
 def test_row_order_matches_the_sample_order() -> None:
     model = tiny("llama")
-    rows = packed_sequences(samples(), 1000, shared=True)
+    rows = pack_samples(samples(), 1000, shared=True)
     with torch.no_grad():
         together = response_logprobs(model, rows, CPU).logprobs
         alone = [

@@ -24,14 +24,14 @@ from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.learner.policy import enable_checkpointing
 from collab.trainers.learner.prefix_tree import varlen
 from collab.trainers.learner.prefix_tree.attention import Branches, TreeAttention
-from collab.trainers.learner.prefix_tree.packing import PrefixTree, packed_sequences
+from collab.trainers.learner.prefix_tree.packing import PrefixTree, pack_samples
 from collab.trainers.learner.prefix_tree.varlen import (
     Heads,
     VarlenAttention,
+    attention_warnings,
     branch_plan,
     describe_attention,
-    difference,
-    slow_attention,
+    kernel_difference,
     varlen_kernel,
 )
 
@@ -55,7 +55,7 @@ def test_plan_covers_every_token_once(layout: list[list[list[int]]], padding: in
     starts, ends = (list(pairwise(x)) for x in (plan.query_ends, plan.key_ends))
     for (q, q_end), (k, k_end) in zip(starts, ends, strict=True):
         assert plan.keys[k:k_end][q - q_end :] == plan.queries[q:q_end]
-    assert plan.most_keys == max(end - start for start, end in ends)
+    assert plan.max_keys == max(end - start for start, end in ends)
 
 
 @given(rows, st.sampled_from([(4, 2), (2, 2), (3, 1)]))
@@ -92,7 +92,7 @@ def test_varlen_trains_like_masks(checkpointing: bool, monkeypatch: pytest.Monke
     if checkpointing:
         enable_checkpointing(model)
         model.train()
-    packed = packed_sequences(samples(), 1000, shared=True)
+    packed = pack_samples(samples(), 1000, shared=True)
     by_mask = logprobs_and_gradients(model, packed)
     monkeypatch.setattr(logprobs, "varlen_kernel", lambda *_: varlen_by_hand)
     used: list[int] = []
@@ -138,7 +138,7 @@ def test_kernel_keeps_its_tensors_and_a_shared_prompt_only_once(
         assert ("enable_gqa" in options) == grouped
         return Keeps.apply(query, key, value, first, saved)  # type: ignore[no-untyped-call]
 
-    monkeypatch.setattr(varlen, "takes_groups", lambda _: grouped)
+    monkeypatch.setattr(varlen, "supports_head_groups", lambda _: grouped)
     with Held(inputs) as held:
         read = VarlenAttention(plan, CPU, kernel).attend(*inputs, scaling=None, dropout=0.0)
     times = 1 if grouped else 2
@@ -163,11 +163,14 @@ def test_gpu_with_masks_states_the_reason(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
     reason = "the GPU has compute capability 7.5, and 8.0 is needed"
     assert describe_attention(model, gpu, "auto") == f"mask, not varlen: {reason}"
-    [warning] = slow_attention(model, gpu, "auto")
+    [warning] = attention_warnings(model, gpu, "auto")
     assert reason in warning
-    assert slow_attention(model, gpu, "mask") == slow_attention(model, CPU, "auto") == []
-    monkeypatch.setattr(varlen, "_refusal", lambda *_: None)
-    assert (describe_attention(model, gpu, "auto"), slow_attention(model, gpu, "auto")) == (
+    assert attention_warnings(model, gpu, "mask") == attention_warnings(model, CPU, "auto") == []
+    monkeypatch.setattr(varlen, "_kernel_refusal", lambda *_: None)
+    assert (
+        describe_attention(model, gpu, "auto"),
+        attention_warnings(model, gpu, "auto"),
+    ) == (
         "varlen",
         [],
     )
@@ -176,8 +179,8 @@ def test_gpu_with_masks_states_the_reason(monkeypatch: pytest.MonkeyPatch) -> No
 def test_kernel_with_another_alignment_is_detected() -> None:
     at_the_start = partial(varlen_by_hand, at_end=False)
     for kernel in (varlen_by_hand, varlen_of_torch_2_11):
-        assert difference(kernel, CPU, torch.float32, Heads(4, 2, 8)) < 1e-5
-    assert difference(at_the_start, CPU, torch.float32, Heads(4, 2, 8)) > 0.1
+        assert kernel_difference(kernel, CPU, torch.float32, Heads(4, 2, 8)) < 1e-5
+    assert kernel_difference(at_the_start, CPU, torch.float32, Heads(4, 2, 8)) > 0.1
 
 
 def test_the_kernel_is_refused_without_a_gpu() -> None:

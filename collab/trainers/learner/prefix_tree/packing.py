@@ -66,9 +66,7 @@ class PackedSequence:
         return len(self.tree.tokens)
 
 
-def packed_sequences(
-    samples: Sequence[Sample], budget: int, *, shared: bool
-) -> list[PackedSequence]:
+def pack_samples(samples: Sequence[Sample], budget: int, *, shared: bool) -> list[PackedSequence]:
     """Return the samples, packed into rows of up to `budget` tokens, or one row per sample if rows
     cannot be shared.
 
@@ -81,7 +79,7 @@ def packed_sequences(
     last: tuple[int, ...] = ()
     for sample in sorted(samples, key=inputs_of):
         inputs = inputs_of(sample)
-        common = _in_common(last, inputs)
+        common = _common_length(last, inputs)
         new = len(inputs) - common
         if rows and common and length + new <= budget:
             rows[-1].append(sample)
@@ -93,12 +91,12 @@ def packed_sequences(
     return [PackedSequence(row) for row in rows]
 
 
-def _in_common(one: Sequence[int], other: Sequence[int]) -> int:
+def _common_length(one: Sequence[int], other: Sequence[int]) -> int:
     """Return the length of the common beginning of two sequences."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def tokens_of(rows: Sequence[PackedSequence]) -> int:
+def padded_tokens(rows: Sequence[PackedSequence]) -> int:
     """Return the number of tokens of a micro-batch, padding included."""
     return len(rows) * max(row.width for row in rows)

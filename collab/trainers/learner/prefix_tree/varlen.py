@@ -21,10 +21,10 @@ from collab.errors import TrainingError
 from collab.trainers.learner.prefix_tree.packing import PrefixTree
 from collab.trainers.learner.to_device import tensor_on
 
-LEAST_CAPABILITY = (8, 0)
+MIN_CAPABILITY = (8, 0)
 """Smallest compute capability, because flash attention needs Ampere or later."""
 
-REFUSALS = (NotImplementedError, ImportError, RuntimeError, TypeError, ValueError)
+KERNEL_ERRORS = (NotImplementedError, ImportError, RuntimeError, TypeError, ValueError)
 """Errors that torch raises if it has no such kernel, for this head size or at all."""
 
 
@@ -50,10 +50,10 @@ class BranchPlan(NamedTuple):
     query_ends: list[int]
     """Start of each branch among the queries, followed by their number."""
     key_ends: list[int]
-    most_queries: int
+    max_queries: int
     """Maximum number of queries of a branch."""
-    most_keys: int
-    answers: list[int]
+    max_keys: int
+    query_positions: list[int]
     """Index of each token's own query, or 0 for padding."""
 
 
@@ -65,19 +65,19 @@ def branch_plan(trees: Sequence[PrefixTree], width: int) -> BranchPlan:
         for start, path in tree.branches
     ]
     queries = [token for start, path in branches for token in path[start:]]
-    added = [len(path) - start for start, path in branches]
-    whole = [len(path) for _, path in branches]
-    answers = [0] * (len(trees) * width)
+    new_lengths = [len(path) - start for start, path in branches]
+    lengths = [len(path) for _, path in branches]
+    query_positions = [0] * (len(trees) * width)
     for number, token in enumerate(queries):
-        answers[token] = number
+        query_positions[token] = number
     return BranchPlan(
         queries=queries,
         keys=[token for _, path in branches for token in path],
-        query_ends=[0, *accumulate(added)],
-        key_ends=[0, *accumulate(whole)],
-        most_queries=max(added),
-        most_keys=max(whole),
-        answers=answers,
+        query_ends=[0, *accumulate(new_lengths)],
+        key_ends=[0, *accumulate(lengths)],
+        max_queries=max(new_lengths),
+        max_keys=max(lengths),
+        query_positions=query_positions,
     )
 
 
@@ -92,7 +92,7 @@ class VarlenAttention:
         self._queries, self._keys = tensor_on(plan.queries, device), tensor_on(plan.keys, device)
         self._query_ends = tensor_on(plan.query_ends, device, torch.int32)
         self._key_ends = tensor_on(plan.key_ends, device, torch.int32)
-        self._answers = tensor_on(plan.answers, device)
+        self._query_positions = tensor_on(plan.query_positions, device)
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
@@ -108,31 +108,31 @@ class VarlenAttention:
         batch, heads, time, size = query.shape
         # [tokens, heads, size]
         queries, keys, values = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
-        times, grouped = heads // key.shape[1], {}
-        if takes_groups(self._kernel):
-            times, grouped = 1, {"enable_gqa": times > 1}
-        by_branch = [self._gathered(x, times) for x in (keys, values)]
-        with self._kept_once(by_branch, (keys, values), times):
-            read = self._kernel(
+        repeats, options = heads // key.shape[1], {}
+        if supports_head_groups(self._kernel):
+            repeats, options = 1, {"enable_gqa": repeats > 1}
+        by_branch = [self._gather_keys(x, repeats) for x in (keys, values)]
+        with self._save_once(by_branch, (keys, values), repeats):
+            outputs = self._kernel(
                 queries.index_select(0, self._queries),
                 *by_branch,
                 self._query_ends,
                 self._key_ends,
-                self._plan.most_queries,
-                self._plan.most_keys,
+                self._plan.max_queries,
+                self._plan.max_keys,
                 scale=size**-0.5 if scaling is None else scaling,
                 window_size=(-1, 0),
-                **grouped,
+                **options,
             )
-        return read.index_select(0, self._answers).view(batch, time, heads, size)
+        return outputs.index_select(0, self._query_positions).view(batch, time, heads, size)
 
-    def _gathered(self, x: Tensor, times: int) -> Tensor:
-        """Map [tokens, heads, size] to [keys, heads, size], with each head repeated `times`."""
+    def _gather_keys(self, x: Tensor, repeats: int) -> Tensor:
+        """Map [tokens, heads, size] to [keys, heads, size], with each head repeated `repeats`."""
         gathered = x.index_select(0, self._keys)
-        return gathered if times == 1 else gathered.repeat_interleave(times, dim=1)
+        return gathered if repeats == 1 else gathered.repeat_interleave(repeats, dim=1)
 
-    def _kept_once(
-        self, by_branch: Sequence[Tensor], once: Sequence[Tensor], times: int
+    def _save_once(
+        self, by_branch: Sequence[Tensor], once: Sequence[Tensor], repeats: int
     ) -> AbstractContextManager[Any]:
         """Context manager in which a kernel that would keep `by_branch` keeps `once` instead.
 
@@ -142,22 +142,22 @@ class VarlenAttention:
         if self._checkpointing:
             return nullcontext()  # no activations are kept
         sources = {
-            _whole(gathered): source.detach()
+            _tensor_key(gathered): source.detach()
             for gathered, source in zip(by_branch, once, strict=True)
         }
 
         def pack(tensor: Tensor) -> tuple[Tensor, bool]:
-            source = sources.get(_whole(tensor))
+            source = sources.get(_tensor_key(tensor))
             return (tensor, False) if source is None else (source, True)
 
         def unpack(packed: tuple[Tensor, bool]) -> Tensor:
             tensor, is_source = packed
-            return self._gathered(tensor, times) if is_source else tensor
+            return self._gather_keys(tensor, repeats) if is_source else tensor
 
         return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
 
 
-def _whole(tensor: Tensor) -> tuple[object, ...]:
+def _tensor_key(tensor: Tensor) -> tuple[object, ...]:
     """Return a key that tells a tensor from all other live tensors, including its own slices."""
     place = tensor.untyped_storage()._cdata, tensor.storage_offset()
     return (*place, *tensor.shape, *tensor.stride())
@@ -175,7 +175,7 @@ def torch_kernel() -> Kernel:
 
 
 @cache
-def takes_groups(kernel: Kernel) -> bool:
+def supports_head_groups(kernel: Kernel) -> bool:
     """Return True if the kernel allows several query heads per key head.
 
     torch's kernel allows them from version 2.12 on.
@@ -183,19 +183,19 @@ def takes_groups(kernel: Kernel) -> bool:
     return "enable_gqa" in signature(kernel).parameters
 
 
-def varlen_kernel(model: Any, device: torch.device, how: str) -> Kernel | None:
+def varlen_kernel(model: Any, device: torch.device, setting: str) -> Kernel | None:
     """Return the attention kernel for `model` on `device`, or None for attention under masks.
 
-    `how` is the recipe's `tree_attention`. With `auto`, the kernel is used if its outputs and
+    `setting` is the recipe's `tree_attention`. With `auto`, the kernel is used if its outputs and
     gradients on a small tree match those of masks. This is tested once.
 
     Raises:
-        TrainingError: `how` asks for the kernel, and it is not available.
+        TrainingError: `setting` asks for the kernel, and it is not available.
     """
-    reason = why_masks(model, device, how)
+    reason = mask_reason(model, device, setting)
     if reason is None:
         return torch_kernel()
-    if how == "varlen":
+    if setting == "varlen":
         raise TrainingError(
             f"trainer.tree_attention 'varlen' is not available: {reason}; set it to 'auto' or"
             " 'mask'"
@@ -203,9 +203,9 @@ def varlen_kernel(model: Any, device: torch.device, how: str) -> Kernel | None:
     return None
 
 
-def why_masks(model: Any, device: torch.device, how: str) -> str | None:
+def mask_reason(model: Any, device: torch.device, setting: str) -> str | None:
     """Return why `model` attends under masks on `device`, or None if it uses the kernel."""
-    if how == "mask":
+    if setting == "mask":
         return "trainer.tree_attention is 'mask'"
     config = model.config.get_text_config()
     query_heads = config.num_attention_heads
@@ -214,19 +214,19 @@ def why_masks(model: Any, device: torch.device, how: str) -> str | None:
         getattr(config, "num_key_value_heads", None) or query_heads,
         getattr(config, "head_dim", None) or config.hidden_size // query_heads,
     )
-    return _refusal(device, model.dtype, heads)
+    return _kernel_refusal(device, model.dtype, heads)
 
 
-def describe_attention(model: Any, device: torch.device, how: str) -> str:
+def describe_attention(model: Any, device: torch.device, setting: str) -> str:
     """Return `varlen`, or `mask` with the reason why the kernel is not used."""
-    reason = why_masks(model, device, how)
+    reason = mask_reason(model, device, setting)
     return "varlen" if reason is None else f"mask, not varlen: {reason}"
 
 
-def slow_attention(model: Any, device: torch.device, how: str) -> list[str]:
+def attention_warnings(model: Any, device: torch.device, setting: str) -> list[str]:
     """Return a warning if a GPU uses masks although the recipe does not ask for them, else []."""
-    reason = why_masks(model, device, how)
-    if reason is None or how != "auto" or device.type != "cuda":
+    reason = mask_reason(model, device, setting)
+    if reason is None or setting != "auto" or device.type != "cuda":
         return []
     return [
         f"attention uses masks, which are slower than flash attention (varlen): {reason}; to"
@@ -235,22 +235,24 @@ def slow_attention(model: Any, device: torch.device, how: str) -> list[str]:
 
 
 @cache
-def _refusal(device: torch.device, dtype: torch.dtype, heads: Heads) -> str | None:
+def _kernel_refusal(device: torch.device, dtype: torch.dtype, heads: Heads) -> str | None:
     """Return the reason why torch's kernel cannot be used for such heads, or None if it can."""
     if device.type != "cuda":
         return f"it needs a GPU, but the model is on {device}"
     capability = torch.cuda.get_device_capability(device)
-    if capability < LEAST_CAPABILITY:
-        actual, least = (".".join(map(str, x)) for x in (capability, LEAST_CAPABILITY))
+    if capability < MIN_CAPABILITY:
+        actual, least = (".".join(map(str, x)) for x in (capability, MIN_CAPABILITY))
         return f"the GPU has compute capability {actual}, and {least} is needed"
     try:
-        off = difference(torch_kernel(), device, dtype, heads)
-    except REFUSALS as error:
+        gap = kernel_difference(torch_kernel(), device, dtype, heads)
+    except KERNEL_ERRORS as error:
         return f"torch {torch.__version__} refuses: {str(error).strip().splitlines()[0]}"
-    return None if off <= 0.03 else f"its numbers differ from those of masks by {off:.3g}"
+    return None if gap <= 0.03 else f"its numbers differ from those of masks by {gap:.3g}"
 
 
-def difference(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: Heads) -> float:
+def kernel_difference(
+    kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: Heads
+) -> float:
     """Return the relative difference between the kernel's attention and masked attention.
 
     The difference is the norm over outputs and gradients together, on a small tree.
@@ -259,21 +261,21 @@ def difference(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: 
 
     tree = PrefixTree([(1, 2, 3, 4, 5, 6), (1, 2, 3, 7, 8), (1, 2, 9), (5, 5, 5, 5)])
     width = len(tree.tokens)
-    drawn = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     query_heads, key_heads, size = heads
     shapes = [(1, n, width, size) for n in (query_heads, key_heads, key_heads)]
     shapes.append((1, width, query_heads, size))
-    *given, weights = (torch.randn(shape, generator=drawn).to(device, dtype) for shape in shapes)
+    drawn = [torch.randn(shape, generator=generator).to(device, dtype) for shape in shapes]
     results = []
-    ways = (
+    implementations = (
         TreeAttention([tree], width, device),
         VarlenAttention(branch_plan([tree], width), device, kernel),
     )
     with torch.enable_grad():
-        for way in ways:
-            inputs = [x.clone().requires_grad_() for x in given]
-            read = way.attend(*inputs, scaling=None, dropout=0.0)
-            gradients = torch.autograd.grad((read * weights).sum(), inputs)
-            results.append(torch.cat([x.detach().flatten().float() for x in (read, *gradients)]))
-    exact, ours = results
-    return float((ours - exact).norm() / exact.norm())
+        for implementation in implementations:
+            inputs = [x.clone().requires_grad_() for x in drawn[:3]]
+            outputs = implementation.attend(*inputs, scaling=None, dropout=0.0)
+            gradients = torch.autograd.grad((outputs * drawn[3]).sum(), inputs)
+            results.append(torch.cat([x.detach().flatten().float() for x in (outputs, *gradients)]))
+    mask_results, kernel_results = results
+    return float((kernel_results - mask_results).norm() / mask_results.norm())
