@@ -11,7 +11,13 @@ from collab.distribution import python_command
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
 from collab.runs.about import write_about
-from collab.trainers.ranks.launching import _take_own_gpu, _tell, is_leader, is_rank, torchrun_line
+from collab.trainers.ranks.launching import (
+    _explain_end,
+    _take_own_gpu,
+    is_leader,
+    is_rank,
+    torchrun_arguments,
+)
 from collab.trainers.training.plan import placement
 from collab.trainers.training.plan.placement import Wanted, ranks_wanted
 
@@ -73,7 +79,7 @@ def test_resumed_run_keeps_its_number_of_ranks(tmp_path: Path) -> None:
 def test_torchrun_starts_collab_on_this_machine() -> None:
     from torch.distributed.run import parse_args
 
-    line = torchrun_line(8, ["train", "r.yaml", "--out", "run"])
+    line = torchrun_arguments(8, ["train", "r.yaml", "--out", "run"])
     assert line == [
         "--standalone",
         "--nproc-per-node=8",
@@ -110,16 +116,16 @@ def test_rank_sees_only_its_own_gpu(
 
 
 def test_rank_0_status_is_returned_and_other_failures_are_reported(tmp_path: Path) -> None:
-    assert _tell({0: 2}, tmp_path) == 2
-    assert _tell({0: 1, 1: 1}, tmp_path) == 1
+    assert _explain_end({0: 2}, tmp_path) == 2
+    assert _explain_end({0: 1, 1: 1}, tmp_path) == 1
     (tmp_path / "training.yaml").touch()
     with pytest.raises(TrainingError) as raised:
-        _tell({1: -9}, tmp_path)
+        _explain_end({1: -9}, tmp_path)
     going_on = f"; continue with: collab train --resume {tmp_path}"
     assert str(raised.value) == f"rank 1 ended: signal 9{going_on}"
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/rank-2.log").touch()
     with pytest.raises(TrainingError) as raised:
-        _tell({2: 1}, tmp_path)
+        _explain_end({2: 1}, tmp_path)
     text = f"; its log is {tmp_path / 'logs/rank-2.log'}"
     assert str(raised.value) == f"rank 2 ended: exit status 1{text}{going_on}"

@@ -12,7 +12,7 @@ import pytest
 import collab
 from collab.distribution import python_command
 from collab.study.study import train
-from collab.trainers.ranks.launching import torchrun_line
+from collab.trainers.ranks.launching import torchrun_arguments
 
 EVIL = "open('ran', 'w').close()\n"
 
@@ -36,7 +36,7 @@ def test_study_run_runs_nothing_from_the_current_folder(evil_folder: Path, tmp_p
 def test_rank_executes_nothing_from_the_current_folder(evil_folder: Path) -> None:
     from torch.distributed.run import config_from_args, parse_args
 
-    ranks: Any = parse_args(torchrun_line(2, ["--help"]))
+    ranks: Any = parse_args(torchrun_arguments(2, ["--help"]))
     _, command, arguments = config_from_args(ranks)
     assert isinstance(command, str), "torchrun gets a program, not a function"
     done = subprocess.run([command, *arguments], capture_output=True, text=True, check=False)

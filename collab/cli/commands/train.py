@@ -105,12 +105,18 @@ def command(
     from collab.runs.layout import TRAINING
     from collab.runtime.notes import unused
     from collab.trainers import make_plan
-    from collab.trainers.ranks.launching import as_follower, as_leader, is_leader, is_rank, launch
+    from collab.trainers.ranks.launching import (
+        follow_rank_0,
+        is_leader,
+        is_rank,
+        launch,
+        lead_ranks,
+    )
     from collab.trainers.training.folder import TrainingFolder
     from collab.trainers.training.plan.placement import card_and_ranks, ranks_wanted
 
     if not is_leader():
-        as_follower()
+        follow_rank_0()
         return
     if (recipe is None) == (resume is None):
         problem = "both a recipe and --resume are given" if recipe else "nothing to train"
@@ -159,7 +165,7 @@ def command(
         place = [] if resume or out else ["--out", str(folder)]
         raise typer.Exit(launch(wanted.ranks, [*sys.argv[1:], *place], folder, wanted.on_gpus))
     remark(notes, "note")
-    with as_leader() as group:
+    with lead_ranks() as group:
         status = _train(loaded, folder, group, resumed=resume is not None, json=json)
     raise typer.Exit(status)
 

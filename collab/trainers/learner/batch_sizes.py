@@ -49,7 +49,7 @@ class BatchSizes:
             model, device = unwrap(policy.engine.module), policy.device
             dimensions = dimensions_of(model.config.get_text_config(), model.dtype.itemsize)
             left = free_bytes(device) - self._unallocated()
-            free = min(self._ranks.together(lambda: [left]))  # all ranks need the same sizes
+            free = min(self._ranks.gather_results(lambda: [left]))  # all ranks need the same sizes
             self._by_base[base] = device_sizes(self._spec, device.type, dimensions, free)
         if self._by_base[base].gradient_checkpointing and not policy.checkpointing:
             policy.enable_gradient_checkpointing()
@@ -74,7 +74,7 @@ class BatchSizes:
         if base not in self._can_share:
             with policy.training() as model:
                 agrees = supports_prefix_tree(model, policy.device)
-            self._can_share[base] = all(self._ranks.together(lambda: [agrees]))
+            self._can_share[base] = all(self._ranks.gather_results(lambda: [agrees]))
         return self._can_share[base]
 
 

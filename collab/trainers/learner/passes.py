@@ -170,7 +170,7 @@ class Passes:
         while True:
             batches = self.batches(policy, samples)
             costs = [pass_cost(len(rows), max(row.width for row in rows)) for rows in batches]
-            own_places = self._ranks.deal(costs)[self._ranks.rank]
+            own_places = self._ranks.assign_work(costs)[self._ranks.rank]
             mine = [MicroBatch(place, batches[place]) for place in own_places]
             try:
                 passes = self.epoch(policy, mine, len(batches), cancelled)
@@ -198,7 +198,7 @@ class Passes:
         """
         gradients = self._ranks.gradients(self._optimizers[policy.name].masters, n_batches)
         work = partial(self._compute, policy, mine, gradients, cancelled)
-        passes = sorted(self._ranks.together(work), key=lambda one: one.number)
+        passes = sorted(self._ranks.gather_results(work), key=lambda one: one.number)
         gradients.finish()
         return passes
 

@@ -30,7 +30,7 @@ class Ranks:
     world: int = 1
     """Number of processes."""
 
-    def deal(self, costs: Sequence[float]) -> Sequence[Sequence[int]]:
+    def assign_work(self, costs: Sequence[float]) -> Sequence[Sequence[int]]:
         """Return the positions of each rank's pieces in `costs`, in order: the largest first to the
         least loaded rank.
 
@@ -45,7 +45,7 @@ class Ranks:
             dealt[rank].append(place)
         return [sorted(places) for places in dealt]
 
-    def together(self, work: Callable[[], list[T]]) -> list[T]:
+    def gather_results(self, work: Callable[[], list[T]]) -> list[T]:
         """Do this rank's part of the work, and return the results of all ranks, in order of rank.
 
         Raises:

@@ -87,7 +87,7 @@ def is_known_to_all(error: BaseException | None) -> bool:
     return False
 
 
-SCALE = 2**40
+EXACT_UNITS = 2**40
 """Units per 1 in an exact sum. The resolution is 9e-13."""
 
 Reduce = Callable[[Tensor], None]
@@ -104,12 +104,12 @@ class FlatSum(GradientSum):
 
     def finish(self) -> None:
         flat = self._flat()
-        for parameter, (values, there) in zip(self._parameters, self._parts(flat), strict=True):
+        for parameter, (values, marker) in zip(self._parameters, self._parts(flat), strict=True):
             if parameter.grad is not None:
                 values.copy_(parameter.grad.flatten())
-                there.fill_(1)
+                marker.fill_(1)
         self._reduce(flat)
-        marks = torch.cat([there for _, there in self._parts(flat)]).tolist()  # one wait
+        marks = torch.cat([marker for _, marker in self._parts(flat)]).tolist()  # one wait
         for parameter, (values, _), mark in zip(
             self._parameters, self._parts(flat), marks, strict=True
         ):
@@ -130,7 +130,7 @@ class FlatSum(GradientSum):
 class ExactSum(FlatSum):
     """Adds the gradients of micro-batches as integers, so their order does not matter.
 
-    Each gradient is rounded to a multiple of 1 / SCALE. The sum is then bitwise the same for any
+    Each gradient is rounded to a multiple of 1 / EXACT_UNITS. The sum is then bitwise the same for any
     number of ranks and any assignment of the work.
     """
 
@@ -139,7 +139,7 @@ class ExactSum(FlatSum):
     def __init__(self, parameters: Sequence[Tensor], reduce: Reduce, pieces: int) -> None:
         super().__init__(parameters, reduce)
         self._total = torch.cat([self._flat(), torch.zeros(1, dtype=self.dtype)])
-        self._most = 2.0**62 / max(1, pieces)  # so that no sum can overflow
+        self._max_units = 2.0**62 / max(1, pieces)  # so that no sum can overflow
 
     @torch.no_grad()
     def add(self) -> None:
@@ -148,39 +148,39 @@ class ExactSum(FlatSum):
         Raises:
             TrainingError: a gradient is too large to be added exactly.
         """
-        flat, broken = self._total[:-1], self._total[-1:]
-        for parameter, (values, there) in zip(self._parameters, self._parts(flat), strict=True):
+        flat, not_finite = self._total[:-1], self._total[-1:]
+        for parameter, (values, marker) in zip(self._parameters, self._parts(flat), strict=True):
             if parameter.grad is None:
                 continue
-            units = parameter.grad.double().flatten() * SCALE
+            units = parameter.grad.double().flatten() * EXACT_UNITS
             parameter.grad = None
             largest = float(units.abs().max())
-            if largest > self._most and largest != float("inf"):
+            if largest > self._max_units and largest != float("inf"):
                 raise TrainingError(
-                    f"a gradient of {largest / SCALE:g} is too large to add exactly, limit"
-                    f" {self._most / SCALE:g} per micro-batch; lower the weights of the reward, or"
-                    " train without --ranks"
+                    f"a gradient of {largest / EXACT_UNITS:g} is too large to add exactly, limit"
+                    f" {self._max_units / EXACT_UNITS:g} per micro-batch; lower the weights of the"
+                    " reward, or train without --ranks"
                 )
             if not units.isfinite().all():
-                broken.fill_(1)
+                not_finite.fill_(1)
                 continue
             values.add_(units.round().long())
-            there.fill_(1)
+            marker.fill_(1)
 
     def finish(self) -> None:
         """Leave the sum in the parameters, with NaN everywhere if any gradient was not finite."""
         self._reduce(self._total)
-        flat, broken = self._total[:-1], bool(self._total[-1])
-        for parameter, (values, there) in zip(self._parameters, self._parts(flat), strict=True):
-            gradient = (values.double() / SCALE).to(parameter.dtype).view_as(parameter)
-            gradient = torch.full_like(gradient, torch.nan) if broken else gradient
-            parameter.grad = gradient if bool(there) or broken else None
+        flat, not_finite = self._total[:-1], bool(self._total[-1])
+        for parameter, (values, marker) in zip(self._parameters, self._parts(flat), strict=True):
+            gradient = (values.double() / EXACT_UNITS).to(parameter.dtype).view_as(parameter)
+            gradient = torch.full_like(gradient, torch.nan) if not_finite else gradient
+            parameter.grad = gradient if bool(marker) or not_finite else None
 
 
 JOIN_SECONDS = 3600.0
 """Seconds that ranks wait for rank 0, which may first download tasks."""
 
-TIMEOUT = "trainer.rank_timeout"
+TIMEOUT_KEY = "trainer.rank_timeout"
 PLAY_SECONDS = 86400.0
 """Seconds that the other ranks wait while rank 0 runs, scores or evaluates episodes."""
 
@@ -197,22 +197,22 @@ class ProcessRanks(Ranks):
         Raises:
             RankLost: a rank does not arrive.
         """
-        self.is_whole = True
+        self.is_complete = True
         """False once a rank has been lost."""
-        with self._bounded("another rank", JOIN_SECONDS, setting=""):
+        with self._time_limit("another rank", JOIN_SECONDS, setting=""):
             dist.init_process_group("gloo", timeout=timedelta(seconds=JOIN_SECONDS))
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
-        self._limit = self._order_limit = JOIN_SECONDS
-        self._messages = self._handed = dist.group.WORLD
-        self._summed: Any = None
+        self._work_seconds = self._order_seconds = JOIN_SECONDS
+        self._message_group = self._order_group = dist.group.WORLD
+        self._gradient_group: Any = None
         self.servers = ExitStack()
         """Servers that end when this rank leaves the others."""
 
     def set_timeout(self, seconds: float) -> None:
         """Wait this long from now on for a rank that computes. Call this on every rank."""
-        self._limit, self._order_limit = seconds, PLAY_SECONDS
-        self._messages = dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds))
-        self._handed = dist.new_group(backend="gloo", timeout=timedelta(seconds=PLAY_SECONDS))
+        self._work_seconds, self._order_seconds = seconds, PLAY_SECONDS
+        self._message_group = dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds))
+        self._order_group = dist.new_group(backend="gloo", timeout=timedelta(seconds=PLAY_SECONDS))
 
     def announce_device(self, device: str) -> None:
         """Announce the type of this rank's device, `cpu` or `cuda`.
@@ -230,22 +230,22 @@ class ProcessRanks(Ranks):
                 )
             )
         if device == "cuda":
-            limit = timedelta(seconds=self._limit)
-            self._summed = dist.new_group(backend="nccl", timeout=limit)
+            limit = timedelta(seconds=self._work_seconds)
+            self._gradient_group = dist.new_group(backend="nccl", timeout=limit)
 
     def send_order(self, order: T | None = None) -> T:
         """Send rank 0's `order` to the other ranks, which wait for it, and return it on all."""
         box = [order]
-        with self._bounded("rank 0", self._order_limit, setting=""):
-            dist.broadcast_object_list(box, src=0, group=self._handed)
+        with self._time_limit("rank 0", self._order_seconds, setting=""):
+            dist.broadcast_object_list(box, src=0, group=self._order_group)
         return box[0]  # type: ignore[return-value]
 
-    def together(self, work: Callable[[], list[T]]) -> list[T]:
+    def gather_results(self, work: Callable[[], list[T]]) -> list[T]:
         outcomes = self._gather(outcome_of(work))
         raise_failures(outcomes)
         return [result for outcome in outcomes for result in outcome.result or []]
 
-    def each(self, work: Callable[[], T]) -> T:
+    def run_on_each(self, work: Callable[[], T]) -> T:
         """Do work that every rank does for itself, and return its result.
 
         Raises:
@@ -257,18 +257,18 @@ class ProcessRanks(Ranks):
 
     def gradients(self, parameters: Sequence[Tensor], pieces: int) -> GradientSum:
         """Return a sum of the parameters' gradients: exact on CPUs, in float32 on GPUs."""
-        if self._summed is None:
+        if self._gradient_group is None:
             return ExactSum(parameters, self._reduce, pieces)
         return FlatSum(parameters, self._reduce)
 
-    def same(self, what: str, mine: Any) -> None:
+    def check_same(self, what: str, value: Any) -> None:
         """Check that all ranks have the same value. `what` describes it in the error.
 
         Raises:
             TrainingError: the values differ. Every rank raises this.
         """
-        values = self._gather(mine)
-        others = [rank for rank, value in enumerate(values) if value != values[0]]
+        values = self._gather(value)
+        others = [rank for rank, other in enumerate(values) if other != values[0]]
         if others:
             raise known_to_all(
                 TrainingError(
@@ -284,33 +284,33 @@ class ProcessRanks(Ranks):
     def end(self) -> None:
         """Let the other ranks end, and leave them."""
         with suppress(RankLost):
-            if self.is_whole:
+            if self.is_complete:
                 self.send_order(None)
         self.close()
 
     def close(self) -> None:
         """Leave the other ranks. Nothing more can be sent."""
         self.servers.close()
-        if self.is_whole:
+        if self.is_complete:
             with suppress(RuntimeError):
                 dist.destroy_process_group()
 
     def _gather(self, value: T) -> list[T]:
         """Return the values of all ranks, by rank. The error names a rank that does not arrive."""
         values: list[Any] = [None] * self.world
-        with self._bounded("another rank", self._limit):
+        with self._time_limit("another rank", self._work_seconds):
             if self.world > 1:
-                limit = timedelta(seconds=self._limit)
-                dist.monitored_barrier(self._messages, timeout=limit, wait_all_ranks=True)
-            dist.all_gather_object(values, value, group=self._messages)
+                limit = timedelta(seconds=self._work_seconds)
+                dist.monitored_barrier(self._message_group, timeout=limit, wait_all_ranks=True)
+            dist.all_gather_object(values, value, group=self._message_group)
         return values
 
     def _reduce(self, flat: Tensor) -> None:
-        with self._bounded("another rank", self._limit):
-            dist.all_reduce(flat, group=self._summed or self._messages)
+        with self._time_limit("another rank", self._work_seconds):
+            dist.all_reduce(flat, group=self._gradient_group or self._message_group)
 
     @contextmanager
-    def _bounded(self, whom: str, seconds: float, setting: str = TIMEOUT) -> Iterator[None]:
+    def _time_limit(self, whom: str, seconds: float, setting: str = TIMEOUT_KEY) -> Iterator[None]:
         """Raise an error of gloo or NCCL as RankLost, with the rank, and the setting of the limit
         if that applied. From then on, the ranks are not whole.
         """
@@ -318,7 +318,7 @@ class ProcessRanks(Ranks):
         try:
             yield
         except RuntimeError as error:
-            self.is_whole = False
+            self.is_complete = False
             missing = re.search(r"Ranks? ([\d, ]+?) failed to pass", str(error))
             who = f"rank {missing[1].strip()}" if missing else whom
             why = f"did not respond within {seconds:g} s"

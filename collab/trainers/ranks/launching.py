@@ -18,7 +18,7 @@ from collab.signals import INTERRUPTED_STATUS
 from collab.trainers.learner.ranks import ALONE, Ranks
 
 
-def torchrun_line(ranks: int, arguments: Sequence[str]) -> list[str]:
+def torchrun_arguments(ranks: int, arguments: Sequence[str]) -> list[str]:
     """Return the torchrun command that runs `collab` with `arguments` on this many local ranks."""
     command = [*python_command(), "-u", "-m", "collab", *arguments]
     return ["--standalone", f"--nproc-per-node={ranks}", "--no-python", *command]
@@ -39,29 +39,29 @@ def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) ->
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on this machine
     logging.disable()  # collab reports torchrun's errors itself, below
     try:
-        run(parse_args(torchrun_line(ranks, arguments)))
+        run(parse_args(torchrun_arguments(ranks, arguments)))
     except (SignalException, KeyboardInterrupt):
         return INTERRUPTED_STATUS
     except ChildFailedError as error:
-        ended = {rank: failure.exitcode for rank, failure in error.failures.items()}
-        return _tell(ended, folder)
+        statuses = {rank: failure.exitcode for rank, failure in error.failures.items()}
+        return _explain_end(statuses, folder)
     finally:
         logging.disable(logging.NOTSET)
         mark_interrupted(folder)
     return 0
 
 
-def _tell(ended: dict[int, int], folder: Path) -> int:
+def _explain_end(statuses: dict[int, int], folder: Path) -> int:
     """Return the exit status of rank 0, which has reported its error.
 
     Raises:
         TrainingError: another rank ended first.
     """
-    killed = [rank for rank, status in sorted(ended.items()) if status < 0]
-    if 0 in ended and not killed:
-        return ended[0]
-    rank = killed[0] if killed else min(ended)
-    status = ended[rank]
+    killed = [rank for rank, status in sorted(statuses.items()) if status < 0]
+    if 0 in statuses and not killed:
+        return statuses[0]
+    rank = killed[0] if killed else min(statuses)
+    status = statuses[rank]
     why = f"signal {-status}" if status < 0 else f"exit status {status}"
     log = folder / LOGS / RANK_LOG.format(rank=rank)
     if log.is_file():
@@ -71,7 +71,7 @@ def _tell(ended: dict[int, int], folder: Path) -> int:
 
 
 @contextmanager
-def as_leader() -> Iterator[Ranks]:
+def lead_ranks() -> Iterator[Ranks]:
     """Yield the ranks that this process leads, or itself without torchrun, and end them on exit."""
     if not is_rank():
         yield ALONE
@@ -87,7 +87,7 @@ def as_leader() -> Iterator[Ranks]:
         ranks.end()
 
 
-def as_follower() -> None:
+def follow_rank_0() -> None:
     """Carry out the first rank's orders until it ends."""
     _take_own_gpu()
     end_with_parent()

@@ -65,14 +65,14 @@ Order = Begin | Restore | Learn | None
 """None ends the training."""
 
 
-CHECK_EVERY = 10
+STEPS_PER_CHECK = 10
 """Number of steps between two comparisons of all ranks' parameters."""
 
 
 def open_on_rank(
     begin: Begin,
     ranks: ProcessRanks,
-    kind: type[Learner] = Learner,
+    learner_class: type[Learner] = Learner,
     loading: StoreProgress | None = None,
 ) -> Learner:
     """Open this rank's policies and its learner, with a vLLM server on each rank.
@@ -82,9 +82,9 @@ def open_on_rank(
     spec = begin.spec
     ranks.set_timeout(spec.rank_timeout)
     recipe = with_servers(begin.recipe, spec, begin.folder, ranks)
-    policies = ranks.each(lambda: open_policies(recipe, spec, loading=loading))
+    policies = ranks.run_on_each(lambda: open_policies(recipe, spec, loading=loading))
     ranks.announce_device(next(iter(policies)).device.type)
-    return kind(policies, spec, begin.total_steps, ranks)
+    return learner_class(policies, spec, begin.total_steps, ranks)
 
 
 class LeadingLearner(Learner):
@@ -123,18 +123,18 @@ def learn_together(
     A failure between two checks is reported at the next check.
     """
     try:
-        if order.step % CHECK_EVERY == 0:
-            ranks.same("parameters", checksum(policies))
+        if order.step % STEPS_PER_CHECK == 0:
+            ranks.check_same("parameters", checksum(policies))
         update = learn(order.samples, order.step, cancelled)
     except Exception as error:
         if not is_known_to_all(error):
-            ranks.each(partial(_fail, error))
+            ranks.run_on_each(partial(_raise, error))
         raise
-    ranks.each(lambda: None)
+    ranks.run_on_each(lambda: None)
     return update
 
 
-def _fail(error: Exception) -> None:
+def _raise(error: Exception) -> None:
     raise error
 
 
@@ -143,8 +143,8 @@ def checksum(policies: Policies) -> str:
     digest = sha256()
     for policy in policies:
         for parameter in policy.parameters.values():
-            held = parameter.detach().cpu().contiguous()
-            digest.update(held.view(torch.uint8).numpy().tobytes())
+            tensor = parameter.detach().cpu().contiguous()
+            digest.update(tensor.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -164,7 +164,7 @@ def run_following_rank() -> None:
     try:
         learner = open_on_rank(begin, ranks)
     except Exception as error:
-        if not (is_known_to_all(error) and ranks.is_whole):
+        if not (is_known_to_all(error) and ranks.is_complete):
             raise
         ranks.send_order()  # rank 0 reports the failure, and ends
         return ranks.close()
@@ -172,13 +172,13 @@ def run_following_rank() -> None:
     if order is not None:
         redirect_output_to_log(begin.folder, ranks.rank)
     while isinstance(order, Learn | Restore):
-        _obey(order, learner, ranks)
+        _carry_out(order, learner, ranks)
         order = ranks.send_order()
     asyncio.run(learner.policies.aclose())
     return ranks.close()
 
 
-def _obey(order: Learn | Restore, learner: Learner, ranks: ProcessRanks) -> None:
+def _carry_out(order: Learn | Restore, learner: Learner, ranks: ProcessRanks) -> None:
     if isinstance(order, Restore):
         restore(learner, order)
         return
@@ -186,7 +186,7 @@ def _obey(order: Learn | Restore, learner: Learner, ranks: ProcessRanks) -> None
     try:
         learn_together(learner.learn, learner.policies, ranks, order, Event())
     except Exception as error:
-        if not (is_known_to_all(error) and ranks.is_whole):
+        if not (is_known_to_all(error) and ranks.is_complete):
             raise
         print(f"step {order.step + 1}: {error}", flush=True)
     else:
@@ -226,14 +226,14 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: Process
     models = recipe.vllm_engines
     if not models or ranks.world == 1:
         return recipe
-    hosts = ranks.together(lambda: [socket.gethostname()])
-    ranks.each(partial(_check, models, hosts))
+    hosts = ranks.gather_results(lambda: [socket.gethostname()])
+    ranks.run_on_each(partial(_check_servers, models, hosts))
     changed: dict[VLLMSpec, VLLMSpec] = {}
     for place, model in enumerate(models):
         log = folder / LOGS / SERVER_LOG.format(place=place, rank=ranks.rank)
         capacity = _capacity(model, recipe, spec)
-        start = partial(_started, model.among(len(models)), capacity, log, ranks)
-        urls = tuple(ranks.together(start))
+        start = partial(_start_server, model.among(len(models)), capacity, log, ranks)
+        urls = tuple(ranks.gather_results(start))
         changed[model] = model.run_by(urls)
     return recipe.with_agents(
         {
@@ -244,7 +244,7 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: Process
     )
 
 
-def _check(models: Sequence[VLLMSpec], hosts: Sequence[str]) -> None:
+def _check_servers(models: Sequence[VLLMSpec], hosts: Sequence[str]) -> None:
     if len(set(hosts)) > 1:
         raise RecipeError(
             f"ranks are on several machines ({', '.join(dict.fromkeys(hosts))}), but a vLLM server"
@@ -261,7 +261,7 @@ def _check(models: Sequence[VLLMSpec], hosts: Sequence[str]) -> None:
             )
 
 
-def _started(model: VLLMSpec, capacity: Capacity, log: Path, ranks: ProcessRanks) -> list[str]:
+def _start_server(model: VLLMSpec, capacity: Capacity, log: Path, ranks: ProcessRanks) -> list[str]:
     server = OwnServer(model, capacity, log)
     ranks.servers.callback(server.stop)
     return [server.wait()]
@@ -271,5 +271,5 @@ def _capacity(model: VLLMSpec, recipe: Recipe, spec: TrainerSpec) -> Capacity:
     """Return the capacity for two versions of each agent's adapter: an old and a new one."""
     agents = [a for name, a in recipe.team.agents.items() if recipe.model_of(name) == model]
     starts = [Path(agent.adapter) for agent in agents if agent.adapter]
-    given = [check_servable(folder) for folder in starts if is_adapter(folder)]
-    return Capacity(adapters=2 * len(agents), rank=max([spec.lora.rank, *given]), training=True)
+    ranks = [check_servable(folder) for folder in starts if is_adapter(folder)]
+    return Capacity(adapters=2 * len(agents), rank=max([spec.lora.rank, *ranks]), training=True)

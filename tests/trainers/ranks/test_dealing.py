@@ -19,7 +19,7 @@ from collab.trainers.ranks.group import (
     outcome_of,
     raise_failures,
 )
-from collab.trainers.ranks.launching import _tell
+from collab.trainers.ranks.launching import _explain_end
 
 COSTS = st.lists(st.floats(min_value=0.1, max_value=1e6), max_size=40)
 
@@ -28,10 +28,10 @@ COSTS = st.lists(st.floats(min_value=0.1, max_value=1e6), max_size=40)
 def test_deal_is_an_even_and_deterministic_partition(costs: list[float], world: int) -> None:
     ranks = Ranks()
     ranks.world = world
-    dealt = ranks.deal(costs)
+    dealt = ranks.assign_work(costs)
     assert sorted(place for places in dealt for place in places) == list(range(len(costs)))
     assert all(places == sorted(places) for places in dealt)
-    assert dealt == ranks.deal(list(costs))
+    assert dealt == ranks.assign_work(list(costs))
     loads = [sum(costs[place] for place in places) for places in dealt]
     most = sum(costs) / world + max(costs, default=0.0)
     assert max(loads) <= most * (1 + 1e-9)
@@ -129,9 +129,9 @@ def test_failure_keeps_its_type_and_names_its_rank() -> None:
 
 
 def test_single_process_keeps_everything() -> None:
-    [dealt] = ALONE.deal([3.0, 1.0])
+    [dealt] = ALONE.assign_work([3.0, 1.0])
     assert list(dealt) == [0, 1]
-    assert ALONE.together(lambda: [1, 2]) == [1, 2]
+    assert ALONE.gather_results(lambda: [1, 2]) == [1, 2]
     assert ALONE.about() == {}
 
 
@@ -140,4 +140,4 @@ def test_last_log_line_of_a_rank_is_reported(tmp_path: Path) -> None:
     log.parent.mkdir()
     log.write_text("step 1: 2.0 s\nerror: rank 1 is out of memory\n")
     with pytest.raises(TrainingError, match="exit status 1: rank 1 is out of memory"):
-        _tell({1: 1}, tmp_path)
+        _explain_end({1: 1}, tmp_path)

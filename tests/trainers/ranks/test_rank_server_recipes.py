@@ -24,11 +24,11 @@ class Ranks:
     def __init__(self, *hosts: str) -> None:
         self._hosts = hosts
 
-    def together(self, work: Callable[[], list[str]]) -> list[str]:
+    def gather_results(self, work: Callable[[], list[str]]) -> list[str]:
         assert len(work()) == 1
         return list(self._hosts)
 
-    def each(self, work: Callable[[], Any]) -> Any:
+    def run_on_each(self, work: Callable[[], Any]) -> Any:
         return work()
 
 
