@@ -130,8 +130,8 @@ class FlatSum(GradientSum):
 class ExactSum(FlatSum):
     """Adds the gradients of micro-batches as integers, so their order does not matter.
 
-    Each gradient is rounded to a multiple of 1 / EXACT_UNITS. The sum is then bitwise the same for any
-    number of ranks and any assignment of the work.
+    Each gradient is rounded to a multiple of 1 / EXACT_UNITS. The sum is then bitwise the same for
+    any number of ranks and any assignment of the work.
     """
 
     dtype = torch.int64
