@@ -14,7 +14,7 @@ from collab.models.controls import chat_ids, leading_ids, text_ids
 from collab.models.tool_template import special_ids, tool_template
 from collab.models.tool_text import plain_messages, tool_schemas
 from collab.records import Action, FinishReason, ToolCall, Usage, failure_of
-from collab.trust.template_costs import MOST_COST, STEP_COST, Overrun
+from collab.trust.template_costs import MAX_COST, STEP_COST, Overrun
 
 
 def prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
@@ -64,7 +64,7 @@ def chat_prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
         raise ModelError(f"the chat template of {model!r} refuses the messages: {error}") from error
     except Overrun as error:
         raise ModelError(
-            f"the chat template of {model!r} handles more than {MOST_COST:,} characters, where"
+            f"the chat template of {model!r} handles more than {MAX_COST:,} characters, where"
             f" each step counts as {STEP_COST}; use another model, or shorten the messages"
         ) from error
 

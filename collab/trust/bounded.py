@@ -25,35 +25,35 @@ from jinja2.visitor import NodeTransformer
 from markupsafe import Markup
 
 from collab.trust.template_costs import (
-    OF_NAME,
-    OF_NESTED,
-    OF_SOURCE,
-    OF_TOKEN,
+    CHARACTER_COST,
+    NAME_COST,
+    NESTING_COST,
     STEP_COST,
+    TOKEN_COST,
     OneShot,
     charge,
     charge_call,
+    charge_value,
+    contents_of,
     cost_of_format,
     cost_of_operator,
-    held_in,
-    numbers_in,
-    weighed,
+    sum_of_numbers,
     weight_of,
 )
 
-_FREE = {
+_CONSTANT_COST_FILTERS = {
     "default", "d", "length", "count", "first", "last", "attr",
     "boolean", "callable", "defined", "escaped", "false", "filter", "integer", "iterable",
     "mapping", "none", "number", "sameas", "sequence", "test", "true", "undefined",
 }  # fmt: skip
 """Filters and tests with constant cost for any value."""
-_FORMATS = ("format", "format_map")
-_METHODS = (BuiltinMethodType, MethodType)
-_OF_JINJA = {"_loop_vars", "_block_vars"}
+_FORMAT_METHODS = ("format", "format_map")
+_METHOD_TYPES = (BuiltinMethodType, MethodType)
+_JINJA_ARGUMENTS = {"_loop_vars", "_block_vars"}
 """Arguments that Jinja adds to every call within a loop or block."""
-_LOOKS_UP = ("get", "items", "keys", "values")
-_DATA = (str, bytes, Number, NoneType, Undefined, date, time)
-_HOLDS_DATA = (Sequence, Mapping, Set, ValuesView, OneShot)
+_LOOKUP_METHODS = ("get", "items", "keys", "values")
+_SCALAR_TYPES = (str, bytes, Number, NoneType, Undefined, date, time)
+_CONTAINER_TYPES = (Sequence, Mapping, Set, ValuesView, OneShot)
 
 
 def _check_data(value: Any) -> None:
@@ -61,10 +61,10 @@ def _check_data(value: Any) -> None:
     waiting = [value]
     while waiting:
         value = waiting.pop()
-        if isinstance(value, _DATA):
+        if isinstance(value, _SCALAR_TYPES):
             continue
-        if isinstance(value, _HOLDS_DATA):
-            waiting += held_in(value)
+        if isinstance(value, _CONTAINER_TYPES):
+            waiting += contents_of(value)
             continue
         if not callable(value):
             raise SecurityError(f"a template cannot print an object of type {type(value).__name__}")
@@ -75,20 +75,20 @@ def _check_data(value: Any) -> None:
         )
 
 
-def _printed(value: Any) -> Any:
+def _charge_output(value: Any) -> Any:
     """Return a value that becomes text, after charging its characters."""
-    weighed(value)
+    charge_value(value)
     _check_data(value)
     return value
 
 
-@pass_context
-def _tick(context: Context, characters: int) -> bool:  # noqa: ARG001  # else it is run when compiled
+@pass_context  # otherwise, it is run when compiled
+def _charge_step(_: Context, characters: int) -> bool:
     charge(characters)
     return True
 
 
-def _in_order(
+def _ordered_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]
 ) -> tuple[Any, ...]:
     """Return the arguments of a call in the order of the function's parameters, with defaults."""
@@ -105,25 +105,25 @@ def _signature(function: Callable[..., Any]) -> Signature:
     return signature(function)
 
 
-def _charged(
+def _wrap_with_charge(
     name: str,
     function: Callable[..., Any],
-    kind: Callable[[Iterator[Any]], Any],
+    collect: Callable[[Iterator[Any]], Any],
     cost: Callable[..., int] | None = None,
     *,
     is_filter: bool = True,
 ) -> Callable[..., Any]:
-    """Wrap a filter or test with a charge, and return what is lazy as `kind`, computed at once.
+    """Wrap a filter or test with a charge. If its result is lazy, `collect` computes it at once.
 
     A filter accepts data only, because it may turn anything into text.
     """
     plain = unwrap(function)
     skipped, hidden = (0 if _PassArg.from_obj(f) is None else 1 for f in (function, plain))
 
-    def charged(*args: Any, **options: Any) -> Any:
+    def charge_and_call(*args: Any, **options: Any) -> Any:
         values = args[skipped:]
         if options:
-            values = _in_order(plain, args[skipped - hidden :], options)[hidden:]
+            values = _ordered_arguments(plain, args[skipped - hidden :], options)[hidden:]
         charge_call(name, values, cost)
         if is_filter:
             _check_data(values)
@@ -131,27 +131,27 @@ def _charged(
             charge(cost_of_format(str(values[0]), *values[1:]))
         result = function(*args, **options)
         lazy = type(result) is not str and isinstance(result, Iterator)
-        return kind(_counted(result)) if lazy else result
+        return collect(_charge_items(result)) if lazy else result
 
-    return update_wrapper(charged, function)
+    return update_wrapper(charge_and_call, function)
 
 
-def _counted(values: Iterator[Any], cost: int = STEP_COST) -> Iterator[Any]:
+def _charge_items(values: Iterator[Any], cost: int = STEP_COST) -> Iterator[Any]:
     for value in values:
         charge(cost)
         yield value
 
 
-class _Charging(SandboxedFormatter):
+class _ChargingFormatter(SandboxedFormatter):
     def convert_field(self, value: Any, conversion: Any) -> Any:
-        return super().convert_field(_printed(value), conversion)
+        return super().convert_field(_charge_output(value), conversion)
 
     def format_field(self, value: Any, format_spec: str) -> Any:
-        charge(numbers_in(format_spec))
-        return super().format_field(_printed(value), format_spec)
+        charge(sum_of_numbers(format_spec))
+        return super().format_field(_charge_output(value), format_spec)
 
 
-class _ChargingEscape(_Charging, SandboxedEscapeFormatter):
+class _ChargingEscapeFormatter(_ChargingFormatter, SandboxedEscapeFormatter):
     """Escapes as the base class does, for text that is marked as safe."""
 
 
@@ -165,32 +165,36 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     intercepted_unops = frozenset(ImmutableSandboxedEnvironment.default_unop_table)
 
     def __init__(self, *, one_shot: bool = False, **options: Any) -> None:
-        super().__init__(finalize=_printed, optimized=False, **options)
+        super().__init__(finalize=_charge_output, optimized=False, **options)
         del self.globals["lipsum"]
-        self._kind: Callable[[Iterator[Any]], Any] = OneShot if one_shot else list
+        self._collect: Callable[[Iterator[Any]], Any] = OneShot if one_shot else list
         tables: list[dict[str, Any]] = [self.tests, self.filters]
         for table in tables:
             is_filter = table is self.filters
             table |= {
-                name: _charged(name, table[name], self._kind, is_filter=is_filter)
-                for name in {*table} - _FREE
+                name: _wrap_with_charge(name, table[name], self._collect, is_filter=is_filter)
+                for name in {*table} - _CONSTANT_COST_FILTERS
             }
-        self.filters |= {_WEIGHED: weighed, _PRINTED: _printed, _TICK: _tick}
+        self.filters |= {
+            _VALUE_FILTER: charge_value,
+            _OUTPUT_FILTER: _charge_output,
+            _STEP_FILTER: _charge_step,
+        }
 
     def add_filter(self, name: str, function: Callable[..., Any], cost: Callable[..., int]) -> None:
         """Add a filter whose calls have a `cost`, in addition to reading their arguments."""
-        self.filters[name] = _charged(name, function, self._kind, cost)
+        self.filters[name] = _wrap_with_charge(name, function, self._collect, cost)
 
     def _tokenize(self, source: str, *place: Any) -> TokenStream:
-        charge(OF_SOURCE * len(source) + OF_TOKEN * source.count("{#"))
+        charge(CHARACTER_COST * len(source) + TOKEN_COST * source.count("{#"))
         stream = super()._tokenize(source, *place)
-        stream._iter = _counted(stream._iter, OF_TOKEN)
+        stream._iter = _charge_items(stream._iter, TOKEN_COST)
         return stream
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        marking = _Marking()
-        tree: nodes.Template = marking.visit(super()._parse(source, name, filename))
-        charge(OF_NAME * marking.statements * len(marking.names))
+        inserter = _ChargeInserter()
+        tree: nodes.Template = inserter.visit(super()._parse(source, name, filename))
+        charge(NAME_COST * inserter.statements * len(inserter.names))
         tree.set_environment(self)
         return tree
 
@@ -210,19 +214,19 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call_unop(self, context: Context, operator: str, arg: Any) -> Any:
-        return super().call_unop(context, operator, weighed(arg))
+        return super().call_unop(context, operator, charge_value(arg))
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        given = {name: kwargs[name] for name in kwargs.keys() - _OF_JINJA}
-        values = (*args, *given.values())
-        if isinstance(__obj, _METHODS):
+        options = {name: kwargs[name] for name in kwargs.keys() - _JINJA_ARGUMENTS}
+        values = (*args, *options.values())
+        if isinstance(__obj, _METHOD_TYPES):
             name, owner = __obj.__name__, __obj.__self__
-            if name in _FORMATS and isinstance(owner, str):
+            if name in _FORMAT_METHODS and isinstance(owner, str):
                 __obj = __self.wrap_str_format(__obj)
-            looks_up = isinstance(owner, LoopContext) or (
-                isinstance(owner, dict) and name in _LOOKS_UP
+            is_lookup = isinstance(owner, LoopContext) or (
+                isinstance(owner, dict) and name in _LOOKUP_METHODS
             )
-            charge_call(name, values if looks_up else (owner, *values))
+            charge_call(name, values if is_lookup else (owner, *values))
         else:
             charge_call("", () if isinstance(__obj, Macro) else values)
             charge(len(values))
@@ -230,14 +234,14 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """Wrap `str.format` with formatters that charge, like the sandbox's own method."""
-        if not isinstance(value, _METHODS) or value.__name__ not in _FORMATS:
+        if not isinstance(value, _METHOD_TYPES) or value.__name__ not in _FORMAT_METHODS:
             return None
         text = value.__self__
         if not isinstance(text, str):
             return None
-        formatter = _Charging(self)
+        formatter = _ChargingFormatter(self)
         if isinstance(text, Markup):
-            formatter = _ChargingEscape(self, escape=text.escape)
+            formatter = _ChargingEscapeFormatter(self, escape=text.escape)
 
         def formatted(*args: Any, **kwargs: Any) -> str:
             if value.__name__ == "format_map":
@@ -249,11 +253,11 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return update_wrapper(formatted, value)
 
 
-_WEIGHED, _PRINTED, _TICK = "(weighed)", "(printed)", "(tick)"
+_VALUE_FILTER, _OUTPUT_FILTER, _STEP_FILTER = "(value)", "(output)", "(step)"
 """Filters that no template can name."""
 
 
-class _Marking(NodeTransformer):
+class _ChargeInserter(NodeTransformer):
     """Makes a template charge for operations that call no method of its environment, and charges
     for the nesting of its blocks."""
 
@@ -272,64 +276,66 @@ class _Marking(NodeTransformer):
         self.statements += isinstance(node, nodes.Stmt)
         visited = (self.get_visitor(node) or self.generic_visit)(node)
         if hasattr(node, "body"):
-            charge(OF_NESTED * (self.size - before))
+            charge(NESTING_COST * (self.size - before))
         return visited
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         if node.test is not None:
-            node.test = nodes.And(_ticking(node, 0), node.test, lineno=node.lineno)
-        return self._marked(node)
+            node.test = nodes.And(_step_charge(node, 0), node.test, lineno=node.lineno)
+        return self._charge_body(node)
 
-    def _marked(self, node: nodes.For | nodes.Macro | nodes.CallBlock | nodes.Block) -> nodes.Node:
+    def _charge_body(
+        self, node: nodes.For | nodes.Macro | nodes.CallBlock | nodes.Block
+    ) -> nodes.Node:
         """Charge a node whose body may run more than once."""
         before = self.size
         self.generic_visit(node)
-        cost = _ticking(node, self.size - before)
+        cost = _step_charge(node, self.size - before)
         node.body.insert(0, nodes.ExprStmt(cost, lineno=node.lineno))
         return node
 
-    visit_Macro = visit_CallBlock = visit_Block = _marked
+    visit_Macro = visit_CallBlock = visit_Block = _charge_body
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
         self.generic_visit(node)
-        node.expr = _weighing(node.expr)
+        node.expr = _charge_expression(node.expr)
         for operand in node.ops:
-            operand.expr = _weighing(operand.expr)
+            operand.expr = _charge_expression(operand.expr)
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
-        node.nodes = [_weighing(inner, _PRINTED) for inner in node.nodes]
+        node.nodes = [_charge_expression(inner, _OUTPUT_FILTER) for inner in node.nodes]
         return node
 
     def visit_List(self, node: nodes.List | nodes.Tuple) -> nodes.Node:
         self.generic_visit(node)
         if getattr(node, "ctx", "load") == "load":
-            node.items = [*map(_weighing, node.items)]
+            node.items = [*map(_charge_expression, node.items)]
         return node
 
     visit_Tuple = visit_List
 
     def visit_Pair(self, node: nodes.Pair) -> nodes.Node:
         self.generic_visit(node)
-        node.key, node.value = _weighing(node.key), _weighing(node.value)
+        node.key, node.value = _charge_expression(node.key), _charge_expression(node.value)
         return node
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
         self.generic_visit(node)
         if isinstance(node.arg, nodes.Slice):
-            node.node = _weighing(node.node)
+            node.node = _charge_expression(node.node)
         else:
-            node.arg = _weighing(node.arg)
+            node.arg = _charge_expression(node.arg)
         return node
 
 
-def _weighing(node: nodes.Expr, name: str = _WEIGHED) -> nodes.Expr:
+def _charge_expression(node: nodes.Expr, name: str = _VALUE_FILTER) -> nodes.Expr:
     if isinstance(node, nodes.Const) and not isinstance(node.value, str | bytes):
         return node
     return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
 
 
-def _ticking(node: nodes.Node, characters: int) -> nodes.Expr:
+def _step_charge(node: nodes.Node, characters: int) -> nodes.Expr:
     cost = nodes.Const(STEP_COST + characters, lineno=node.lineno)
-    return nodes.Filter(cost, _TICK, [], [], None, None, lineno=node.lineno)
+    return nodes.Filter(cost, _STEP_FILTER, [], [], None, None, lineno=node.lineno)

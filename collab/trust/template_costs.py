@@ -25,23 +25,24 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import LoopContext
 from jinja2.utils import Namespace
 
-MOST_COST = 20_000_000
+MAX_COST = 20_000_000
 """Characters that one rendering may handle."""
 STEP_COST = 50
 """Characters that one step counts as."""
-OF_SOURCE, OF_TOKEN, OF_NESTED, OF_NAME = 5, 500, 10, 5
+CHARACTER_COST, TOKEN_COST, NESTING_COST, NAME_COST = 5, 500, 10, 5
 """Costs of compiling: of a character, of a token, of a node per block around it, and of a name per
 statement."""
-HUGE, OF_HUGE, OF_TUPLE = 2**60, 5_000, 3_000
-"""Integers from `HUGE` on can be made to collide as keys, and so can ranges and tuples of more than
-strings. Each counts as `OF_HUGE` or `OF_TUPLE` characters."""
+MIN_COLLIDING_INT = 2**60
+"""Integers from here on can be made to collide as keys, and so can ranges and tuples of more than
+strings."""
+COLLIDING_INT_COST, COLLIDING_TUPLE_COST = 5_000, 3_000
 
 
 class Overrun(Exception):
     """A template exceeds the cost of a rendering."""
 
 
-_LEFT: ContextVar[list[int]] = ContextVar("left")
+_REMAINING_COST: ContextVar[list[int]] = ContextVar("remaining_cost")
 
 
 @contextmanager
@@ -51,19 +52,19 @@ def bounded() -> Iterator[None]:
     Raises:
         Overrun: a template exceeds the bounds.
     """
-    token = _LEFT.set([MOST_COST])
+    token = _REMAINING_COST.set([MAX_COST])
     try:
         yield
     finally:
-        _LEFT.reset(token)
+        _REMAINING_COST.reset(token)
 
 
 def charge(cost: int) -> None:
-    left = _LEFT.get()
+    left = _REMAINING_COST.get()
     left[0] -= cost
     if left[0] < 0:
         raise Overrun(
-            f"the template handles more than {MOST_COST:,} characters, where each step counts as"
+            f"the template handles more than {MAX_COST:,} characters, where each step counts as"
             f" {STEP_COST}; shorten its loops, repetitions and strings"
         )
 
@@ -73,25 +74,27 @@ _TEXTS = (str, bytes)
 
 def weight_of(value: Any) -> int:
     """Return the cost of a value in characters, including its content. Counting stops above
-    MOST_COST."""
+    MAX_COST."""
     if isinstance(value, _TEXTS):
         return STEP_COST + len(value)
     total, waiting = 0, [value]
-    while waiting and total <= MOST_COST:
+    while waiting and total <= MAX_COST:
         value = waiting.pop()
         total += STEP_COST
         if isinstance(value, _TEXTS):
             total += len(value)
         elif isinstance(value, int):
-            total += value.bit_length() // 8 + (OF_HUGE if abs(value) >= HUGE else 0)
+            collides = abs(value) >= MIN_COLLIDING_INT
+            total += value.bit_length() // 8 + COLLIDING_INT_COST * collides
         elif isinstance(value, range):
-            largest = max(abs(value.start), abs(value.stop))
-            total += OF_TUPLE + len(value) * (OF_HUGE if largest >= HUGE else STEP_COST)
-        elif inner := held_in(value):
-            total += len(inner)
-            if isinstance(value, tuple) and not all(isinstance(held, _TEXTS) for held in inner):
-                total += OF_TUPLE
-            waiting += inner if total <= MOST_COST else ()
+            collides = max(abs(value.start), abs(value.stop)) >= MIN_COLLIDING_INT
+            item_cost = COLLIDING_INT_COST if collides else STEP_COST
+            total += COLLIDING_TUPLE_COST + len(value) * item_cost
+        elif items := contents_of(value):
+            total += len(items)
+            if isinstance(value, tuple) and not all(isinstance(item, _TEXTS) for item in items):
+                total += COLLIDING_TUPLE_COST
+            waiting += items if total <= MAX_COST else ()
     return total
 
 
@@ -110,7 +113,7 @@ class OneShot(Iterator[Any]):
         raise SecurityError("a template cannot print an iterator; make it a list: ... | list")
 
 
-def held_in(value: Any) -> Sequence[Any]:
+def contents_of(value: Any) -> Sequence[Any]:
     if isinstance(value, Namespace):
         value = value._Namespace__attrs
     elif isinstance(value, OneShot):
@@ -126,7 +129,7 @@ def held_in(value: Any) -> Sequence[Any]:
     return ()
 
 
-def weighed(value: Any) -> Any:
+def charge_value(value: Any) -> Any:
     """Return `value`, after charging its cost to the current rendering."""
     charge(STEP_COST + len(value) if type(value) is str else weight_of(value))
     return value
@@ -137,7 +140,7 @@ def _size(value: Any) -> int:
     return abs(value) if isinstance(value, int) else weight_of(value) - STEP_COST
 
 
-def numbers_in(text: str) -> int:
+def sum_of_numbers(text: str) -> int:
     """Return an upper bound for the widths in a format string: the sum of its numbers.
 
     A number of more than 15 digits counts as 10**15, which exceeds every limit.
@@ -146,51 +149,51 @@ def numbers_in(text: str) -> int:
     return sum(int(digits or 0) if len(digits) <= 15 else 10**15 for digits in numbers)
 
 
-def _by_width(*values: Any) -> int:
+def _width_cost(*values: Any) -> int:
     return STEP_COST * sum(map(_size, values))
 
 
-def _by_product(*values: Any) -> int:
+def _product_cost(*values: Any) -> int:
     return prod(1 + _size(value) for value in values)
 
 
-def _by_characters(*values: Any) -> int:
+def _per_character_cost(*values: Any) -> int:
     """Return the cost of making a value per character."""
     return 4 * sum(map(weight_of, values))
 
 
-def _by_items(values: Any, *options: Any) -> int:
+def _per_item_cost(values: Any, *options: Any) -> int:
     """Return the cost of handling each item in Python; options may hold a path to its attribute."""
     path = sum(len(option) for option in options if isinstance(option, str))
     return (5 * STEP_COST + path) * len(values) if isinstance(values, Sized) else 0
 
 
-def _by_comparisons(values: Any, *options: Any) -> int:
+def _sorting_cost(values: Any, *options: Any) -> int:
     """Return the cost of sorting, which compares each item with several others."""
-    held = held_in(values)
-    nested = sum(weight_of(value) for value in held if held_in(value))
-    return _by_items(values, *options) + len(held).bit_length() * nested
+    items = contents_of(values)
+    nested = sum(weight_of(value) for value in items if contents_of(value))
+    return _per_item_cost(values, *options) + len(items).bit_length() * nested
 
 
-def _by_square(*values: Any) -> int:
+def _quadratic_cost(*values: Any) -> int:
     return sum(map(weight_of, values)) ** 2 // 400
 
 
-def _by_words(share: int, text: Any, *options: Any) -> int:
+def _per_word_cost(share: int, text: Any, *options: Any) -> int:
     """Return the cost of handling each word in Python, where an option may follow each. A word also
     costs a `share` of the square of its length."""
     weight = weight_of(text)
     cost = weight * (20 + sum(weight_of(option) - STEP_COST for option in options))
-    if cost > MOST_COST or not isinstance(text, str):
+    if cost > MAX_COST or not isinstance(text, str):
         return cost
-    longest = max((run.end() - run.start() for run in _RUN.finditer(text)), default=0)
+    longest = max((run.end() - run.start() for run in _WORD_OR_SPACE.finditer(text)), default=0)
     return cost + weight * longest // share
 
 
-_RUN = re.compile(r"\s+|\S+")
+_WORD_OR_SPACE = re.compile(r"\s+|\S+")
 
 
-def _of_codec(text: Any, encoding: Any = "utf-8", *_: Any) -> int:
+def _codec_cost(text: Any, encoding: Any = "utf-8", *_: Any) -> int:
     """Return the cost of encoding and decoding, which for some codecs is quadratic."""
     return weight_of(text) * (STEP_COST if encoding in _FAST_CODECS else weight_of(text))
 
@@ -200,58 +203,60 @@ _FAST_CODECS = ("utf-8", "utf8", "ascii", "latin-1")
 
 def cost_of_time(text: str) -> int:
     """Return the cost of formatting a time, for which C reserves 256 bytes per character."""
-    return 256 * len(text) + numbers_in(text)
+    return 256 * len(text) + sum_of_numbers(text)
 
 
-def _of_replace(text: Any, old: Any = "", new: Any = "", *_: Any) -> int:
+def _replace_cost(text: Any, old: Any = "", new: Any = "", *_: Any) -> int:
     if not (isinstance(text, str) and isinstance(old, str)):
-        return _by_product(text, old, new)
+        return _product_cost(text, old, new)
     return text.count(old) * weight_of(new)
 
 
-def _of_sum(values: Any, *options: Any) -> int:
-    holds = any(held_in(option) or isinstance(option, list | tuple) for option in options)
-    return weight_of(values) ** 2 if holds else _by_items(values)
+def _sum_cost(values: Any, *options: Any) -> int:
+    adds_containers = any(
+        contents_of(option) or isinstance(option, list | tuple) for option in options
+    )
+    return weight_of(values) ** 2 if adds_containers else _per_item_cost(values)
 
 
 def cost_of_format(text: str, *values: Any) -> int:
     """Return the cost of `text % values`, where an asterisk takes its width from the values."""
-    widths = sum(_size(inner) for value in values for inner in (value, *held_in(value)))
+    widths = sum(_size(inner) for value in values for inner in (value, *contents_of(value)))
     return (
-        numbers_in(text)
+        sum_of_numbers(text)
         + text.count("%") * sum(map(weight_of, values))
         + (widths if "*" in text else 0)
     )
 
 
 _COSTS: dict[str, Callable[..., int]] = {
-    **dict.fromkeys(("center", "ljust", "rjust", "zfill", "batch", "slice", "round"), _by_width),
-    **dict.fromkeys(("list", "split", "splitlines", "title", "urlencode"), _by_characters),
-    **dict.fromkeys(("map", "select", "reject", "selectattr", "rejectattr"), _by_items),
-    **dict.fromkeys(("groupby", "sort", "unique", "min", "max", "dictsort"), _by_comparisons),
-    **dict.fromkeys(("join", "indent", "expandtabs", "translate", "to_bytes"), _by_product),
-    **dict.fromkeys(("strip", "lstrip", "rstrip", "trim"), _by_product),
-    **dict.fromkeys(("rfind", "rindex", "rsplit", "rpartition"), _by_product),
-    **dict.fromkeys(("striptags", "pprint"), _by_square),
-    "urlize": partial(_by_words, 5),
-    "wordwrap": partial(_by_words, 500),
-    **dict.fromkeys(("encode", "decode"), _of_codec),
+    **dict.fromkeys(("center", "ljust", "rjust", "zfill", "batch", "slice", "round"), _width_cost),
+    **dict.fromkeys(("list", "split", "splitlines", "title", "urlencode"), _per_character_cost),
+    **dict.fromkeys(("map", "select", "reject", "selectattr", "rejectattr"), _per_item_cost),
+    **dict.fromkeys(("groupby", "sort", "unique", "min", "max", "dictsort"), _sorting_cost),
+    **dict.fromkeys(("join", "indent", "expandtabs", "translate", "to_bytes"), _product_cost),
+    **dict.fromkeys(("strip", "lstrip", "rstrip", "trim"), _product_cost),
+    **dict.fromkeys(("rfind", "rindex", "rsplit", "rpartition"), _product_cost),
+    **dict.fromkeys(("striptags", "pprint"), _quadratic_cost),
+    "urlize": partial(_per_word_cost, 5),
+    "wordwrap": partial(_per_word_cost, 500),
+    **dict.fromkeys(("encode", "decode"), _codec_cost),
     "divisibleby": lambda left, right: cost_of_operator("%", left, right),
-    "tojson": lambda *values: 20 * _by_product(*values),
-    "replace": _of_replace,
-    "sum": _of_sum,
+    "tojson": lambda *values: 20 * _product_cost(*values),
+    "replace": _replace_cost,
+    "sum": _sum_cost,
 }
 """Cost of filters and methods by name, on top of reading their arguments."""
 
 
 def cost_of_json(value: Any, *options: Any) -> int:
     """Return the cost of `json.dumps`. `options` may contain an indent and separators."""
-    return 5 * weight_of(value) * (1 + sum(map(_breadth, options)))
+    return 5 * weight_of(value) * (1 + sum(map(_option_size, options)))
 
 
-def _breadth(option: Any) -> int:
+def _option_size(option: Any) -> int:
     if isinstance(option, list | tuple):
-        return sum(map(_breadth, option))
+        return sum(map(_option_size, option))
     return len(option) if isinstance(option, _TEXTS) else abs(option or 0)
 
 
