@@ -232,7 +232,7 @@ def _written(
     if isinstance(name, Mapping | Spec):
         data: dict[str, Any] = objects.data(name)
         return {"team": data} if "agents" in data else data
-    path = from_hub.folder_of(str(name)) if str(name).startswith(from_hub.PREFIX) else Path(name)
+    path = from_hub.fetch_team(str(name)) if str(name).startswith(from_hub.PREFIX) else Path(name)
     if path.is_dir() and (path / RECIPE).is_file():
         files.search_from(path / RECIPE)
         return files.read(path / RECIPE, may_be_own=False)

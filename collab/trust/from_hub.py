@@ -14,25 +14,25 @@ PREFIX = "hub:"
 REPOSITORY_NAME = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 LOOKUP_SECONDS = 5.0
-EXCESS = 1_000_000_000
+MAX_EXTRA_BYTES = 1_000_000_000
 """Bytes allowed beyond twice the listed size, for parts that are sent again or compressed."""
-MOST_FILES, MOST_BYTES = 1_000, 20_000_000_000
+MAX_FILES, MAX_BYTES = 1_000, 20_000_000_000
 """Limits of a repository, as the hub lists it."""
 
-WANTED = [
+DOWNLOAD_PATTERNS = [
     RECIPE,
     "README.md",
     f"{FUNCTIONS}/*.py",
     *(f"{part}/**" for part in (DATA, ADAPTERS, MODELS)),
 ]
 """Patterns of files to download; a star matches folders too."""
-_WEIGHTS = ["*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle"]
-_COMPILED = ["*.so", "*.so.*", "*.dylib", "*.dll", "*.pyd", "*.pyc", "*.pyo", "*__pycache__*"]
-UNWANTED = [*_WEIGHTS, *_COMPILED]
+_UNSAFE_WEIGHTS = ["*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle"]
+_COMPILED_CODE = ["*.so", "*.so.*", "*.dylib", "*.dll", "*.pyd", "*.pyc", "*.pyo", "*__pycache__*"]
+IGNORED_PATTERNS = [*_UNSAFE_WEIGHTS, *_COMPILED_CODE]
 """Files that run code when they are read; weights are read only from safetensors."""
 
 
-def folder_of(name: str) -> Path:
+def fetch_team(name: str) -> Path:
     """Return the folder of the team `hub:OWNER/NAME`, at a revision if `@REVISION` follows.
 
     Its files are copies, not links into the hub's cache, so that they keep their names. If the hub
@@ -41,21 +41,21 @@ def folder_of(name: str) -> Path:
     Raises:
         RecipeError: the name is invalid, or the team cannot be downloaded.
     """
-    owner, _, revision = name.removeprefix(PREFIX).partition("@")
-    if not REPOSITORY_NAME.fullmatch(owner):
+    repository, _, revision = name.removeprefix(PREFIX).partition("@")
+    if not REPOSITORY_NAME.fullmatch(repository):
         raise RecipeError(
             f"'{name}' is not the name of a team on the hub; write hub:OWNER/NAME[@REVISION]"
         )
     from huggingface_hub import HfApi, constants, errors
 
-    place = Path(constants.HF_HUB_CACHE) / "collab-teams" / owner.replace("/", "--")
+    team_folder = Path(constants.HF_HUB_CACHE) / "collab-teams" / repository.replace("/", "--")
     try:
         about = HfApi().model_info(
-            owner, revision=revision or None, timeout=LOOKUP_SECONDS, files_metadata=True
+            repository, revision=revision or None, timeout=LOOKUP_SECONDS, files_metadata=True
         )
         check_size(name, [file.size for file in about.siblings or ()])
         revision = str(about.sha)  # from now on, no other download is taken for it
-        folder = _fetched(owner, revision, place)
+        folder = _download_commit(repository, revision, team_folder)
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
         raise RecipeError(
             f"'{name}' is not on the hub, or you have no access: check the name, and set HF_TOKEN"
@@ -64,7 +64,7 @@ def folder_of(name: str) -> Path:
     except RecipeError:
         raise
     except Exception as error:  # any failure of the network, or of the disk
-        newest = _newest(place, revision)
+        newest = _newest_download(team_folder, revision)
         if newest is None:
             raise RecipeError(
                 f"'{name}' cannot be downloaded: {error}; check the network and the name"
@@ -82,27 +82,27 @@ def check_size(name: str, sizes: Sequence[int | None]) -> None:
         RecipeError: there are too many files or bytes.
     """
     size = sum(size or 0 for size in sizes)
-    if len(sizes) > MOST_FILES or size > MOST_BYTES:
+    if len(sizes) > MAX_FILES or size > MAX_BYTES:
         raise RecipeError(
             f"'{name}' has {len(sizes):,} files and {size / 1e9:.1f} GB; a team on the hub has at"
-            f" most {MOST_FILES:,} files and {MOST_BYTES / 1e9:g} GB"
+            f" most {MAX_FILES:,} files and {MAX_BYTES / 1e9:g} GB"
         )
 
 
-def _fetched(owner: str, commit: str, place: Path) -> Path:
+def _download_commit(repository: str, commit: str, team_folder: Path) -> Path:
     """Return the folder of a commit; it gets its final name once it is complete."""
     from huggingface_hub import snapshot_download
 
     if not COMMIT.fullmatch(commit):
         raise RecipeError(f"the hub returned the commit {commit!r:.60}, which is not 40 hex digits")
-    folder, partial = place / commit, place / f".{commit}"
+    folder, partial = team_folder / commit, team_folder / f".{commit}"
     if not folder.is_dir():
         snapshot_download(
-            owner,
+            repository,
             revision=commit,
             local_dir=partial,
-            allow_patterns=WANTED,
-            ignore_patterns=UNWANTED,
+            allow_patterns=DOWNLOAD_PATTERNS,
+            ignore_patterns=IGNORED_PATTERNS,
             tqdm_class=download_bar(),
         )
         partial.rename(folder)
@@ -129,7 +129,7 @@ def download_bar(report: Callable[[str, int, int], None] | None = None) -> Any:
             nonlocal done
             self.sent += n or 0
             total = int(self.total or 0)
-            if self.counts_bytes and self.sent > 2 * total + EXCESS:
+            if self.counts_bytes and self.sent > 2 * total + MAX_EXTRA_BYTES:
                 raise ModelUnavailable(
                     f"the hub sent {self.sent:,.0f} bytes, but lists {total:,} for these files"
                 )
@@ -141,8 +141,8 @@ def download_bar(report: Callable[[str, int, int], None] | None = None) -> Any:
     return Bar
 
 
-def _newest(place: Path, revision: str) -> Path | None:
+def _newest_download(team_folder: Path, revision: str) -> Path | None:
     """Return the newest downloaded folder of a team, or of one of its commits."""
-    commits = [path for path in place.glob("*") if COMMIT.fullmatch(path.name)]
-    fetched = [p for p in commits if p.name.startswith(revision) and (p / RECIPE).is_file()]
-    return max(fetched, key=lambda path: path.stat().st_mtime, default=None)
+    commits = [path for path in team_folder.glob("*") if COMMIT.fullmatch(path.name)]
+    downloads = [p for p in commits if p.name.startswith(revision) and (p / RECIPE).is_file()]
+    return max(downloads, key=lambda path: path.stat().st_mtime, default=None)

@@ -108,7 +108,7 @@ def test_a_hub_model_is_fetched_and_found_again_without_the_hub(tiny: Path, tmp_
 def test_a_download_ends_if_the_hub_sends_more_than_it_lists(
     monkeypatch: pytest.MonkeyPatch, report: Any
 ) -> None:
-    monkeypatch.setattr("collab.trust.from_hub.EXCESS", 100)
+    monkeypatch.setattr("collab.trust.from_hub.MAX_EXTRA_BYTES", 100)
     bar = download_bar(report)(total=10, unit="B")
     bar.update(120)
     with pytest.raises(ModelUnavailable, match="the hub sent 121 bytes, but lists 10 for these"):

@@ -183,6 +183,6 @@ def test_several_splits_are_read_together(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_download_ends_if_the_hub_sends_more_than_it_lists(
     hub: HubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collab.trust.from_hub.EXCESS", -1_000)
+    monkeypatch.setattr("collab.trust.from_hub.MAX_EXTRA_BYTES", -1_000)
     with pytest.raises(TaskError, match=r"'me/words' .*the hub sent .* but lists .* \.jsonl"):
         suite()

@@ -29,7 +29,7 @@ def test_older_download_is_used_only_if_the_hub_is_not_reached(
     (tmp_path / "team" / "recipe.yaml").write_text("")
     with HubServer("me/team", tmp_path / "team") as server:
         read_datasets_from(server.url, tmp_path / "cache", monkeypatch)
-        assert from_hub.folder_of("hub:me/team").name == COMMIT
+        assert from_hub.fetch_team("hub:me/team").name == COMMIT
         server.publish(tmp_path / "team", "b" * 40)
 
         def full(*_: object, **__: object) -> None:
@@ -37,8 +37,8 @@ def test_older_download_is_used_only_if_the_hub_is_not_reached(
 
         monkeypatch.setattr("huggingface_hub.snapshot_download", full)
         with pytest.raises(RecipeError, match="cannot be downloaded: No space left on device"):
-            from_hub.folder_of("hub:me/team")
-    assert from_hub.folder_of("hub:me/team").name == COMMIT
+            from_hub.fetch_team("hub:me/team")
+    assert from_hub.fetch_team("hub:me/team").name == COMMIT
 
 
 @pytest.mark.parametrize("name", ["a.pyc", "__pycache__/a.cpython-311.pyc", "a.abi3.so", "b.pyd"])
@@ -46,7 +46,7 @@ def test_no_compiled_file_is_fetched(name: str) -> None:
     from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
     names = [f"{part}/deep/{name}" for part in ("functions", "data", "models", "adapters")]
-    wanted, unwanted = from_hub.WANTED, from_hub.UNWANTED
+    wanted, unwanted = from_hub.DOWNLOAD_PATTERNS, from_hub.IGNORED_PATTERNS
     names_with_source = [*names, "functions/deep/a.py"]
     filtered = filter_repo_objects(
         names_with_source, allow_patterns=wanted, ignore_patterns=unwanted
