@@ -32,8 +32,8 @@ from collab.passed_functions import (
     plain_name,
 )
 from collab.trust.blocking import approved_digest, check_allowed, function_key, is_unblocked
-from collab.trust.modules import keep_to_its_source, load_file
-from collab.trust.sources import digest_of, note_loaded, sources_of
+from collab.trust.modules import load_file, restrict_to_source
+from collab.trust.sources import digest_of, record_loaded_sources, sources_of
 from collab.wording import plain_reason
 
 _LOAD_LOCK = threading.RLock()  # else a second thread would be given a file that is half read
@@ -123,7 +123,7 @@ def check_may_import(kind: str, reference: str) -> None:
             f"{kind} '{origin}' would be imported, and the recipe does not name it; if you trust"
             " it, name it as the task, verifiers/NAME"
         )
-    keep_to_its_source(origin)
+    restrict_to_source(origin)
 
 
 def check_origin(kind: str, reference: str) -> None:
@@ -293,7 +293,7 @@ def _convert_option(what: str, hint: Any, value: Any) -> Any:
 
 
 def _import_module(kind: str, name: str, function: str) -> ModuleType:
-    keep_to_its_source(name)
+    restrict_to_source(name)
     try:
         return importlib.import_module(name)
     except Exception as error:
@@ -314,7 +314,7 @@ def _load_file(kind: str, name: str) -> ModuleType:
         stem = re.sub(r"\W", "_", path.stem)
         module_name = f"collab_plugin_{stem}_{abs(hash((str(path), version)))}"
         if digest_of(sources) == version:
-            note_loaded(sources)
+            record_loaded_sources(sources)
         if module_name in sys.modules:
             return sys.modules[module_name]
         try:

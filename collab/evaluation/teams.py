@@ -26,7 +26,7 @@ from collab.runs.layout import RECIPE, REFERENCED_FILES, TRAINING
 from collab.runtime.notes import unused
 from collab.runtime.problems import open_problems
 from collab.tasks import split_address
-from collab.trust import NOTHING, Consent, Question, approve
+from collab.trust import NO_QUESTION, Consent, Question, approve
 from collab.trust.sources import digest_of, sources_of
 from collab.wording import counted, format_option
 
@@ -48,7 +48,7 @@ class EvaluatedTeam:
     """Digest of everything that the team's episodes depend on."""
     notes: tuple[str, ...] = ()
     """Notes for readers of the team's numbers."""
-    question: Question = NOTHING
+    question: Question = NO_QUESTION
     """The question to the user before the team runs. Its record can be read without approval."""
 
     @property
@@ -178,10 +178,10 @@ def _greedy(recipe: Recipe) -> Recipe:
 
 def _rows_settled(recipe: Recipe, question: Question, trust: Consent) -> Question:
     """Return the question that remains after approval of the suite's rows."""
-    rows = about_rows(recipe.task, question) if recipe.task else NOTHING
+    rows = about_rows(recipe.task, question) if recipe.task else NO_QUESTION
     if rows.open:
         approve(question, trust)
-        return NOTHING
+        return NO_QUESTION
     approve(rows, trust)
     return question
 

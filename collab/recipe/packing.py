@@ -17,7 +17,7 @@ from collab.recipe.recipe import Recipe
 from collab.runs.layout import DATA, EPISODES, FUNCTIONS
 from collab.runs.reading import last_read_data
 from collab.trust.blocking import check_unchanged_since_approval
-from collab.trust.sources import digest_of, sources_loaded, sources_of
+from collab.trust.sources import digest_of, loaded_sources, sources_of
 
 
 class Packing:
@@ -80,7 +80,7 @@ class Packing:
         return real.relative_to(folder).as_posix() if real.is_relative_to(folder) else None
 
     def _place_function(self, file: Path) -> str:
-        sources = (self._as_read and sources_loaded(file)) or sources_of(file)
+        sources = (self._as_read and loaded_sources(file)) or sources_of(file)
         digest = digest_of(sources)
         check_unchanged_since_approval(str(file.resolve()), digest)
         if within := self._within(file):

@@ -28,9 +28,9 @@ from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import TrainerSpec
 from collab.records.run import episodes_file
-from collab.trust import Consent, Item, Question, approve, joined
+from collab.trust import Consent, Item, Question, approve, join_questions
 from collab.trust.blocking import block, drop_digest, function_key, is_own, is_unblocked, unblock
-from collab.trust.commands import content_of, files_of
+from collab.trust.commands import command_digest, files_of
 from collab.trust.sources import digest_of, sources_of, sources_of_module, sources_of_script
 
 
@@ -48,7 +48,7 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
         listed += _reaches(spec, typed)
     if listed and everything:
         listed += _reads(spec, files, typed)
-    return joined(name, [Question(name, tuple(listed), tuple(files.foreign.values()))])
+    return join_questions(name, [Question(name, tuple(listed), tuple(files.foreign.values()))])
 
 
 def about_adapters(recipe: Spec, question: Question, run: Path) -> Question:
@@ -195,7 +195,7 @@ def _command_item(part: MCPServer | VLLMSpec, files: list[Path], *, is_asked: bo
         text += f", which names {', '.join(str(file.resolve()) for file in files)}"
     key = "mcp" if isinstance(part, MCPServer) else "server_command"
     text += f" ({key}; asked every time, since it may run other files as well)"
-    content = content_of(part.command_words, environment) if is_asked else ""
+    content = command_digest(part.command_words, environment) if is_asked else ""
     return Item("command", text, content, approval_key=part.approval_key, digest=content)
 
 

@@ -20,7 +20,7 @@ from collab.recipe.files import Files
 from collab.recipe.in_python import Overrides
 from collab.recipe.load import validate
 from collab.tasks import split_address
-from collab.trust import Consent, Question, approve, joined, remember
+from collab.trust import Consent, Question, approve, join_questions, remember
 
 RESERVED = ("trainer.tokens", "trainer.steps", "trainer.epochs", "trainer.evaluation.every_tokens")
 """Settings that the study sets itself, to make the budgets equal."""
@@ -231,7 +231,7 @@ def load_study(path: Path, trust: Consent = False) -> StudySpec:
     recipes, questions = zip(*(cell.read() for cell in cells_of(spec)), strict=True)
     for recipe in recipes:
         check_functions(recipe)
-    approve(joined(str(path), questions), trust)
+    approve(join_questions(str(path), questions), trust)
     for question in questions:  # each cell's process asks its own
         remember(question)
     return spec

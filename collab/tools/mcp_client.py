@@ -25,7 +25,7 @@ from collab.recipe.hosted import MCPServer
 from collab.records import ToolSpec
 from collab.tools.base import ERROR, MOST_CHARACTERS, Tool
 from collab.trust.blocking import check_allowed
-from collab.trust.commands import as_approved
+from collab.trust.commands import approved_command
 
 MOST_TOOLS = 128
 MOST_BYTES = 16_000_000
@@ -171,7 +171,7 @@ async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
             transport = streamable_http_client(spec.mcp, http_client=http)
         else:
             given = {name: _variable(name) for name in spec.environment}
-            (command, *args), environment = stack.enter_context(as_approved(spec.mcp, given))
+            (command, *args), environment = stack.enter_context(approved_command(spec.mcp, given))
             server = StdioServerParameters(command=command, args=args, env=environment)
             transport = stdio_client(server, errlog=log)
         client: Any = await stack.enter_async_context(Client(transport, cache=None))

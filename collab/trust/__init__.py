@@ -5,6 +5,24 @@
 the permission to the contents that were approved.
 """
 
-from collab.trust.question import NOTHING, Ask, Consent, Item, Question, approve, joined, remember
+from collab.trust.question import (
+    NO_QUESTION,
+    Ask,
+    Consent,
+    Item,
+    Question,
+    approve,
+    join_questions,
+    remember,
+)
 
-__all__ = ["NOTHING", "Ask", "Consent", "Item", "Question", "approve", "joined", "remember"]
+__all__ = [
+    "NO_QUESTION",
+    "Ask",
+    "Consent",
+    "Item",
+    "Question",
+    "approve",
+    "join_questions",
+    "remember",
+]

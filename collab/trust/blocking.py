@@ -17,65 +17,65 @@ from collab.runs.layout import RUN_MARKERS
 
 _blocked: set[str] = set()
 _unblocked: set[str] = set()
-_approved: dict[str, str] = {}
-"""Approved digests, by the key of a file, a module or a server."""
+_approved_digests: dict[str, str] = {}
 _foreign_folders: set[Path] = set()
 """Folders of third-party YAML files, such as a download."""
 
 
-def block(name: str) -> None:
+def block(key: str) -> None:
     """Block a function or server, unless it was approved in this process."""
-    if name not in _unblocked:
-        _blocked.add(name)
+    if key not in _unblocked:
+        _blocked.add(key)
 
 
-def unblock(name: str) -> None:
+def unblock(key: str) -> None:
     """Allow a function or server to run in this process, even if `block` is called later."""
-    _unblocked.add(name)
-    _blocked.discard(name)
+    _unblocked.add(key)
+    _blocked.discard(key)
 
 
-def keep_digest(name: str, digest: str) -> None:
+def keep_digest(key: str, digest: str) -> None:
     """Keep the approved digest of a file, module or server."""
-    _approved[name] = digest
+    _approved_digests[key] = digest
 
 
-def drop_digest(name: str) -> None:
-    """Drop the approved digest. The name is the user's own, so any content is allowed."""
-    _approved.pop(name, None)
+def drop_digest(key: str) -> None:
+    """Drop the approved digest of the user's own file, module or server, so that any content is
+    allowed."""
+    _approved_digests.pop(key, None)
 
 
-def _shown(name: str) -> str:
-    command = name.removeprefix("mcp\0").partition("\0with")[0].replace("\0", " ")
-    return command if command == name else f"{command}, or a file that it names,"
+def _format_key(key: str) -> str:
+    command = key.removeprefix("mcp\0").partition("\0with")[0].replace("\0", " ")
+    return command if command == key else f"{command}, or a file that it names,"
 
 
-def approved_digest(name: str) -> str | None:
+def approved_digest(key: str) -> str | None:
     """Return the approved digest of a foreign file, module or server, otherwise None."""
-    return _approved.get(name)
+    return _approved_digests.get(key)
 
 
-def check_unchanged_since_approval(name: str, digest: str) -> None:
+def check_unchanged_since_approval(key: str, digest: str) -> None:
     """Raise Untrusted for contents that differ from the approved ones."""
-    if _approved.get(name, digest) != digest:
+    if _approved_digests.get(key, digest) != digest:
         raise Untrusted(
-            f"{_shown(name)} has changed since you approved it; read it again, and add --trust"
+            f"{_format_key(key)} has changed since you approved it; read it again, and add --trust"
             " (in Python: trust=True)"
         )
 
 
-def is_unblocked(name: str) -> bool:
+def is_unblocked(key: str) -> bool:
     """Return True if a function or server was approved in this process, or is the user's own."""
-    return name in _unblocked
+    return key in _unblocked
 
 
-def check_allowed(name: str, what: str) -> None:
+def check_allowed(key: str, what: str) -> None:
     """Check that a file, module or server may run. `what` describes it, for the message.
 
     Raises:
         Untrusted: it is blocked.
     """
-    if name in _blocked:
+    if key in _blocked:
         raise Untrusted(
             f"{what} and would run with your permissions; read it, and if you trust it, add"
             " --trust (in Python: trust=True)"
@@ -92,14 +92,14 @@ def function_key(reference: str) -> str:
     return str(Path(origin).resolve()) if origin.endswith(".py") else origin
 
 
-def server_key(mcp: str | Sequence[str], given: Sequence[str]) -> str:
+def server_key(mcp: str | Sequence[str], variables: Sequence[str]) -> str:
     """Return the key for approval of a server: its command or address, and the names of its
-    environment variables, `given`."""
-    words = [mcp] if isinstance(mcp, str) else [_word(word) for word in mcp]
-    return "\0".join(["mcp", *words, "with", *dict.fromkeys(given)])
+    environment variables."""
+    words = [mcp] if isinstance(mcp, str) else [_absolute_script(word) for word in mcp]
+    return "\0".join(["mcp", *words, "with", *dict.fromkeys(variables)])
 
 
-def _word(word: str) -> str:
+def _absolute_script(word: str) -> str:
     """Return a Python file's whole path, regardless of the current folder; links may change."""
     return str(Path.cwd() / word) if word.endswith(".py") else word
 

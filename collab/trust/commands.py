@@ -17,11 +17,11 @@ from collab.errors import RecipeError
 from collab.trust import blocking
 from collab.trust.sources import digest_of, sources_of_script
 
-MOST_PATHS = 100_000
+MAX_PATHS = 100_000
 """Limit of the paths that one command may name."""
-_BETWEEN = re.compile(r"[\s=:,;&|<>(){}`'\"]+")
-_MAIN = ("__main__.py", "__main__.pyc")  # which Python runs if it is given their folder
-_OF_KERNEL = ("/proc/", "/sys/")  # reading a file there may never end
+_SEPARATORS = re.compile(r"[\s=:,;&|<>(){}`'\"]+")
+_MAIN_FILES = ("__main__.py", "__main__.pyc")  # which Python runs if it is given their folder
+_KERNEL_FOLDERS = ("/proc/", "/sys/")  # reading a file there may never end
 
 
 def files_of(command: Sequence[str]) -> list[Path]:
@@ -31,39 +31,39 @@ def files_of(command: Sequence[str]) -> list[Path]:
     Python, belong to the machine.
 
     Raises:
-        RecipeError: the command names more than MOST_PATHS paths.
+        RecipeError: the command names more than MAX_PATHS paths.
     """
-    names = _names(command[1:])
-    paths = [*map(Path, (*_program(command[0]), *names))]
+    names = _candidate_names(command[1:])
+    paths = [*map(Path, (*_foreign_program(command[0]), *names))]
     existing: dict[str, Path] = {}
     for path in paths:  # it grows by the names in each folder
-        if len(paths) > MOST_PATHS:
+        if len(paths) > MAX_PATHS:
             raise RecipeError(
-                f"the command of an MCP server names more than {MOST_PATHS:,} paths, too many to"
+                f"the command of an MCP server names more than {MAX_PATHS:,} paths, too many to"
                 " look for files; put the command into a script, and name that"
             )
         is_folder = os.path.isdir(path)  # noqa: PTH112  # unlike Path, takes what can be no path
         if is_folder or os.path.isfile(path):  # noqa: PTH113
             real = os.path.realpath(path)
-            if real not in existing and not real.startswith(_OF_KERNEL):
+            if real not in existing and not real.startswith(_KERNEL_FOLDERS):
                 existing[real] = path
-                paths += [path / name for name in (*names, *_MAIN) if is_folder]
+                paths += [path / name for name in (*names, *_MAIN_FILES) if is_folder]
     return [path for path in existing.values() if path.is_file()]
 
 
-def content_of(command: Sequence[str], given: Sequence[str]) -> str:
-    """Return a digest of a command, its `given` variables, and its files with their local modules.
+def command_digest(command: Sequence[str], variables: Sequence[str]) -> str:
+    """Return a digest of a command, its variables, and its files with their local modules.
 
     Raises:
         RecipeError: a file cannot be read.
     """
-    parts = [blocking.server_key(command, given)]
+    parts = [blocking.server_key(command, variables)]
     for path in files_of(command):
-        parts += [str(path), _digest(path)]
+        parts += [str(path), _file_digest(path)]
     return blake2b(os.fsencode("\0".join(parts)), digest_size=20).hexdigest()
 
 
-def _digest(path: Path) -> str:
+def _file_digest(path: Path) -> str:
     if sources := sources_of_script(path):
         return digest_of(sources)
     try:
@@ -73,10 +73,10 @@ def _digest(path: Path) -> str:
         raise RecipeError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _names(words: Sequence[str]) -> list[str]:
+def _candidate_names(words: Sequence[str]) -> list[str]:
     """Return the words, the pieces within them, and the values of options."""
     texts = dict.fromkeys(form for word in words for form in (word, os.path.expandvars(word)))
-    pieces = [piece for text in texts for piece in (text, *_BETWEEN.split(text))]
+    pieces = [piece for text in texts for piece in (text, *_SEPARATORS.split(text))]
     for text in texts:
         with suppress(ValueError):  # open quotes
             pieces += shlex.shlex(text, posix=True, punctuation_chars=True)
@@ -85,7 +85,7 @@ def _names(words: Sequence[str]) -> list[str]:
     return [*dict.fromkeys(os.path.expanduser(piece) for piece in pieces if piece)]  # noqa: PTH111
 
 
-def _program(word: str) -> list[str]:
+def _foreign_program(word: str) -> list[str]:
     """Return the program, unless it belongs to the machine or to an environment of the user's."""
     path = shutil.which(word) or word
     folder = os.path.realpath(os.path.dirname(path))  # noqa: PTH120  # links to programs are kept
@@ -96,7 +96,7 @@ def _program(word: str) -> list[str]:
 
 
 @contextmanager
-def as_approved(
+def approved_command(
     command: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[tuple[list[str], dict[str, str]]]:
     """Yield a command and its environment variables, checked if the command is foreign.
@@ -115,5 +115,5 @@ def as_approved(
     with TemporaryDirectory(prefix="collab-") as folder:
         if words[0] == sys.executable:
             words[1:1] = ["-X", f"pycache_prefix={folder}"]
-        blocking.check_unchanged_since_approval(key, content_of(command, [*environment]))
+        blocking.check_unchanged_since_approval(key, command_digest(command, [*environment]))
         yield words, {**environment, "PYTHONPYCACHEPREFIX": folder}

@@ -38,21 +38,23 @@ def load_file(name: str, sources: Sequence[SourceFile]) -> ModuleType:
         Untrusted: a file has changed since it was approved.
     """
     main, *others = sources
-    _check(str(main.path), sources)
-    local = {source.module.partition(".")[0] for source in others}
-    loader = _Loader(main, name, local)
-    _know({name: loader} | {f"{name}.{s.module}": _Loader(s, name, local) for s in others})
-    _forget(name)
+    _check_approved(str(main.path), sources)
+    local_names = {source.module.partition(".")[0] for source in others}
+    loader = _Loader(main, name, local_names)
+    _register(
+        {name: loader} | {f"{name}.{s.module}": _Loader(s, name, local_names) for s in others}
+    )
+    _unload(name)
     module = sys.modules[name] = module_from_spec(loader.spec(name))
     try:
         loader.exec_module(module)
     except BaseException:
-        _forget(name)
+        _unload(name)
         raise
     return module
 
 
-def keep_to_its_source(name: str) -> None:
+def restrict_to_source(name: str) -> None:
     """Import a module that is not installed from its source alone.
 
     The user's own package stays as it is once it was imported.
@@ -63,38 +65,41 @@ def keep_to_its_source(name: str) -> None:
     """
     package = name if approved_digest(name) else name.partition(".")[0]
     if package not in sys.modules and (sources := sources_of_module(name)):
-        _check(name, sources)
-        _know({source.module: _Loader(source) for source in sources})
+        _check_approved(name, sources)
+        _register({source.module: _Loader(source) for source in sources})
 
 
-def _check(name: str, sources: Sequence[SourceFile]) -> None:
+def _check_approved(name: str, sources: Sequence[SourceFile]) -> None:
     """Raise Untrusted for sources that are not approved; other files in their folder stay
     blocked."""
     check_unchanged_since_approval(name, digest_of(sources))
     if approved_digest(name) is not None and not is_own(sources[0].path):
         folder = run_folder_of(sources[0].path) or sources[0].root
-        _FINDER.closed = (*_FINDER.closed, folder)
+        _FINDER.closed_folders = (*_FINDER.closed_folders, folder)
 
 
 class _Loader(InspectLoader):
     """Compiles the bytes of a source; bytecode is never read or written."""
 
     def __init__(
-        self, source: SourceFile | None, prefix: str = "", local: Sequence[str] | set[str] = ()
+        self,
+        source: SourceFile | None,
+        prefix: str = "",
+        local_names: Sequence[str] | set[str] = (),
     ) -> None:
         """Make a loader. Without a source, the module is a package's folder without a file.
 
-        Names in `local` are imported below `prefix`.
+        Names in `local_names` are imported below `prefix`.
         """
-        self._source, self._prefix, self._local = source, prefix, local
+        self._source, self._prefix, self._local_names = source, prefix, local_names
 
     def spec(self, name: str) -> ModuleSpec:
         """Module spec with an empty search path: only the finder knows the submodules."""
-        below: list[str] | None = [] if self.is_package(name) else None
+        search_path: list[str] | None = [] if self.is_package(name) else None
         if self._source is None:
             return ModuleSpec(name, self, is_package=True)
         spec = spec_from_file_location(
-            name, self._source.path, loader=self, submodule_search_locations=below
+            name, self._source.path, loader=self, submodule_search_locations=search_path
         )
         assert spec is not None  # there is a loader
         spec.cached = None
@@ -113,7 +118,7 @@ class _Loader(InspectLoader):
         return code
 
     def exec_module(self, module: ModuleType) -> None:
-        if self._local:
+        if self._local_names:
             vars(module)["__builtins__"] = {**vars(builtins), "__import__": self._import}
         super().exec_module(module)
 
@@ -126,7 +131,7 @@ class _Loader(InspectLoader):
         level: int = 0,
     ) -> ModuleType:
         """Act as `__import__`, with separate names for local modules."""
-        if level or name.partition(".")[0] not in self._local:
+        if level or name.partition(".")[0] not in self._local_names:
             return builtins.__import__(name, globals, locals, fromlist, level)
         module = builtins.__import__(
             f"{self._prefix}.{name}", globals, locals, fromlist or ("__name__",)
@@ -139,7 +144,7 @@ class _Finder(MetaPathFinder):
 
     def __init__(self) -> None:
         self.loaders: dict[str, _Loader] = {}
-        self.closed: tuple[Path, ...] = ()
+        self.closed_folders: tuple[Path, ...] = ()
         """Folders of foreign functions. Nothing else is imported from them or, if there is one,
         from a folder with a foreign YAML file."""
 
@@ -152,10 +157,10 @@ class _Finder(MetaPathFinder):
                 " imports compiled modules from installed packages only",
                 name=fullname,
             )
-        if not self.closed:
+        if not self.closed_folders:
             return None
-        spec = _spec_of_others(fullname, path, target)
-        for place in _places(spec):
+        spec = _find_spec_elsewhere(fullname, path, target)
+        for place in _paths_of(spec):
             if self._is_closed(place):
                 raise ModuleNotFoundError(
                     f"the module '{fullname}' of {place} is third-party code and is not approved;"
@@ -169,26 +174,26 @@ class _Finder(MetaPathFinder):
 
         "" means the current folder.
         """
-        if not self.closed or not isinstance(entry, str) or is_installed(_real(entry)):
+        if not self.closed_folders or not isinstance(entry, str) or is_installed(_real_path(entry)):
             return False
         path = Path(os.path.abspath(entry))  # noqa: PTH100  # links are followed one by one
-        steps = [_real(step.parent) / step.name for step in (path, *path.parents)]
-        folders = (*self.closed, *foreign_folders())
+        steps = [_real_path(step.parent) / step.name for step in (path, *path.parents)]
+        folders = (*self.closed_folders, *foreign_folders())
         return any(step.is_relative_to(folder) for step in steps for folder in folders)
 
 
-def _real(path: str | Path) -> Path:
+def _real_path(path: str | Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _spec_of_others(fullname: str, path: Any, target: Any) -> ModuleSpec | None:
+def _find_spec_elsewhere(fullname: str, path: Any, target: Any) -> ModuleSpec | None:
     for finder in [finder for finder in sys.meta_path if finder is not _FINDER]:
         if (spec := finder.find_spec(fullname, path, target)) is not None:
             return spec
     return None
 
 
-def _places(spec: ModuleSpec | None) -> list[str]:
+def _paths_of(spec: ModuleSpec | None) -> list[str]:
     """Return the file and the folders of a module."""
     if spec is None:
         return []
@@ -199,14 +204,14 @@ def _places(spec: ModuleSpec | None) -> list[str]:
 _FINDER = _Finder()
 
 
-def _forget(name: str) -> None:
+def _unload(name: str) -> None:
     """Remove a module and its submodules from the imported modules."""
     for imported in [*sys.modules]:
         if imported.partition(".")[0] == name:
             del sys.modules[imported]
 
 
-def _know(loaders: dict[str, _Loader]) -> None:
+def _register(loaders: dict[str, _Loader]) -> None:
     """Register the modules with the finder, and the folders between them and their package."""
     for name in [*loaders]:
         while (name := name.rpartition(".")[0]) and name not in loaders:

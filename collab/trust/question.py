@@ -15,37 +15,37 @@ from collab.errors import Untrusted
 from collab.trust.blocking import keep_digest, unblock
 
 
-def _folder() -> Path:
+def _approvals_folder() -> Path:
     """Return `$XDG_CONFIG_HOME/collab/trusted` if that is absolute, otherwise a folder below
     `~/.config`. A relative `$HOME` is not used, because it could lead to a third party's folder."""
-    named, home = Path(os.environ.get("XDG_CONFIG_HOME", "")), Path.home()
+    configured, home = Path(os.environ.get("XDG_CONFIG_HOME", "")), Path.home()
     if not home.is_absolute():
         home = Path(getpwuid(os.getuid()).pw_dir)
-    base = named if named.is_absolute() else home / ".config"
+    base = configured if configured.is_absolute() else home / ".config"
     return base / "collab" / "trusted"
 
 
-_HERE = "COLLAB_APPROVED"
+_APPROVALS_VARIABLE = "COLLAB_APPROVED"
 """Environment variable with the approvals that last as long as the process and those it starts."""
 
 
-def _here() -> set[str]:
-    return set(os.environ.get(_HERE, "").split())
+def _process_approvals() -> set[str]:
+    return set(os.environ.get(_APPROVALS_VARIABLE, "").split())
 
 
-def _holds(digest: str) -> bool:
-    return digest in _here() or (_folder() / digest).is_file()
+def _is_approved(digest: str) -> bool:
+    return digest in _process_approvals() or (_approvals_folder() / digest).is_file()
 
 
-def _add(digest: str, text: str, *, saved: bool) -> None:
+def _store_approval(digest: str, text: str, *, saved: bool) -> None:
     """Save an approval to a file, or keep it for this process if the file cannot be written."""
-    place = _folder()
+    place = _approvals_folder()
     with suppress(OSError):
         if saved:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             (place / digest).write_text(text + "\n", encoding="utf-8")
             return
-    os.environ[_HERE] = " ".join(sorted(_here() | {digest}))
+    os.environ[_APPROVALS_VARIABLE] = " ".join(sorted(_process_approvals() | {digest}))
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Question:
     @property
     def open(self) -> tuple[Item, ...]:
         """Items that are not approved."""
-        return tuple(item for item in self.items if not _holds(self.digest_of(item)))
+        return tuple(item for item in self.items if not _is_approved(self.digest_of(item)))
 
     def of_kinds(self, *kinds: str) -> Question:
         """Return the question about items of some kinds."""
@@ -100,8 +100,8 @@ class Question:
 
     def text(self) -> str:
         """Return the open items as text, one per line."""
-        lines = [f"{_plain(self.name)} is third-party; with your permissions, it would"]
-        return "\n".join([*lines, *(f"  {_plain(item.text)}" for item in self.open)])
+        lines = [f"{_printable(self.name)} is third-party; with your permissions, it would"]
+        return "\n".join([*lines, *(f"  {_printable(item.text)}" for item in self.open)])
 
     def digest_of(self, item: Item) -> str:
         """Return the identity of an approval: the item, and the YAML files that contain it."""
@@ -109,11 +109,11 @@ class Question:
         return blake2b("\0".join(parts).encode(), digest_size=20).hexdigest()
 
 
-NOTHING = Question("")
+NO_QUESTION = Question("")
 """The empty question, of a recipe that is the user's own."""
 
 
-def joined(name: str, questions: Iterable[Question]) -> Question:
+def join_questions(name: str, questions: Iterable[Question]) -> Question:
     """Return several questions as one, which asks about each item once."""
     parts = [*questions]
     items = {
@@ -153,10 +153,10 @@ def remember(question: Question) -> None:
         if item.digest:
             keep_digest(item.approval_key, item.digest)
     for item in question.open:
-        text = f"{_plain(question.name)}: {_plain(item.text)}"
-        _add(question.digest_of(item), text, saved=item.kind != "command")
+        text = f"{_printable(question.name)}: {_printable(item.text)}"
+        _store_approval(question.digest_of(item), text, saved=item.kind != "command")
 
 
-def _plain(text: str) -> str:
+def _printable(text: str) -> str:
     """Return the text without control characters, which could hide part of it on a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)

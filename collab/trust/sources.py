@@ -12,20 +12,19 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Literal
 
 from collab.errors import RecipeError
 
-_INSTALLED = {
+_INSTALL_FOLDERS = {
     *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
     *site.getsitepackages(),
     site.getusersitepackages(),
 }
 
 
-MOST_FOLDERS = 5_000
+MAX_FOLDERS = 5_000
 """Limit of the folders in an imported package."""
-MOST_BYTES = 1_000_000
+MAX_SCRIPT_BYTES = 1_000_000
 """Largest file without the suffix `.py` that is read as if it were a Python script."""
 
 
@@ -63,20 +62,20 @@ def sources_of(file: Path) -> list[SourceFile]:
         RecipeError: a file cannot be read.
     """
     file = file.resolve()
-    return _with_imports([_source(file.parent, Path(file.name))], file.parent)
+    return _add_imports([_read_source(file.parent, Path(file.name))], file.parent)
 
 
-_LOADED: dict[Path, list[SourceFile]] = {}
+_LOADED_SOURCES: dict[Path, list[SourceFile]] = {}
 
 
-def note_loaded(sources: list[SourceFile]) -> None:
-    """Keep the sources of a function's file, for `sources_loaded`."""
-    _LOADED[sources[0].path] = sources
+def record_loaded_sources(sources: list[SourceFile]) -> None:
+    """Keep the sources of a function's file, for `loaded_sources`."""
+    _LOADED_SOURCES[sources[0].path] = sources
 
 
-def sources_loaded(file: Path) -> list[SourceFile] | None:
+def loaded_sources(file: Path) -> list[SourceFile] | None:
     """Return the sources of a file when this process last loaded a function of it, or None."""
-    return _LOADED.get(file.resolve())
+    return _LOADED_SOURCES.get(file.resolve())
 
 
 def sources_of_script(file: Path) -> list[SourceFile]:
@@ -88,7 +87,7 @@ def sources_of_script(file: Path) -> list[SourceFile]:
     Raises:
         RecipeError: a file cannot be read.
     """
-    is_script = file.suffix == ".py" or file.stat().st_size <= MOST_BYTES
+    is_script = file.suffix == ".py" or file.stat().st_size <= MAX_SCRIPT_BYTES
     return sources_of(file) if is_script and file.is_file() else []
 
 
@@ -101,13 +100,13 @@ def sources_of_module(name: str) -> list[SourceFile]:
         RecipeError: the module is compiled, without a source to read.
     """
     top = name.partition(".")[0]
-    spec = None if _is_known(top) else PathFinder.find_spec(top)
+    spec = None if _is_installed_module(top) else PathFinder.find_spec(top)
     if spec is None:
         return []
     folders = spec.submodule_search_locations
     root = Path(next(iter(folders)) if folders else str(spec.origin)).parent
-    if first := _local(top, [root]):
-        return _with_imports(first, root)
+    if first := _local_files(top, [root]):
+        return _add_imports(first, root)
     raise RecipeError(
         f"the module '{name}' has no source in {root}; collab runs modules that are not installed"
         " from source only; install the package"
@@ -123,52 +122,52 @@ def digest_of(sources: Iterable[SourceFile]) -> str:
     return digest.hexdigest()
 
 
-def _with_imports(first: list[SourceFile], beside: Path) -> list[SourceFile]:
+def _add_imports(first: list[SourceFile], folder: Path) -> list[SourceFile]:
     sources = {source.place: source for source in first}
     waiting = [*first]
     while waiting:
-        for name in sorted(set(_names(waiting.pop()))):
-            for source in _local(name, [beside, Path.cwd()]):
+        for name in sorted(set(_imported_names(waiting.pop()))):
+            for source in _local_files(name, [folder, Path.cwd()]):
                 if source.place not in sources:
                     sources[source.place] = source
                     waiting.append(source)
     return list(sources.values())
 
 
-def _source(root: Path, place: Path) -> SourceFile:
+def _read_source(root: Path, place: Path) -> SourceFile:
     try:
         return SourceFile(root, place, (root / place).read_bytes())
     except OSError as error:
         raise RecipeError(f"{root / place} cannot be read: {error.strerror}") from error
 
 
-def _names(source: SourceFile) -> Iterator[str]:
+def _imported_names(source: SourceFile) -> Iterator[str]:
     """Yield the top-level names that a file imports, also within functions."""
-    for node in ast.walk(_tree(source)):
+    for node in ast.walk(_parse_source(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.partition(".")[0]
 
 
-def _tree(source: SourceFile) -> ast.AST:
+def _parse_source(source: SourceFile) -> ast.AST:
     try:
         return ast.parse(source.content, str(source.path))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module(body=[], type_ignores=[])  # loading it says what is wrong
 
 
-def _local(name: str, roots: Iterable[Path]) -> list[SourceFile]:
+def _local_files(name: str, roots: Iterable[Path]) -> list[SourceFile]:
     """Return the files of a local module or package; none if it is installed, or Python's own.
 
     A package needs no `__init__.py`.
     """
     for root in roots:
-        if _is("is_file", root / f"{name}.py"):
-            return [] if _is_known(name) else [_source(root, Path(f"{name}.py"))]
-        if _is("is_dir", root / name):
-            files = [] if _is_known(name) else _python_files(root / name)
-            return [_source(root, path.relative_to(root)) for path in files]
+        if os.path.isfile(root / f"{name}.py"):  # noqa: PTH113  # unlike Path, takes a long name
+            return [] if _is_installed_module(name) else [_read_source(root, Path(f"{name}.py"))]
+        if os.path.isdir(root / name):  # noqa: PTH112
+            files = [] if _is_installed_module(name) else _python_files(root / name)
+            return [_read_source(root, path.relative_to(root)) for path in files]
     return []
 
 
@@ -180,29 +179,22 @@ def _python_files(folder: Path) -> list[Path]:
     """
     files: list[Path] = []
     seen: set[str] = set()
-    for above, below, names in os.walk(folder, followlinks=True):
-        below[:] = sorted(name for name in below if name != "__pycache__")
-        if (real := os.path.realpath(above)) in seen:
-            below.clear()
+    for parent, subfolders, names in os.walk(folder, followlinks=True):
+        subfolders[:] = sorted(name for name in subfolders if name != "__pycache__")
+        if (real := os.path.realpath(parent)) in seen:
+            subfolders.clear()
             continue
         seen.add(real)
-        if len(seen) > MOST_FOLDERS:
+        if len(seen) > MAX_FOLDERS:
             raise RecipeError(
-                f"the imported folder {folder} has more than {MOST_FOLDERS:,} folders, too many to"
+                f"the imported folder {folder} has more than {MAX_FOLDERS:,} folders, too many to"
                 " read before it may run; import from a smaller one"
             )
-        files += [Path(above, name) for name in names if name.endswith(".py")]
+        files += [Path(parent, name) for name in names if name.endswith(".py")]
     return sorted(files)
 
 
-def _is(kind: Literal["is_file", "is_dir"], path: Path) -> bool:
-    try:
-        return bool(getattr(path, kind)())
-    except OSError:  # a name that is too long
-        return False
-
-
-def _is_known(name: str) -> bool:
+def _is_installed_module(name: str) -> bool:
     """Return True if a module is Python's own, collab's, or installed."""
     if name in sys.stdlib_module_names or name == "collab":
         return True
@@ -212,4 +204,4 @@ def _is_known(name: str) -> bool:
 
 def is_installed(path: Path) -> bool:
     """Return True if a file or folder is where packages are installed."""
-    return any(path.is_relative_to(folder) for folder in _INSTALLED)
+    return any(path.is_relative_to(folder) for folder in _INSTALL_FOLDERS)

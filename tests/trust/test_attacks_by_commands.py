@@ -172,7 +172,7 @@ def test_arguments_that_are_not_paths_are_accepted(attacker: Attacker) -> None:
 def test_commands_with_too_many_paths_are_refused(
     attacker: Attacker, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
-    monkeypatch.setattr(commands, "MOST_PATHS", 3)
+    monkeypatch.setattr(commands, "MAX_PATHS", 3)
     for name in "abc":
         attacker.write(f"{name}/a.sh")
     with pytest.raises(RecipeError, match="names more than 3 paths, too many to look for files"):

@@ -23,7 +23,7 @@ from collab.models.vllm.guard import GRACE_SECONDS, end_tree
 from collab.models.vllm.process import environment_of
 from collab.recipe.model import VLLMSpec
 from collab.trust.blocking import check_allowed
-from collab.trust.commands import as_approved
+from collab.trust.commands import approved_command
 
 HOST = "127.0.0.1"
 SERVER_COMMAND = (sys.executable, "-P", "-m", "vllm.entrypoints.openai.api_server")
@@ -68,7 +68,7 @@ class OwnServer:
         address = ("--host", HOST, "--port", self.url.rpartition(":")[2])
         self._approval_stack = ExitStack()
         command, variables = self._approval_stack.enter_context(
-            as_approved(spec.server_command or SERVER_COMMAND, {})
+            approved_command(spec.server_command or SERVER_COMMAND, {})
         )
         with log.open("ab") as stream:
             self._process = subprocess.Popen(
