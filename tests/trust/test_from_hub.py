@@ -12,14 +12,14 @@ from collab.trust import from_hub
 @pytest.mark.parametrize("commit", ["../../../evil", "/tmp/evil", "a" * 39, "A" * 40, "None"])
 def test_invalid_hub_commit_is_refused(tmp_path: Path, commit: str) -> None:
     with pytest.raises(RecipeError, match="40 hex digits"):
-        from_hub._fetched("a/b", commit, tmp_path)
+        from_hub._download_commit("a/b", commit, tmp_path)
 
 
 def test_newest_commit_must_be_a_valid_commit(tmp_path: Path) -> None:
     (tmp_path / "place").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "recipe.yaml").write_text("")
-    assert from_hub._newest(tmp_path / "place", "../other") is None
+    assert from_hub._newest_download(tmp_path / "place", "../other") is None
 
 
 def test_older_download_is_used_only_if_the_hub_is_not_reached(
