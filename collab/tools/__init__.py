@@ -46,16 +46,16 @@ def disabled_tools(tools: Toolboxes) -> Toolboxes:
 
 async def _toolbox(
     agent: str,
-    named: Sequence[str | MCPServer],
+    entries: Sequence[str | MCPServer],
     sandbox: Sandbox,
     servers: ToolServers | None,
 ) -> Mapping[str, Tool]:
     tools: dict[str, Tool] = {}
-    for name in named:
-        if isinstance(name, str):
-            added = [_tool(name, sandbox)]
+    for entry in entries:
+        if isinstance(entry, str):
+            added = [_tool(entry, sandbox)]
         else:
-            added = await servers.tools(name) if servers else []
+            added = await servers.tools(entry) if servers else []
         for tool in added:
             if tool.spec.name in tools:
                 raise RecipeError(

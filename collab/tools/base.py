@@ -18,7 +18,7 @@ from collab.sandbox import Sandbox, Trial
 from collab.threads import run_in_thread
 from collab.wording import list_errors
 
-ERROR = "Error: "
+ERROR_PREFIX = "Error: "
 """The beginning of a failed call's result."""
 
 
@@ -48,8 +48,10 @@ class Tool:
             raise
         except Exception as error:
             if limit.expired():
-                return f"{ERROR}{self.spec.name} was stopped at its time limit of {seconds:g} s"
-            return f"{ERROR}{format_error(error)}"
+                return (
+                    f"{ERROR_PREFIX}{self.spec.name} was stopped at its time limit of {seconds:g} s"
+                )
+            return f"{ERROR_PREFIX}{format_error(error)}"
 
 
 def function_tool(reference: str) -> Tool:
@@ -63,7 +65,7 @@ def function_tool(reference: str) -> Tool:
         RecipeError: there is no such function, or JSON cannot describe its parameters.
     """
     function = load_function("tool", reference)
-    checked, parameters = _described(reference, function)
+    checked, parameters = _validate_arguments(reference, function)
 
     async def run(arguments: Mapping[str, Any]) -> str:
         try:
@@ -73,7 +75,7 @@ def function_tool(reference: str) -> Tool:
                 raise  # of the function's own making
             raise ValueError(f"the arguments do not fit: {'; '.join(list_errors(error))}") from None
         except CollabError as error:  # e.g. of a team that the function runs
-            return f"{ERROR}{format_error(error)}"
+            return f"{ERROR_PREFIX}{format_error(error)}"
         return value if isinstance(value, str) else to_json(value, fallback=repr).decode()
 
     name = reference.rpartition(":")[2]
@@ -83,7 +85,7 @@ def function_tool(reference: str) -> Tool:
     return Tool(spec, run)
 
 
-def _described(
+def _validate_arguments(
     reference: str, function: Callable[..., Any]
 ) -> tuple[Callable[..., Any], Mapping[str, Any]]:
     """Return the function with its arguments checked, and their JSON Schema."""
@@ -105,7 +107,7 @@ def _described(
     return checked, parameters
 
 
-SPEC = ToolSpec(
+PYTHON_SPEC = ToolSpec(
     name="python",
     description=(
         "Runs Python code. Returns what it printed, and the value of the last line if that line is"
@@ -119,35 +121,35 @@ SPEC = ToolSpec(
         "additionalProperties": False,
     },
 )
-PROGRAM = """\
+PYTHON_PROGRAM = """\
 def run():
     import ast, contextlib, io, sys, traceback
-    said = io.StringIO()
-    space = {{"__name__": "__main__"}}
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+    output = io.StringIO()
+    namespace = {{"__name__": "__main__"}}
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         try:
             tree = ast.parse(CODE, "code.py")
             last = None
             if tree.body and isinstance(tree.body[-1], ast.Expr):
                 last = ast.Expression(tree.body.pop().value)
-            exec(compile(tree, "code.py", "exec"), space)
-            value = eval(compile(last, "code.py", "eval"), space) if last else None
+            exec(compile(tree, "code.py", "exec"), namespace)
+            value = eval(compile(last, "code.py", "eval"), namespace) if last else None
             if value is not None:
                 print(repr(value))
         except BaseException as error:
-            walked = traceback.walk_tb(error.__traceback__)
-            lines = [line for f, line in walked if f.f_code.co_filename == "code.py"]
+            frames = traceback.walk_tb(error.__traceback__)
+            lines = [line for f, line in frames if f.f_code.co_filename == "code.py"]
             print(*traceback.format_exception_only(error), sep="", end="")
             if lines:
                 print("in line", lines[-1])
-    return said.getvalue()[:{most}]
+    return output.getvalue()[:{limit}]
 
 CODE = {code!r}
 """
-TEST = "def check(run):\n    return run()\n"
-MOST_CHARACTERS = 100_000
+PYTHON_TEST = "def check(run):\n    return run()\n"
+MAX_CHARACTERS = 100_000
 """Maximum number of characters of a tool's result, and of its description."""
-NOTHING = "(nothing was printed)"
+NO_OUTPUT = "(nothing was printed)"
 
 
 def python_tool(sandbox: Sandbox) -> Tool:
@@ -157,10 +159,10 @@ def python_tool(sandbox: Sandbox) -> Tool:
         code = arguments.get("code")
         if not isinstance(code, str) or len(arguments) > 1:
             raise ValueError('python takes one argument, "code", a string')
-        program = PROGRAM.format(code=code, most=MOST_CHARACTERS)
-        verdict = await sandbox.check(Trial(program=program, entry_point="run", test=TEST))
+        program = PYTHON_PROGRAM.format(code=code, limit=MAX_CHARACTERS)
+        verdict = await sandbox.check(Trial(program=program, entry_point="run", test=PYTHON_TEST))
         if verdict.returned is None:
-            return f"{ERROR}{verdict.error}"
-        return verdict.returned.rstrip() or NOTHING
+            return f"{ERROR_PREFIX}{verdict.error}"
+        return verdict.returned.rstrip() or NO_OUTPUT
 
-    return Tool(SPEC, run)
+    return Tool(PYTHON_SPEC, run)

@@ -23,17 +23,17 @@ from collab.errors import (
 )
 from collab.recipe.hosted import MCPServer
 from collab.records import ToolSpec
-from collab.tools.base import ERROR, MOST_CHARACTERS, Tool
+from collab.tools.base import ERROR_PREFIX, MAX_CHARACTERS, Tool
 from collab.trust.blocking import check_allowed
 from collab.trust.commands import approved_command
 
-MOST_TOOLS = 128
-MOST_BYTES = 16_000_000
-"""Longest answer of a server at an address. The SDK limits each event of a stream to 1 MiB."""
-STDERR, REASON = 2000, 300
-"""Maximum number of bytes shown of a failed server's output, and of characters of its error."""
-MOST_LETTERS = 64
-TOOL_NAME = re.compile(rf"[\w-]{{1,{MOST_LETTERS}}}", re.ASCII)
+MAX_TOOLS = 128
+MAX_ANSWER_BYTES = 16_000_000
+"""Limit of an answer of a server at an address. The SDK limits each event of a stream to 1 MiB."""
+MAX_STDERR_BYTES, MAX_REASON_CHARACTERS = 2000, 300
+"""Limits of what is shown of a failed server: the end of its output, and its error."""
+MAX_NAME_CHARACTERS = 64
+TOOL_NAME_PATTERN = re.compile(rf"[\w-]{{1,{MAX_NAME_CHARACTERS}}}", re.ASCII)
 for _name in ("mcp", "client"):  # the SDK's names; otherwise its tracebacks are printed
     getLogger(_name).addHandler(NullHandler())
 
@@ -82,7 +82,7 @@ class ToolConnection:
         self.tools: list[Tool] = []
         self._client: Any = None
         self._ready: asyncio.Future[None] | None = None
-        self._over = asyncio.Event()
+        self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -99,7 +99,7 @@ class ToolConnection:
 
     async def aclose(self) -> None:
         """Stop the server and cancel calls in progress."""
-        self._over.set()
+        self._closing.set()
         if self._task is not None:
             if self._ready is None or not self._ready.done():
                 self._task.cancel()
@@ -110,25 +110,27 @@ class ToolConnection:
             try:
                 async with asyncio.timeout(self.spec.seconds) as limit:
                     async with AsyncExitStack() as stack:
-                        self._client = await stack.enter_async_context(_client(self.spec, log))
-                        self.tools = [_tool(self, tool) for tool in await _listed(self._client)]
+                        self._client = await stack.enter_async_context(_open_client(self.spec, log))
+                        self.tools = [
+                            _make_tool(self, tool) for tool in await _list_tools(self._client)
+                        ]
                         limit.reschedule(None)
                         ready.set_result(None)
-                        await self._over.wait()
+                        await self._closing.wait()
                         self._client = None
             except Exception as raised:
                 self._client = None
                 if not ready.done():
-                    error = _first(raised)
+                    error = _first_exception(raised)
                     is_known = isinstance(error, CollabError)
                     ready.set_exception(error if is_known else self._unavailable(error, log))
 
     def _unavailable(self, error: BaseException, log: Any) -> ToolUnavailable:
-        reason = " ".join(format_error(error).split())[:REASON]
+        reason = " ".join(format_error(error).split())[:MAX_REASON_CHARACTERS]
         if isinstance(error, TimeoutError):
             reason = f"not ready within {self.spec.seconds:g} s (its option seconds)"
-        log.seek(max(0, log.seek(0, os.SEEK_END) - STDERR))
-        output = log.read(STDERR).strip()
+        log.seek(max(0, log.seek(0, os.SEEK_END) - MAX_STDERR_BYTES))
+        output = log.read(MAX_STDERR_BYTES).strip()
         return ToolUnavailable(
             f"{self.spec} does not start: {reason}" + (f"; it said:\n{output}" if output else "")
         )
@@ -142,15 +144,15 @@ class ToolConnection:
         if self._client is None:
             raise RuntimeError(f"{self.spec} has ended")
         result = await self._client.call_tool(name, dict(arguments))
-        text = "\n".join(map(_text, result.content))
+        text = "\n".join(map(_content_text, result.content))
         if not text and result.structured_content is not None:
             text = to_json(result.structured_content, fallback=repr).decode()
         if result.is_error:
-            return f"{ERROR}{text[:MOST_CHARACTERS] or name + ' failed'}"
-        return text[:MOST_CHARACTERS]
+            return f"{ERROR_PREFIX}{text[:MAX_CHARACTERS] or name + ' failed'}"
+        return text[:MAX_CHARACTERS]
 
 
-def _first(error: BaseException) -> BaseException:
+def _first_exception(error: BaseException) -> BaseException:
     """Return the first exception inside the groups of the SDK's tasks."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -158,7 +160,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 @asynccontextmanager
-async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
+async def _open_client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
     try:
         from mcp import Client, StdioServerParameters
         from mcp.client.stdio import stdio_client
@@ -167,23 +169,25 @@ async def _client(spec: MCPServer, log: Any) -> AsyncIterator[Any]:
         raise ToolUnavailable(f"{spec} needs the MCP SDK: {install_command('mcp')}") from None
     async with AsyncExitStack() as stack:
         if isinstance(spec.mcp, str):
-            http = await stack.enter_async_context(_http(spec, log))
+            http = await stack.enter_async_context(_make_http_client(spec, log))
             transport = streamable_http_client(spec.mcp, http_client=http)
         else:
-            given = {name: _variable(name) for name in spec.environment}
-            (command, *args), environment = stack.enter_context(approved_command(spec.mcp, given))
+            variables = {name: _read_variable(name) for name in spec.environment}
+            (command, *args), environment = stack.enter_context(
+                approved_command(spec.mcp, variables)
+            )
             server = StdioServerParameters(command=command, args=args, env=environment)
             transport = stdio_client(server, errlog=log)
         client: Any = await stack.enter_async_context(Client(transport, cache=None))
-        client.session.validate_tool_result = _unchecked
+        client.session.validate_tool_result = _skip_validation
         yield client
 
 
-async def _unchecked(*_: Any) -> None:
+async def _skip_validation(*_: Any) -> None:
     """Replace the SDK's check of a result against the server's own schema, which may never end."""
 
 
-def _http(spec: MCPServer, log: Any) -> Any:
+def _make_http_client(spec: MCPServer, log: Any) -> Any:
     """Make the HTTP client for a server, which limits each answer, and refuses compressed ones.
 
     It notes refusals of both sides in `log`, because the SDK hides them.
@@ -192,24 +196,24 @@ def _http(spec: MCPServer, log: Any) -> Any:
 
     from collab.models.http_client import size_limit_hook
 
-    def refused(reason: str) -> httpx2.StreamError:
+    def refusal(reason: str) -> httpx2.StreamError:
         log.write(f"{reason}\n")
         return httpx2.StreamError("an answer was refused")
 
-    async def note(answer: httpx2.Response) -> None:
+    async def log_error(answer: httpx2.Response) -> None:
         if answer.is_error:
             remedy = ": check the option `key`" if answer.status_code in (401, 403) else ""
             log.write(f"{answer.status_code} {answer.reason_phrase}{remedy}\n")
 
-    key = {"Authorization": f"Bearer {_variable(spec.key)}"} if spec.key else {}
+    key = {"Authorization": f"Bearer {_read_variable(spec.key)}"} if spec.key else {}
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": "identity", **key},
         timeout=httpx2.Timeout(spec.seconds, read=None),
-        event_hooks={"response": [size_limit_hook(MOST_BYTES, refused), note]},
+        event_hooks={"response": [limit_of(MAX_ANSWER_BYTES, refusal), log_error]},
     )
 
 
-async def _listed(client: Any) -> list[Any]:
+async def _list_tools(client: Any) -> list[Any]:
     """Return all pages of the server's tools."""
     tools: list[Any] = []
     cursor = None
@@ -217,35 +221,35 @@ async def _listed(client: Any) -> list[Any]:
         page = await client.list_tools(cursor=cursor)
         tools += page.tools
         cursor = page.next_cursor
-        if len(tools) > MOST_TOOLS:
-            raise RecipeError(f"the MCP server has more than {MOST_TOOLS} tools")
+        if len(tools) > MAX_TOOLS:
+            raise RecipeError(f"the MCP server has more than {MAX_TOOLS} tools")
         if not cursor:
             return tools
 
 
-def _tool(connection: ToolConnection, tool: Any) -> Tool:
+def _make_tool(connection: ToolConnection, tool: Any) -> Tool:
     async def run(arguments: Mapping[str, Any]) -> str:
         return await connection.call(tool.name, arguments)
 
-    if not TOOL_NAME.fullmatch(tool.name):
+    if not TOOL_NAME_PATTERN.fullmatch(tool.name):
         raise RecipeError(
             f"{connection.spec} has a tool called {tool.name!r:.80}; tool names have up"
-            f" to {MOST_LETTERS} letters, digits, - and _"
+            f" to {MAX_NAME_CHARACTERS} letters, digits, - and _"
         )
-    description = (tool.description or "")[:MOST_CHARACTERS]
+    description = (tool.description or "")[:MAX_CHARACTERS]
     return Tool(
         ToolSpec(name=tool.name, description=description, parameters=tool.input_schema), run
     )
 
 
-def _text(content: Any) -> str:
+def _content_text(content: Any) -> str:
     if content.type == "text":
         return str(content.text)
     kind = getattr(content, "mime_type", None)
     return f"({content.type}{f', {kind}' if kind else ''}: not shown)"
 
 
-def _variable(name: str | None) -> str:
+def _read_variable(name: str | None) -> str:
     if name is None or name not in os.environ:
         raise RecipeError(f"the environment variable {name} is not set; an MCP server needs it")
     return os.environ[name]

@@ -80,7 +80,7 @@ class Answering(LocalServer):
 def test_answer_size_is_limited(
     project: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collab.tools.mcp_client.MOST_BYTES", 100_000)
+    monkeypatch.setattr("collab.tools.mcp_client.MAX_ANSWER_BYTES", 100_000)
     body, reason, headers = b" " * 110_000, "more than 100,000 bytes", {}
     if packed:
         body, headers = gzip.compress(gzip.compress(body)), {"content_encoding": "gzip, gzip"}

@@ -125,7 +125,7 @@ def test_server_that_does_not_start_is_reported_with_its_output(folder: Path) ->
 def test_any_server_output_is_decoded_and_truncated(
     folder: Path, server_output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collab.tools.mcp_client.STDERR", 60)
+    monkeypatch.setattr("collab.tools.mcp_client.MAX_STDERR_BYTES", 60)
     with pytest.raises(ToolUnavailable, match="it said") as error:
         play(folder, [], mcp=["bash", "-c", f"printf 'first {server_output} last' >&2"])
     shown = str(error.value).partition("it said:\n")[2]

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from collab.records import Action, Message, ToolCall
 from collab.runtime.harness.move import Move
-from collab.tools.base import ERROR
+from collab.tools.base import ERROR_PREFIX
 
 MOST_CALLS = 8
 """Default limit of an agent's calls in one move."""
@@ -45,11 +45,11 @@ async def tools(
         elif not action.tool_calls:
             return
         for call in action.tool_calls:
-            result = f"{ERROR}not called, since the limit of {calls} calls is reached"
+            result = f"{ERROR_PREFIX}not called, since the limit of {calls} calls is reached"
             if left > 0:
                 result = await _result(move, call, seconds, characters)
             move.observe(Message(role="tool", content=result, answers=call))
-            failures[f"{call.name} {call.arguments}"] += result.startswith(ERROR)
+            failures[f"{call.name} {call.arguments}"] += result.startswith(ERROR_PREFIX)
             left -= 1
     answer = REPEATED.format(times=EQUAL) if left > 0 else LIMIT.format(calls=calls)
     move.observe(Message(role="user", content=answer))
@@ -69,7 +69,7 @@ def _unreadable(move: Move, action: Action) -> str:
 async def _result(move: Move, call: ToolCall, seconds: float, characters: int) -> str:
     tool = move.tools.get(call.name)
     if tool is None:
-        return f"{ERROR}there is no tool '{call.name}'; there is: {', '.join(move.tools)}"
+        return f"{ERROR_PREFIX}there is no tool '{call.name}'; there is: {', '.join(move.tools)}"
     result = await tool.answer(call.arguments, seconds=seconds)
     if len(result) <= characters:
         return result
