@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from itertools import permutations
 from math import fsum
 
-from collab.environments.kuhn import CARDS, FORFEIT, LEGAL, won
+from collab.environments.kuhn import CARDS, FORFEIT_COST, LEGAL_MOVES, chips_won
 
 Situation = tuple[str, str]
 """A card and the history as first letters, "" at the start."""
@@ -26,7 +26,7 @@ DEALS = tuple(permutations(range(3), 2))
 
 def situations() -> list[Situation]:
     """Return all twelve situations, six of each seat."""
-    return [(card, history) for history in LEGAL for card in CARDS]
+    return [(card, history) for history in LEGAL_MOVES for card in CARDS]
 
 
 def equilibrium(alpha: float = 1 / 3) -> dict[Situation, dict[str, float]]:
@@ -44,7 +44,7 @@ def equilibrium(alpha: float = 1 / 3) -> dict[Situation, dict[str, float]]:
 
 def uniform() -> dict[Situation, dict[str, float]]:
     """Return a strategy with equal probability for every legal move."""
-    return {(card, h): {m[0]: 0.5 for m in LEGAL[h]} for card, h in situations()}
+    return {(card, h): {m[0]: 0.5 for m in LEGAL_MOVES[h]} for card, h in situations()}
 
 
 def value(first: Strategy, second: Strategy) -> float:
@@ -61,11 +61,11 @@ def exploitability(strategy: Strategy) -> float:
 
 def _value(history: str, cards: tuple[int, int], players: tuple[Strategy, Strategy]) -> float:
     """Return the expected payoff of the first seat from here on."""
-    if history not in LEGAL:
-        return won(history, cards)
+    if history not in LEGAL_MOVES:
+        return chips_won(history, cards)
     player = len(history) % 2
     chances = players[player][CARDS[cards[player]], history]
-    lost = FORFEIT if player else -FORFEIT
+    lost = FORFEIT_COST if player else -FORFEIT_COST
     forfeits = max(0.0, 1.0 - fsum(chances.values())) * lost
     moves = fsum(p * _value(history + m, cards, players) for m, p in chances.items() if p)
     return forfeits + moves
@@ -79,7 +79,7 @@ def _best(strategy: Strategy, seat: int) -> float:
     reply = uniform()  # so that every situation can be reached when it is solved
     decided = [s for s in situations() if len(s[1]) % 2 == seat]
     for situation in sorted(decided, key=lambda s: -len(s[1])):
-        letters = [move[0] for move in LEGAL[situation[1]]]
+        letters = [move[0] for move in LEGAL_MOVES[situation[1]]]
         worth = {m: _earned({**reply, situation: {m: 1.0}}, strategy, seat) for m in letters}
         reply[situation] = {max(worth, key=lambda m: worth[m]): 1.0}
     return _earned(reply, strategy, seat)

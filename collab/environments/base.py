@@ -89,13 +89,13 @@ class Environment(ABC):
         return {}
 
     @property
-    def largest(self) -> float:
+    def largest_return(self) -> float:
         """The largest joint return. A joint return is the mean of the seats' returns."""
         return 0.0 if self.zero_sum else self.returns[1]
 
 
-_TOLD = (str, Observation)
-_KINDS: dict[str, tuple[type, str]] = {
+_OBSERVATION_TYPES = (str, Observation)
+_FIELD_TYPES: dict[str, tuple[type, str]] = {
     "observations": (Mapping, "observations, not a mapping"),
     "values": (Mapping, "values, not a mapping"),
     "summary": (str, "a summary, not text"),
@@ -104,19 +104,21 @@ _KINDS: dict[str, tuple[type, str]] = {
 
 def fault_of(step: Any, seats: Sequence[str]) -> str:
     """Return a description of the fault in a game's step, or "" if there is none."""
-    if fault := _wrong_kind(step):
+    if fault := _find_wrong_type(step):
         return fault
-    paid = step.rewards if isinstance(step.rewards, Mapping) else {"": step.rewards}
-    for seat in (*step.observations, *filter(None, paid)):
+    rewards = step.rewards if isinstance(step.rewards, Mapping) else {"": step.rewards}
+    for seat in (*step.observations, *filter(None, rewards)):
         if seat not in seats:
             known = ", ".join(seats)
             return (
                 f"an observation or a reward for '{seat}', which is not one of its seats: {known}"
             )
-    wrong = [t for t in map(type, step.observations.values()) if not issubclass(t, _TOLD)]
+    wrong = [
+        t for t in map(type, step.observations.values()) if not issubclass(t, _OBSERVATION_TYPES)
+    ]
     if wrong:
         return f"a {wrong[0].__name__} as an observation, not text or an Observation"
-    for reward in paid.values():
+    for reward in rewards.values():
         if not _is_number(reward):
             return f"the reward {reward!r:.80}, not a finite number"
     for name, value in step.values.items():
@@ -125,12 +127,12 @@ def fault_of(step: Any, seats: Sequence[str]) -> str:
     return ""
 
 
-def _wrong_kind(step: Any) -> str:
+def _find_wrong_type(step: Any) -> str:
     if not isinstance(step, Step):
         return f"a {type(step).__name__}, not a Step"
-    for name, (kind, wanted) in _KINDS.items():
-        if not isinstance(given := getattr(step, name), kind):
-            return f"a {type(given).__name__} as {wanted}"
+    for name, (kind, wanted) in _FIELD_TYPES.items():
+        if not isinstance(value := getattr(step, name), kind):
+            return f"a {type(value).__name__} as {wanted}"
     is_known = step.solved in (True, False, None)
     return "" if is_known else f"{step.solved!r:.80} as solved, not True, False or None"
 
@@ -146,7 +148,7 @@ def fault_of_state(state: Any) -> str:
     return "" if isinstance(state, str) else f"a {type(state).__name__}, not text"
 
 
-def by_seat(rewards: float | Mapping[str, float], seats: Sequence[str]) -> dict[str, float]:
+def rewards_by_seat(rewards: float | Mapping[str, float], seats: Sequence[str]) -> dict[str, float]:
     """Return the reward of each seat, for a step with one reward for all seats or one per seat."""
     if isinstance(rewards, Mapping):
         return {seat: float(rewards.get(seat, 0.0)) for seat in seats}

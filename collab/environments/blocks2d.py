@@ -23,10 +23,10 @@ LETTERS = {
     "X": "#...# .#.#. ..#.. .#.#. #...#", "Z": "##### ...#. ..#.. .#... #####",
 }  # fmt: skip
 PALETTES = {"warm": ("red", "yellow"), "cold": ("blue", "green")}
-SIZE, MOST_COMMANDS, MOST_CHARACTERS = 5, 25, 2000
+SIZE, MAX_COMMANDS, MAX_CHARACTERS = 5, 25, 2000
 
-_FILL = re.compile(r"fill ([a-z]+) ([1-5]) ([1-5]) ([1-5]) ([1-5])", re.ASCII)
-_CLEAR = re.compile(r"clear ([1-5]) ([1-5]) ([1-5]) ([1-5])", re.ASCII)
+_FILL_COMMAND = re.compile(r"fill ([a-z]+) ([1-5]) ([1-5]) ([1-5]) ([1-5])", re.ASCII)
+_CLEAR_COMMAND = re.compile(r"clear ([1-5]) ([1-5]) ([1-5]) ([1-5])", re.ASCII)
 
 Cell = tuple[int, int]
 
@@ -58,37 +58,37 @@ class Blocks2d(Environment):
         self.turns, self._letter = turns, letter
         self._target: frozenset[Cell] = frozenset()
         self._blocks: dict[Cell, str] = {}
-        self._worth, self._played = 0.0, 0
+        self._value, self._turns_played = 0.0, 0
 
     def reset(self, random: Random) -> Step:
         drawn = random.choice([*LETTERS])
-        self._target = cells_of(LETTERS[self._letter or drawn])
-        self._blocks, self._worth, self._played = {}, 0.0, 0
-        return Step(self._observed())
+        self._target = letter_cells(LETTERS[self._letter or drawn])
+        self._blocks, self._value, self._turns_played = {}, 0.0, 0
+        return Step(self._observations())
 
     def step(self, actions: Mapping[str, str]) -> Step:
-        self._played += 1
+        self._turns_played += 1
         done = {seat: self._build(seat, actions[seat]) for seat in self.seats}
         values = self._values()
-        worth = (
+        value = (
             2 * values["cover"]
             - 1.5 * values["extra"]
             - values["neighbors"]
             - 0.25 * (len(self.seats) - len(self._builders()))
         )
-        gained, self._worth = worth - self._worth, worth
-        solved = worth == self.returns[1]
+        gained, self._value = value - self._value, value
+        solved = value == self.returns[1]
         summary = ", ".join(f"{seat} gives {number} commands" for seat, number in done.items())
-        over = solved or self._played == self.turns
-        seen = {} if over else self._observed()
-        return Step(seen, gained, solved, f"{summary}; {worth:.2f} so far", values)
+        over = solved or self._turns_played == self.turns
+        seen = {} if over else self._observations()
+        return Step(seen, gained, solved, f"{summary}; {value:.2f} so far", values)
 
     def render(self) -> str:
-        return f"{draw_cells(self._target)}\n\n{self._drawn()}"
+        return f"{draw_cells(self._target)}\n\n{self._draw_picture()}"
 
     def moves(self) -> Mapping[str, Sequence[str]]:
         """Return pictures that a builder may make of its part of the letter."""
-        if self._played == self.turns or self._worth == self.returns[1]:
+        if self._turns_played == self.turns or self._value == self.returns[1]:
             return {}
         legal = {}
         for n, (seat, (one, other)) in enumerate(PALETTES.items()):
@@ -100,14 +100,14 @@ class Blocks2d(Environment):
     def _build(self, seat: str, text: str) -> int:
         """Follow the commands in an answer and return their number."""
         done = 0
-        for line in text[:MOST_CHARACTERS].splitlines():
+        for line in text[:MAX_CHARACTERS].splitlines():
             words = " ".join(line.split()).lower().rstrip(".")
-            filled, cleared = _FILL.fullmatch(words), _CLEAR.fullmatch(words)
-            known = filled is not None and filled[1] in PALETTES[seat]
-            if not (known or cleared) or done == MOST_COMMANDS:
+            filled, cleared = _FILL_COMMAND.fullmatch(words), _CLEAR_COMMAND.fullmatch(words)
+            is_fill = filled is not None and filled[1] in PALETTES[seat]
+            if not (is_fill or cleared) or done == MAX_COMMANDS:
                 continue
             done += 1
-            for cell in area(*map(int, (filled or cleared).groups()[-4:])):  # type: ignore[union-attr]
+            for cell in rectangle_cells(*map(int, (filled or cleared).groups()[-4:])):  # type: ignore[union-attr]
                 if filled:
                     self._blocks[cell] = filled[1]
                 else:
@@ -133,8 +133,8 @@ class Blocks2d(Environment):
             "neighbors": sum(pairs) / len(pairs) if pairs else 0.0,
         }
 
-    def _observed(self) -> dict[str, Observation]:
-        target, built = draw_cells(self._target), self._drawn()
+    def _observations(self) -> dict[str, Observation]:
+        target, built = draw_cells(self._target), self._draw_picture()
         return {
             seat: Observation(
                 f"Build this of blocks:\n{target}\nSo far:\n{built}\nYour colours:"
@@ -146,18 +146,18 @@ class Blocks2d(Environment):
             for seat, palette in PALETTES.items()
         }
 
-    def _drawn(self) -> str:
+    def _draw_picture(self) -> str:
         marks = {cell: color[0] for cell, color in self._blocks.items()}
         return draw_cells(marks)
 
 
-def cells_of(picture: str) -> frozenset[Cell]:
+def letter_cells(picture: str) -> frozenset[Cell]:
     """Return the marked cells of a letter's picture, as (column, row) from 1."""
     rows = enumerate(picture.split(), start=1)
     return frozenset((x, y) for y, row in rows for x, mark in enumerate(row, 1) if mark == "#")
 
 
-def area(x1: int, y1: int, x2: int, y2: int) -> list[Cell]:
+def rectangle_cells(x1: int, y1: int, x2: int, y2: int) -> list[Cell]:
     """Return all cells of the rectangle between two opposite corners."""
     columns = range(min(x1, x2), max(x1, x2) + 1)
     return [(x, y) for x in columns for y in range(min(y1, y2), max(y1, y2) + 1)]

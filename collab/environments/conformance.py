@@ -10,13 +10,20 @@ from math import isfinite
 from random import Random
 from typing import Any
 
-from collab.environments import base as rules
-from collab.environments.base import Environment, Observation, Step, by_seat
-from collab.errors import format_error as in_words
+from collab.environments.base import (
+    Environment,
+    Observation,
+    Step,
+    fault_of,
+    fault_of_start,
+    fault_of_state,
+    rewards_by_seat,
+)
+from collab.errors import format_error
 
 NewGame = Callable[[], Environment]
 
-HOSTILE = (
+HOSTILE_ANSWERS = (
     "", " ", "\n\n", "\x00", "0", "-1", "9" * 400, "1e309", "nan", "None", "True", "[]", "{}", "()",
     "a" * 100_000, "(" * 5000, "\ud800", "١", "１", "💥", "'; DROP TABLE games; --",
     "__import__('os')", "{{ observation }}", "rewards=1.0", "solved", "I win", "reward: 1", "\\",
@@ -49,54 +56,55 @@ def conform(make: NewGame, *, episodes: int = 300, seed: int = 0) -> list[CheckR
         except Fault as broken:
             fault = str(broken)
         except Exception as error:
-            fault = in_words(error)
+            fault = format_error(error)
         results.append(CheckResult(str(check.__doc__).partition("\n")[0], fault))
     return results
 
 
-def games_end(make: NewGame, episodes: int, seed: int) -> None:
+def check_games_end(make: NewGame, episodes: int, seed: int) -> None:
     """Games end within their turns, and pay finite rewards within the declared bounds."""
     for number in range(episodes):
-        chance = Random(f"{seed} {number}")
-        for _ in play(make(), chance, hostile=0.1 if number % 2 else 0.0):
+        random = Random(f"{seed} {number}")
+        for _ in play(make(), random, hostile_share=0.1 if number % 2 else 0.0):
             pass
 
 
-def seeds_reproduce(make: NewGame, episodes: int, seed: int) -> None:
+def check_seeds(make: NewGame, episodes: int, seed: int) -> None:
     """The same seed and the same moves make the same game, on a new object and on a used one."""
     used = make()
     for number in range(min(episodes, 100)):
-        first = transcript(make(), Random(f"{seed} {number}"), Random(f"{seed} {number}"))
-        if first != transcript(make(), Random(f"{seed} {number}"), Random(f"{seed} {number}")):
+        first = play_game(make(), Random(f"{seed} {number}"), Random(f"{seed} {number}"))
+        if first != play_game(make(), Random(f"{seed} {number}"), Random(f"{seed} {number}")):
             raise Fault(f"seed {number} made two different games")
-        if first != transcript(used, Random(f"{seed} {number}"), Random(f"{seed} {number}")):
+        if first != play_game(used, Random(f"{seed} {number}"), Random(f"{seed} {number}")):
             raise Fault(f"a used object made a different game from seed {number}")
 
 
-def copies_go_on(make: NewGame, episodes: int, seed: int) -> None:
+def check_copies(make: NewGame, episodes: int, seed: int) -> None:
     """A deep copy continues as the original would, and leaves the original unchanged."""
     for number in range(min(episodes, 100)):
-        game, chance = make(), Random(f"{seed} {number}")
-        played = islice(play(game, chance), chance.randrange(1, 4))
+        game, random = make(), Random(f"{seed} {number}")
+        played = islice(play(game, random), random.randrange(1, 4))
         *_, (_, step) = played
         if step.ended:
             continue
         before, twin = game.render(), copy.deepcopy(game)
-        there = rest(twin, step, Random(f"{seed} {number}"))
+        continued = play_rest(twin, step, Random(f"{seed} {number}"))
         if game.render() != before:
             raise Fault("a game changed while its deep copy was played")
-        if there != rest(game, step, Random(f"{seed} {number}")):
+        if continued != play_rest(game, step, Random(f"{seed} {number}")):
             raise Fault("a deep copy continued differently from the original")
 
 
-def texts_are_harmless(make: NewGame, episodes: int, seed: int) -> None:
+def check_texts(make: NewGame, episodes: int, seed: int) -> None:
     """Any text of a model leads to an outcome, never to an exception."""
-    for number, text in enumerate(HOSTILE * max(1, min(episodes, 1000) // len(HOSTILE))):
-        for _ in play(make(), Random(f"{seed} {number}"), always=text):
+    rounds = max(1, min(episodes, 1000) // len(HOSTILE_ANSWERS))
+    for number, text in enumerate(HOSTILE_ANSWERS * rounds):
+        for _ in play(make(), Random(f"{seed} {number}"), answer=text):
             pass
 
 
-def moves_are_of_those_who_act(make: NewGame, episodes: int, seed: int) -> None:
+def check_moves(make: NewGame, episodes: int, seed: int) -> None:
     """Legal moves are listed only for seats that must act, and for none after the end."""
     for number in range(min(episodes, 100)):
         game = make()
@@ -105,53 +113,52 @@ def moves_are_of_those_who_act(make: NewGame, episodes: int, seed: int) -> None:
                 raise Fault(f"moves returns moves after the end of the game: {game.moves()!r:.80}")
 
 
-CHECKS = (games_end, seeds_reproduce, copies_go_on, texts_are_harmless, moves_are_of_those_who_act)
+CHECKS = (check_games_end, check_seeds, check_copies, check_texts, check_moves)
 
 
 def play(
-    game: Environment, chance: Random, *, hostile: float = 0.0, always: str | None = None
+    game: Environment, random: Random, *, hostile_share: float = 0.0, answer: str | None = None
 ) -> Iterator[tuple[Step, Step]]:
     """Play random legal moves or hostile answers, and yield each step with the step before it.
 
     Raises:
         Fault: the game breaks a rule.
     """
-    now = game.reset(chance)
-    refuse("reset", rules.fault_of_start(now, game.seats))
-    if any(by_seat(now.rewards, game.seats).values()):
-        raise Fault(f"reset paid {now.rewards!r:.80}; its rewards are not counted; pay in step")
+    step = game.reset(random)
+    raise_fault("reset", fault_of_start(step, game.seats))
+    if any(rewards_by_seat(step.rewards, game.seats).values()):
+        raise Fault(f"reset paid {step.rewards!r:.80}; its rewards are not counted; pay in step")
     total = dict.fromkeys(game.seats, 0.0)
     for _ in range(game.turns):
-        before, now = now, game.step(draw_texts(game, now, chance, hostile, always))
-        refuse("step", rules.fault_of(now, game.seats))
-        for seat, reward in by_seat(now.rewards, game.seats).items():
+        before, step = step, game.step(choose_answers(game, step, random, hostile_share, answer))
+        raise_fault("step", fault_of(step, game.seats))
+        for seat, reward in rewards_by_seat(step.rewards, game.seats).items():
             total[seat] += reward
-        refuse("render", rules.fault_of_state(game.render()))
-        yield before, now
-        if now.ended:
+        raise_fault("render", fault_of_state(game.render()))
+        yield before, step
+        if step.ended:
             check_returns(game, total)
             return
     raise Fault(f"a game did not end within {game.turns} turns, the maximum in `turns`")
 
 
-def draw_texts(
-    game: Environment, now: Step, chance: Random, hostile: float, always: str | None
+def choose_answers(
+    game: Environment, step: Step, random: Random, hostile_share: float, answer: str | None
 ) -> dict[str, str]:
-    """Return an answer for each seat that must act: a legal move, or with chance `hostile` another
-    text.
-    """
+    """Return an answer for each seat that must act: a legal move, or a hostile text for a
+    `hostile_share` of the answers. If `answer` is set, every seat gives that."""
     legal = game.moves()
-    if strangers := set(legal) - set(now.observations):
+    if strangers := set(legal) - set(step.observations):
         raise Fault(f"moves returns moves for {', '.join(strangers)}, who does not act now")
-    texts_by_seat = {}
-    for seat in now.observations:
-        texts = legal.get(seat) or HOSTILE
-        text = chance.choice(HOSTILE if chance.random() < hostile else texts)
-        texts_by_seat[seat] = text if always is None else always
-    return texts_by_seat
+    answers = {}
+    for seat in step.observations:
+        texts = legal.get(seat) or HOSTILE_ANSWERS
+        text = random.choice(HOSTILE_ANSWERS if random.random() < hostile_share else texts)
+        answers[seat] = text if answer is None else answer
+    return answers
 
 
-def refuse(method: str, fault: str) -> None:
+def raise_fault(method: str, fault: str) -> None:
     """Raise Fault if what a method returned has a fault."""
     if fault:
         raise Fault(f"{method} returned {fault}")
@@ -167,22 +174,22 @@ def check_returns(game: Environment, total: Mapping[str, float]) -> None:
         raise Fault(f"`zero_sum` is set, but the seats earned {sum(total.values()):g} together")
 
 
-def transcript(game: Environment, deal: Random, chance: Random) -> list[Any]:
+def play_game(game: Environment, deal: Random, random: Random) -> list[Any]:
     """Play a whole game with random moves, and return the steps as plain data."""
     step = game.reset(deal)
-    return [plain(step), game.render(), *rest(game, step, chance)]
+    return [plain_data(step), game.render(), *play_rest(game, step, random)]
 
 
-def rest(game: Environment, step: Step, chance: Random) -> list[Any]:
+def play_rest(game: Environment, step: Step, random: Random) -> list[Any]:
     """Play the rest of a game with random moves, and return it as plain data."""
     steps: list[Any] = []
     while not step.ended and len(steps) < game.turns:
-        step = game.step(draw_texts(game, step, chance, 0.1, None))
-        steps.append((plain(step), game.render()))
+        step = game.step(choose_answers(game, step, random, 0.1, None))
+        steps.append((plain_data(step), game.render()))
     return steps
 
 
-def plain(step: Step) -> Any:
+def plain_data(step: Step) -> Any:
     """Return a step as data that can be compared."""
     observed = {
         seat: (str(each), dict(each) if isinstance(each, Observation) else {})

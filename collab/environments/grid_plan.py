@@ -14,11 +14,11 @@ from collab.environments.base import Environment, Observation, Step
 Cell = tuple[int, int]
 
 MOVES = {"U": (0, -1), "D": (0, 1), "L": (-1, 0), "R": (1, 0)}
-WALLS = 0.22
+WALL_SHARE = 0.22
 """Share of cells that are walls."""
 
-MOVE, BLOCKED, MISSED = -0.01, -0.1, -1.0
-GOAL, SHORTEST = 1.0, 0.5
+MOVE_REWARD, BLOCKED_REWARD, MISSED_REWARD = -0.01, -0.1, -1.0
+GOAL_REWARD, SHORTEST_WAY_REWARD = 1.0, 0.5
 """Rewards, in addition to the share of the way."""
 
 
@@ -48,81 +48,87 @@ class GridPlan(Environment):
         stride: Annotated[int, Field(ge=1, le=24)] = 6,
     ) -> None:
         self.size, self.turns, self.stride = size, turns, stride
-        self.returns = (MISSED + (MOVE + BLOCKED) * turns * stride - size, 1 + GOAL + SHORTEST)
+        self.returns = (
+            MISSED_REWARD + (MOVE_REWARD + BLOCKED_REWARD) * turns * stride - size,
+            1 + GOAL_REWARD + SHORTEST_WAY_REWARD,
+        )
         self._walls: frozenset[Cell] = frozenset()
-        self._place: Cell = (0, 0)
+        self._walker: Cell = (0, 0)
         self._goal: Cell = (0, 0)
-        self._far: dict[Cell, int] = {}
-        self._start, self._walked, self._played = 1, 0, 0
+        self._goal_distances: dict[Cell, int] = {}
+        self._start_distance, self._moves_made, self._turns_played = 1, 0, 0
 
     def reset(self, random: Random) -> Step:
         cells = [(x, y) for x in range(self.size) for y in range(self.size)]
         while True:
-            walls = random.sample(cells, int(WALLS * len(cells)))
+            walls = random.sample(cells, int(WALL_SHARE * len(cells)))
             self._walls = frozenset(walls)
             free = [cell for cell in cells if cell not in self._walls]
-            self._place, self._goal = random.sample(free, 2)
-            self._far = self._distances()
-            self._start = self._far.get(self._place, 0)
-            if self._start >= self.size - 1:
+            self._walker, self._goal = random.sample(free, 2)
+            self._goal_distances = self._find_distances()
+            self._start_distance = self._goal_distances.get(self._walker, 0)
+            if self._start_distance >= self.size - 1:
                 break
-        self._walked = self._played = 0
-        return Step(self._observed())
+        self._moves_made = self._turns_played = 0
+        return Step(self._observations())
 
     def step(self, actions: Mapping[str, str]) -> Step:
-        self._played += 1
-        before, reward = self._far[self._place], 0.0
-        letters = read(actions["walker"], self.stride)
+        self._turns_played += 1
+        before, reward = self._goal_distances[self._walker], 0.0
+        letters = read_moves(actions["walker"], self.stride)
         blocked = not letters
         if not letters:
-            reward += BLOCKED
+            reward += BLOCKED_REWARD
         for letter in letters:
-            if self._place == self._goal:
+            if self._walker == self._goal:
                 break
-            moved = self._move(letter)
+            moved = self._move_walker(letter)
             blocked |= not moved
-            reward += MOVE if moved else MOVE + BLOCKED
-            self._walked += 1
-        reward += (before - self._far[self._place]) / self._start
-        there, over = self._place == self._goal, self._played == self.turns
-        if there:
-            reward += GOAL + SHORTEST if self._walked == self._start else GOAL
-        elif over:
-            reward += MISSED
+            reward += MOVE_REWARD if moved else MOVE_REWARD + BLOCKED_REWARD
+            self._moves_made += 1
+        reward += (before - self._goal_distances[self._walker]) / self._start_distance
+        is_at_goal, is_over = self._walker == self._goal, self._turns_played == self.turns
+        if is_at_goal:
+            is_shortest = self._moves_made == self._start_distance
+            reward += GOAL_REWARD + SHORTEST_WAY_REWARD * is_shortest
+        elif is_over:
+            reward += MISSED_REWARD
         summary = f"the walker goes {''.join(letters) or 'nowhere'}" + ", and is blocked" * blocked
-        near = max(0.0, 1 - self._far[self._place] / self._start)
-        seen = {} if there or over else self._observed()
-        return Step(seen, reward, there, summary + ", to the goal" * there, {"near": near})
+        near = max(0.0, 1 - self._goal_distances[self._walker] / self._start_distance)
+        seen = {} if is_at_goal or is_over else self._observations()
+        return Step(
+            seen, reward, is_at_goal, summary + ", to the goal" * is_at_goal, {"near": near}
+        )
 
     def render(self) -> str:
-        return self._map()
+        return self._draw_map()
 
     def moves(self) -> Mapping[str, Sequence[str]]:
-        if self._place == self._goal or self._played == self.turns:
+        if self._walker == self._goal or self._turns_played == self.turns:
             return {}
-        return {"scout": ["go on"], "walker": [*MOVES, "".join(self._way())]}
+        return {"scout": ["go on"], "walker": [*MOVES, "".join(self._shortest_way())]}
 
-    def _way(self) -> list[str]:
+    def _shortest_way(self) -> list[str]:
         """Return a shortest way to the goal, or its first `stride` moves."""
-        place = self._place
+        place = self._walker
         letters: list[str] = []
         while place != self._goal and len(letters) < self.stride:
-            letter = min(MOVES, key=lambda m: self._far.get(neighbor(place, m), 10**6))
+            letter = min(MOVES, key=lambda m: self._goal_distances.get(neighbor(place, m), 10**6))
             letters.append(letter)
             place = neighbor(place, letter)
         return letters
 
-    def _move(self, letter: str) -> bool:
-        to = neighbor(self._place, letter)
+    def _move_walker(self, letter: str) -> bool:
+        to = neighbor(self._walker, letter)
         if not self._is_free(to):
             return False
-        self._place = to
+        self._walker = to
         return True
 
     def _is_free(self, cell: Cell) -> bool:
         return cell not in self._walls and all(0 <= c < self.size for c in cell)
 
-    def _distances(self) -> dict[Cell, int]:
+    def _find_distances(self) -> dict[Cell, int]:
         """Return the number of moves from each reachable cell to the goal."""
         distances, waiting = {self._goal: 0}, deque([self._goal])
         while waiting:
@@ -133,19 +139,19 @@ class GridPlan(Environment):
                     waiting.append(to)
         return distances
 
-    def _map(self) -> str:
-        marks = {**dict.fromkeys(self._walls, "#"), self._goal: "G", self._place: "W"}
+    def _draw_map(self) -> str:
+        marks = {**dict.fromkeys(self._walls, "#"), self._goal: "G", self._walker: "W"}
         places = range(self.size)
         return "\n".join("".join(marks.get((x, y), ".") for x in places) for y in places)
 
-    def _observed(self) -> dict[str, Observation]:
-        ways = [letter for letter in MOVES if self._is_free(neighbor(self._place, letter))]
-        drawn = self._map()
+    def _observations(self) -> dict[str, Observation]:
+        ways = [letter for letter in MOVES if self._is_free(neighbor(self._walker, letter))]
+        drawn = self._draw_map()
         text = f"{drawn}\nW is the walker, G the goal, # a wall. Tell the walker where to go."
-        beside_it = f"You can go {', '.join(ways)}. Say up to {self.stride} moves: U, D, L or R."
+        walker_text = f"You can go {', '.join(ways)}. Say up to {self.stride} moves: U, D, L or R."
         return {
             "scout": Observation(text, map=drawn, stride=self.stride),
-            "walker": Observation(beside_it, ways=ways, stride=self.stride),
+            "walker": Observation(walker_text, ways=ways, stride=self.stride),
         }
 
 
@@ -155,7 +161,7 @@ def neighbor(cell: Cell, letter: str) -> Cell:
     return cell[0] + dx, cell[1] + dy
 
 
-def read(text: str, limit: int) -> list[str]:
+def read_moves(text: str, limit: int) -> list[str]:
     """Return the first `limit` moves in an answer, or an empty list if it contains other text."""
     letters = "".join(text[:200].upper().replace(",", " ").rstrip(". \n").split())
     return list(letters[:limit]) if set(letters) <= set(MOVES) else []

@@ -11,13 +11,13 @@ from collab.environments.base import Environment, Observation, Step
 CARDS = ("jack", "queen", "king")
 """Cards, from the lowest to the highest."""
 
-FORFEIT = 2.0
+FORFEIT_COST = 2.0
 """Cost of an illegal move, as much as the worst legal one, so that it never pays."""
 
-_MOVE = re.compile(r"(?:i (?:will )?|action: )?(check|bet|call|fold)", re.ASCII)
+_MOVE_PATTERN = re.compile(r"(?:i (?:will )?|action: )?(check|bet|call|fold)", re.ASCII)
 
-OPEN, FACING = ("check", "bet"), ("call", "fold")
-LEGAL = {"": OPEN, "c": OPEN, "b": FACING, "cb": FACING}
+OPENING_MOVES, RESPONSES = ("check", "bet"), ("call", "fold")
+LEGAL_MOVES = {"": OPENING_MOVES, "c": OPENING_MOVES, "b": RESPONSES, "cb": RESPONSES}
 """Legal moves by history, both as first letters. Any other history is a finished game."""
 
 
@@ -44,7 +44,7 @@ class Kuhn(Environment):
         first, second = random.sample(range(3), 2)
         self._cards, self._history = (first, second), ""
         self._deal = f"first holds the {CARDS[first]}, second the {CARDS[second]}"
-        return Step(self._observed())
+        return Step(self._observations())
 
     def step(self, actions: Mapping[str, str]) -> Step:
         player = len(self._history) % 2
@@ -52,14 +52,14 @@ class Kuhn(Environment):
         move = self.read(actions[seat], self._history)
         if move is None:
             self._history += "x"
-            earned = -FORFEIT if player == 0 else FORFEIT
+            earned = -FORFEIT_COST if player == 0 else FORFEIT_COST
             summary = f"{seat} made no legal move and forfeits"
             return Step({}, self._payoff(earned), summary=summary, values={"legal": 0.0})
         self._history += move[0]
         summary = f"{seat} {move}s"
-        if self._history in LEGAL:
-            return Step(self._observed(), summary=summary)
-        earned = won(self._history, self._cards)
+        if self._history in LEGAL_MOVES:
+            return Step(self._observations(), summary=summary)
+        earned = chips_won(self._history, self._cards)
         summary += f"; {self.seats[0 if earned > 0 else 1]} wins {abs(earned):g}"
         return Step({}, self._payoff(earned), summary=summary, values={"legal": 1.0})
 
@@ -72,12 +72,12 @@ class Kuhn(Environment):
         return f"{self._deal}\n{', '.join(lines) or 'nobody has acted'}"
 
     def moves(self) -> Mapping[str, Sequence[str]]:
-        legal = LEGAL.get(self._history, ())
+        legal = LEGAL_MOVES.get(self._history, ())
         return {self.seats[len(self._history) % 2]: legal} if legal else {}
 
-    def _observed(self) -> dict[str, Observation]:
+    def _observations(self) -> dict[str, Observation]:
         player = len(self._history) % 2
-        card, legal = CARDS[self._cards[player]], LEGAL[self._history]
+        card, legal = CARDS[self._cards[player]], LEGAL_MOVES[self._history]
         before = {"": "Nobody has bet", "c": "The other player checked"}
         situation = before.get(self._history, "The other player bet")
         text = f"You hold the {card}. {situation}. You may {' or '.join(legal)}."
@@ -86,14 +86,14 @@ class Kuhn(Environment):
     @staticmethod
     def read(text: str, history: str) -> str | None:
         """Return the move in an answer, given the history, or None if it is not legal."""
-        matched = _MOVE.fullmatch(text[:100].strip().rstrip(".!").lower())
-        return matched[1] if matched and matched[1] in LEGAL[history] else None
+        matched = _MOVE_PATTERN.fullmatch(text[:100].strip().rstrip(".!").lower())
+        return matched[1] if matched and matched[1] in LEGAL_MOVES[history] else None
 
     def _payoff(self, first: float) -> dict[str, float]:
         return {"first": first, "second": -first}
 
 
-def won(history: str, cards: tuple[int, int]) -> float:
+def chips_won(history: str, cards: tuple[int, int]) -> float:
     """Return the chips that the first player wins in a finished game."""
     if history.endswith("bf"):
         return 1.0 if len(history) == 2 else -1.0

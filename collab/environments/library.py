@@ -24,7 +24,7 @@ BUILT_IN = BuiltIn(
     },
 )
 
-Make = Callable[[Mapping[str, Any]], Environment]
+MakeEnvironment = Callable[[Mapping[str, Any]], Environment]
 """Makes the environment of a problem's fields."""
 
 
@@ -34,16 +34,16 @@ def class_of(component: Component) -> type[Environment]:
     Raises:
         RecipeError: there is no such class.
     """
-    named: Any = find_function("environment", component.use, BUILT_IN)
-    if isclass(named) and issubclass(named, Environment):
-        return named
+    found: Any = find("environment", component.use, BUILT_IN)
+    if isclass(found) and issubclass(found, Environment):
+        return found
     raise RecipeError(
         f"environment '{component.use}' is not an environment; write a subclass of"
         " collab.environments.Environment, with reset, step and render"
     )
 
 
-def environment_for(component: Component) -> Make:
+def environment_for(component: Component) -> MakeEnvironment:
     """Return a function that makes the task's environment. A problem's fields override its options.
 
     Raises:
@@ -59,13 +59,13 @@ def environment_for(component: Component) -> Make:
         environment: Environment = call_function(
             what, EnvironmentFailed, lambda: environment_class(**options)
         )
-        _check(what, environment)
+        _check_declarations(what, environment)
         return environment
 
     return make
 
 
-def _check(what: str, environment: Environment) -> None:
+def _check_declarations(what: str, environment: Environment) -> None:
     """Raise RecipeError for a class without a required declaration."""
     for name in ("seats", "turns"):
         if not getattr(environment, name, None):

@@ -13,7 +13,7 @@ from collab.environments.base import Environment, Observation, Step
 
 Grid = list[list[int]]
 
-MOST_LINES, MOST_CHARACTERS = 16, 1000
+MAX_LINES, MAX_CHARACTERS = 16, 1000
 _ENTRY = re.compile(r"([1-4])[ ,]+([1-4])[ ,]+([1-4])", re.ASCII)
 
 
@@ -40,65 +40,65 @@ class MiniSudoku(Environment):
         blanks: Annotated[int, Field(ge=1, le=10)] = 6,
         turns: Annotated[int, Field(ge=1, le=8)] = 3,
     ) -> None:
-        self.turns, self._blanks = turns, blanks
+        self.turns, self._blank_count = turns, blanks
         self.returns = (-2.5 * turns, 3.0)
         self._grid: Grid = []
-        self._right: Grid = []
-        self._open: frozenset[tuple[int, int]] = frozenset()
-        self._played = 0
+        self._solution: Grid = []
+        self._blank_cells: frozenset[tuple[int, int]] = frozenset()
+        self._turns_played = 0
 
     def reset(self, random: Random) -> Step:
-        self._right = shuffled(random)
+        self._solution = random_grid(random)
         cells = [(row, column) for row in range(4) for column in range(4)]
         while True:
-            self._open = frozenset(random.sample(cells, self._blanks))
+            self._blank_cells = frozenset(random.sample(cells, self._blank_count))
             self._grid = [
-                [0 if (r, c) in self._open else self._right[r][c] for c in range(4)]
+                [0 if (r, c) in self._blank_cells else self._solution[r][c] for c in range(4)]
                 for r in range(4)
             ]
             if len(list(solutions(self._grid, 2))) == 1:
                 break
-        self._played = 0
-        return Step(self._observed())
+        self._turns_played = 0
+        return Step(self._observations())
 
     def step(self, actions: Mapping[str, str]) -> Step:
-        self._played += 1
+        self._turns_played += 1
         before = self._progress()
-        entries, unread = read(actions["filler"])
-        written = [(r, c, digit) for r, c, digit in entries if (r, c) in self._open]
+        entries, unread = read_entries(actions["filler"])
+        written = [(r, c, digit) for r, c, digit in entries if (r, c) in self._blank_cells]
         for row, column, digit in written:
             self._grid[row][column] = digit
         reward = self._progress() - before
-        clashes = any(clash(self._grid, row, column) for row, column, _ in written)
+        clashes = any(has_clash(self._grid, row, column) for row, column, _ in written)
         if not entries:
             reward -= 2.0
         elif unread or len(written) < len(entries):
             reward -= 1.0
         reward -= 0.5 * clashes
-        solved = self._grid == self._right
-        over = solved or self._played == self.turns
+        solved = self._grid == self._solution
+        over = solved or self._turns_played == self.turns
         summary = f"the filler writes {len(written)} digits" + ", some of which clash" * clashes
-        seen = {} if over else self._observed()
+        seen = {} if over else self._observations()
         progress = {"right": self._progress()}
         return Step(seen, reward + 2.0 * solved, solved, summary, progress)
 
     def render(self) -> str:
-        return draw(self._grid)
+        return draw_grid(self._grid)
 
     def moves(self) -> Mapping[str, Sequence[str]]:
-        if self._grid == self._right or self._played == self.turns:
+        if self._grid == self._solution or self._turns_played == self.turns:
             return {}
-        right = [f"{r + 1} {c + 1} {self._right[r][c]}" for r, c in sorted(self._open)]
+        right = [f"{r + 1} {c + 1} {self._solution[r][c]}" for r, c in sorted(self._blank_cells)]
         wrong = [f"{line[:-1]}{int(line[-1]) % 4 + 1}" for line in right]
         return {"critic": ["go on"], "filler": [right[0], *wrong, "\n".join(right)]}
 
     def _progress(self) -> float:
         """Return the share of the empty cells that now hold the right digit."""
-        right = [self._grid[r][c] == self._right[r][c] for r, c in self._open]
+        right = [self._grid[r][c] == self._solution[r][c] for r, c in self._blank_cells]
         return sum(right) / len(right)
 
-    def _observed(self) -> dict[str, Observation]:
-        grid = draw(self._grid)
+    def _observations(self) -> dict[str, Observation]:
+        grid = draw_grid(self._grid)
         rules = "Rows, columns and squares of two by two hold 1 to 4 each once; . is empty."
         return {
             "critic": Observation(
@@ -108,16 +108,16 @@ class MiniSudoku(Environment):
         }
 
 
-def read(text: str) -> tuple[list[tuple[int, int, int]], bool]:
+def read_entries(text: str) -> tuple[list[tuple[int, int, int]], bool]:
     """Return the entries in an answer, with indices from 0, and whether it has invalid lines."""
-    lines = [line.strip().rstrip(".") for line in text[:MOST_CHARACTERS].splitlines()]
+    lines = [line.strip().rstrip(".") for line in text[:MAX_CHARACTERS].splitlines()]
     lines = [line for line in lines if line]
-    matched = [_ENTRY.fullmatch(line) for line in lines[:MOST_LINES]]
+    matched = [_ENTRY.fullmatch(line) for line in lines[:MAX_LINES]]
     digits = [(int(m[1]) - 1, int(m[2]) - 1, int(m[3])) for m in matched if m]
     return digits, len(digits) < len(lines)
 
 
-def shuffled(random: Random) -> Grid:
+def random_grid(random: Random) -> Grid:
     """Return a random grid that is completely filled."""
     digits = random.sample(range(1, 5), 4)
     rows = [r for band in random.sample((0, 2), 2) for r in random.sample((band, band + 1), 2)]
@@ -136,14 +136,14 @@ def solutions(grid: Grid, limit: int) -> Iterator[Grid]:
     left = limit
     for digit in range(1, 5):
         grid[row][column] = digit
-        if left and not clash(grid, row, column):
+        if left and not has_clash(grid, row, column):
             for solution in solutions(grid, left):
                 left -= 1
                 yield solution
     grid[row][column] = 0
 
 
-def clash(grid: Grid, row: int, column: int) -> bool:
+def has_clash(grid: Grid, row: int, column: int) -> bool:
     """Return True if a cell's digit occurs again in its row, column or square."""
     digit = grid[row][column]
     top, left = row - row % 2, column - column % 2
@@ -152,6 +152,6 @@ def clash(grid: Grid, row: int, column: int) -> bool:
     return any(grid[r][c] == digit for r, c in peers - {(row, column)})
 
 
-def draw(grid: Grid) -> str:
+def draw_grid(grid: Grid) -> str:
     """Return a grid as text, one line per row."""
     return "\n".join(" ".join(str(digit or ".") for digit in row) for row in grid)

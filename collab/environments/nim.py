@@ -9,9 +9,9 @@ from random import Random
 from collab.environments.base import Environment, Observation, Step
 from collab.errors import RecipeError
 
-MOST_STICKS = 30
+MAX_STICKS = 30
 
-_MOVE = re.compile(r"take ([1-9]\d?) from ([1-9])", re.ASCII)
+_MOVE_PATTERN = re.compile(r"take ([1-9]\d?) from ([1-9])", re.ASCII)
 
 
 class Nim(Environment):
@@ -30,12 +30,12 @@ class Nim(Environment):
     zero_sum = True
 
     def __init__(self, heaps: tuple[int, ...] = ()) -> None:
-        if heaps and not (len(heaps) <= 9 and min(heaps) >= 0 and 0 < sum(heaps) <= MOST_STICKS):
+        if heaps and not (len(heaps) <= 9 and min(heaps) >= 0 and 0 < sum(heaps) <= MAX_STICKS):
             raise RecipeError(
                 f"environment 'nim': heaps {[*heaps]} must be at most 9, with 1 to"
-                f" {MOST_STICKS} sticks in all"
+                f" {MAX_STICKS} sticks in all"
             )
-        self._given = heaps
+        self._initial_heaps = heaps
         self._heaps: list[int] = list(heaps)
         self._player = 0
         self._winner: int | None = None
@@ -43,13 +43,13 @@ class Nim(Environment):
 
     def reset(self, random: Random) -> Step:
         drawn = [random.randint(1, 5) for _ in range(random.randint(2, 3))]
-        self._heaps = list(self._given) or drawn
+        self._heaps = list(self._initial_heaps) or drawn
         self._player, self._winner = 0, None
-        return Step(self._observed())
+        return Step(self._observations())
 
     def step(self, actions: Mapping[str, str]) -> Step:
         player = self.seats[self._player]
-        move = self._read(actions[player])
+        move = self._read_move(actions[player])
         if move is None:
             self._winner = 1 - self._player
             return Step({}, self._payoff(), summary=f"{player} made no legal move and forfeits")
@@ -60,7 +60,7 @@ class Nim(Environment):
             self._winner = self._player
             return Step({}, self._payoff(), summary=f"{summary}, the last, and wins")
         self._player = 1 - self._player
-        return Step(self._observed(), summary=summary)
+        return Step(self._observations(), summary=summary)
 
     def render(self) -> str:
         rows = [f"heap {n}: {'|' * left or '-'}" for n, left in enumerate(self._heaps, start=1)]
@@ -79,15 +79,15 @@ class Nim(Environment):
         ]
         return {self.seats[self._player]: legal}
 
-    def _observed(self) -> dict[str, Observation]:
+    def _observations(self) -> dict[str, Observation]:
         listed = [f"heap {n} has {left}" for n, left in enumerate(self._heaps, start=1) if left]
         text = f"Of the sticks, {', '.join(listed)}."
         return {self.seats[self._player]: Observation(text, heaps=[*self._heaps])}
 
-    def _read(self, text: str) -> tuple[int, int] | None:
+    def _read_move(self, text: str) -> tuple[int, int] | None:
         """Return the number of sticks and the heap counted from 0, or None if the move is not
         legal."""
-        matched = _MOVE.fullmatch(text[:100].strip().removesuffix(".").lower())
+        matched = _MOVE_PATTERN.fullmatch(text[:100].strip().removesuffix(".").lower())
         if not matched:
             return None
         taken, heap = int(matched[1]), int(matched[2]) - 1

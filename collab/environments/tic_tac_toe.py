@@ -31,60 +31,61 @@ class TicTacToe(Environment):
     def __init__(self, *, opened: Literal[0, 2, 4] = 0) -> None:
         self._opened = opened
         self._board = [""] * 9
-        self._played = 0
-        self._over = ""
+        self._marks_placed = 0
+        self._result = ""
 
     def reset(self, random: Random) -> Step:
-        self._over = ""
+        self._result = ""
         while True:
-            self._board, self._played = [""] * 9, self._opened
+            self._board, self._marks_placed = [""] * 9, self._opened
             for n, cell in enumerate(random.sample(range(9), self._opened)):
                 self._board[cell] = self.seats[n % 2]
             if not winner(self._board):
-                return Step(self._observed())
+                return Step(self._observations())
 
     def step(self, actions: Mapping[str, str]) -> Step:
-        player = self.seats[self._played % 2]
-        cell = self._read(actions[player])
+        player = self.seats[self._marks_placed % 2]
+        cell = self._read_move(actions[player])
         if cell is None:
-            return self._won_by("o" if player == "x" else "x", f"{player} forfeits: no legal move")
+            other = "o" if player == "x" else "x"
+            return self._end_game(other, f"{player} forfeits: no legal move")
         self._board[cell] = player
-        self._played += 1
+        self._marks_placed += 1
         summary = f"{player} takes {cell + 1}"
         if winner(self._board):
-            return self._won_by(player, f"{summary} and wins")
+            return self._end_game(player, f"{summary} and wins")
         if all(self._board):
-            self._over = "a draw"
+            self._result = "a draw"
             return Step({}, summary=f"{summary}: a draw")
-        return Step(self._observed(), summary=summary)
+        return Step(self._observations(), summary=summary)
 
     def render(self) -> str:
-        state = self._over or f"to move: {self.seats[self._played % 2]}"
-        return f"{self._drawn('.')}\n{state}"
+        state = self._result or f"to move: {self.seats[self._marks_placed % 2]}"
+        return f"{self._draw_board('.')}\n{state}"
 
     def moves(self) -> Mapping[str, Sequence[str]]:
         empty = [str(n + 1) for n, mark in enumerate(self._board) if not mark]
-        return {} if self._over else {self.seats[self._played % 2]: empty}
+        return {} if self._result else {self.seats[self._marks_placed % 2]: empty}
 
-    def _observed(self) -> dict[str, Observation]:
-        player = self.seats[self._played % 2]
+    def _observations(self) -> dict[str, Observation]:
+        player = self.seats[self._marks_placed % 2]
         empty = [n + 1 for n, mark in enumerate(self._board) if not mark]
-        text = f"{self._drawn()}\nYou are {player}. Empty cells: {', '.join(map(str, empty))}."
-        return {player: Observation(text, board=self._drawn(), mark=player, empty=empty)}
+        text = f"{self._draw_board()}\nYou are {player}. Empty cells: {', '.join(map(str, empty))}."
+        return {player: Observation(text, board=self._draw_board(), mark=player, empty=empty)}
 
-    def _drawn(self, empty: str = "") -> str:
+    def _draw_board(self, empty: str = "") -> str:
         cells = [mark or empty or str(n + 1) for n, mark in enumerate(self._board)]
         return "\n".join(" ".join(cells[row : row + 3]) for row in (0, 3, 6))
 
-    def _read(self, text: str) -> int | None:
+    def _read_move(self, text: str) -> int | None:
         word = text[:20].strip().rstrip(".")
         known = len(word) == 1 and word in "123456789"
         return int(word) - 1 if known and not self._board[int(word) - 1] else None
 
-    def _won_by(self, player: str, summary: str) -> Step:
-        self._over = f"won by {player}"
-        loser = "o" if player == "x" else "x"
-        return Step({}, {player: 1.0, loser: -1.0}, summary=summary)
+    def _end_game(self, winner: str, summary: str) -> Step:
+        self._result = f"won by {winner}"
+        loser = "o" if winner == "x" else "x"
+        return Step({}, {winner: 1.0, loser: -1.0}, summary=summary)
 
 
 def winner(board: Sequence[str]) -> str:

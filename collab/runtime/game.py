@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from collab.environments import BUILT_IN, Observation, Step, environment_for
-from collab.environments.base import by_seat, fault_of, fault_of_start, fault_of_state
-from collab.environments.library import Make
+from collab.environments.base import fault_of, fault_of_start, fault_of_state, rewards_by_seat
+from collab.environments.library import MakeEnvironment
 from collab.errors import CollabError, EnvironmentFailed, RecipeError, convert_error
 from collab.recipe import Recipe, TaskSpec
 from collab.recipe.task import SEED
@@ -31,7 +31,12 @@ class Game:
     """
 
     def __init__(
-        self, spec: TaskSpec, make: Make, problem: Problem, agents: Sequence[str], turns: int
+        self,
+        spec: TaskSpec,
+        make: MakeEnvironment,
+        problem: Problem,
+        agents: Sequence[str],
+        turns: int,
     ) -> None:
         """Start a game of the team's agents, in order, with at most this many turns."""
         assert spec.environment is not None, "a game's task has an environment"
@@ -99,12 +104,12 @@ class Game:
         return {seat: artifacts[self._seats[seat]] for seat in self._now.observations}
 
     def _score(self) -> Score:
-        earned = by_seat(self._now.rewards, self.environment.seats)
+        earned = rewards_by_seat(self._now.rewards, self.environment.seats)
         by_agent = {self._seats[seat]: reward for seat, reward in earned.items()}
         is_last = self.ended or self._left == 0
         return Score(
             reward=mean([*earned.values()]),
-            maximum=self.environment.largest if is_last else 0.0,
+            maximum=self.environment.largest_return if is_last else 0.0,
             by_agent=by_agent if len(set(earned.values())) > 1 else {},
             solved=self._now.solved,
             summary=self._now.summary,

@@ -11,7 +11,7 @@ import pytest
 from support.games import MATCH
 
 from collab.environments import BUILT_IN, Environment, Step, environment_for
-from collab.environments.base import by_seat, fault_of
+from collab.environments.base import fault_of, rewards_by_seat
 from collab.environments.conformance import CHECKS, conform, play
 from collab.errors import RecipeError
 from collab.recipe.base import Component
@@ -39,7 +39,7 @@ def play_many_games(name: str, episodes: int) -> None:
     """Play episodes; `play` raises if a game breaks its contract."""
     chance, game = Random(7), BUILT_IN[name]()
     for number in range(episodes):
-        steps = sum(1 for _ in play(game, chance, hostile=0.2 if number % 2 else 0.0))
+        steps = sum(1 for _ in play(game, chance, hostile_share=0.2 if number % 2 else 0.0))
         assert 0 < steps <= game.turns, number
 
 
@@ -86,7 +86,7 @@ def reset_with_rewards(game: type[Environment]) -> Callable[..., Step]:
 def test_rewards_and_values_may_be_numbers_of_numpy(number: Callable[[int], Any]) -> None:
     step = Step(rewards={"left": number(1)}, values={"done": number(1)})
     assert fault_of(step, ("left", "right")) == ""
-    assert by_seat(step.rewards, ("left", "right")) == {"left": 1.0, "right": 0.0}
+    assert rewards_by_seat(step.rewards, ("left", "right")) == {"left": 1.0, "right": 0.0}
 
 
 @pytest.mark.parametrize("opened", [-2, 1, 3, 5, 6])
@@ -141,7 +141,7 @@ def test_cheats_in_a_two_player_game_forfeit_at_the_largest_cost(name: str) -> N
             (seat,) = step.observations
             step = game.step({seat: cheat})
             assert step.ended, cheat
-            assert by_seat(step.rewards, game.seats)[seat] == game.returns[0]
+            assert rewards_by_seat(step.rewards, game.seats)[seat] == game.returns[0]
 
 
 BLOCKS = (
@@ -188,7 +188,7 @@ def return_of_constant_text(name: str, seat: str, text: str, seed: int) -> float
     step = game.reset(Random(seed))
     while not step.ended:
         step = game.step({**dict.fromkeys(game.seats, ""), seat: text})
-        total += by_seat(step.rewards, game.seats)[seat]
+        total += rewards_by_seat(step.rewards, game.seats)[seat]
     return total
 
 

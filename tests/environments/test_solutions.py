@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from collab.environments.kuhn import CARDS, LEGAL, Kuhn
+from collab.environments.kuhn import CARDS, LEGAL_MOVES, Kuhn
 from collab.environments.tic_tac_toe import TicTacToe, winner
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -74,13 +74,13 @@ def test_best_reply_beats_every_other_reply() -> None:
     strategy = {}
     for card, history in kuhn.situations():
         share = chance.random()
-        letters = [move[0] for move in LEGAL[history]]
+        letters = [move[0] for move in LEGAL_MOVES[history]]
         strategy[card, history] = dict(zip(letters, (share, 1 - share), strict=True))
     gains = []
     for seat, histories in enumerate((("", "cb"), ("c", "b"))):
         situations = list(product(CARDS, histories))
         found = []
-        for moves in product(*([m[0] for m in LEGAL[h]] for _, h in situations)):
+        for moves in product(*([m[0] for m in LEGAL_MOVES[h]] for _, h in situations)):
             reply = {**strategy, **{s: {m: 1.0} for s, m in zip(situations, moves, strict=True)}}
             earned = kuhn.value(reply, strategy) if seat == 0 else -kuhn.value(strategy, reply)
             found.append(earned)
