@@ -65,7 +65,7 @@ def rename_definitions(source: str, names: Collection[str]) -> str:
 
 def _defines(scope: Scope, name: str) -> bool:
     """Return True if the scope binds `name` for the module, or by a local definition or import."""
-    if name not in scope.bound:
+    if name not in scope.bound_names:
         return False
     if scope.resolve(name) == Variable(0, name):
         return True

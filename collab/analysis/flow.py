@@ -7,16 +7,16 @@ import builtins
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from collab.analysis.scopes import Definition, Scope, Variable, closure, evaluated_at_definition
+from collab.analysis.scopes import Definition, Scope, Variable, closure, definition_expressions
 
-USED = Variable(-1, "used")
+SINK = Variable(-1, "sink")
 """Target of every value that decides something."""
 
-_VALUE = -3
+_VALUE_SCOPE = -3
 """Scope number of the variables that represent values of single expressions."""
-_NO_VALUES = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop)
+_VALUELESS_NODES = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop)
 
-_WITHOUT_EFFECT = frozenset(dir(builtins)) - {"setattr", "exec", "eval", "next"}
+_PURE_BUILTINS = frozenset(dir(builtins)) - {"setattr", "exec", "eval", "next"}
 
 
 class Flow:
@@ -26,19 +26,19 @@ class Flow:
         self._scopes, self.entry = scopes, entry
         self._edges: defaultdict[Variable, set[Variable]] = defaultdict(set)
         self._values: dict[int, Variable] = {}
-        self._inner = {id(scope.node): scope for scope in scopes}
+        self._scope_of_node = {id(scope.node): scope for scope in scopes}
         self.aliases = _aliases(scopes, Variable(0, helper))
         self.calls: list[ast.expr] = []
         self.reachable = _reachable(scopes, entry)
         called = [self._find_calls(scope) for scope in self.reachable]
-        self._called: set[int] = set().union(*called)
+        self._called_ids: set[int] = set().union(*called)
         for scope in self.reachable:
-            self._connect(scope)
+            self._connect_scope(scope)
 
     @property
-    def used(self) -> bool:
+    def is_used(self) -> bool:
         """True if the value of at least one call decides something."""
-        return USED in closure(self.aliases, self._edges.__getitem__)
+        return SINK in closure(self.aliases, self._edges.__getitem__)
 
     def _find_calls(self, scope: Scope) -> set[int]:
         """Return the helper's names that are called, or passed on to be called."""
@@ -50,19 +50,19 @@ class Flow:
                     self.calls.append(name)
         return names
 
-    def _reads(self, scope: Scope, expressions: Iterable[ast.AST | None]) -> set[Variable]:
+    def _read_values(self, scope: Scope, expressions: Iterable[ast.AST | None]) -> set[Variable]:
         """Return the values of `expressions`, each as a variable that its parts flow into.
 
         Every expression is read once, even if several statements and targets share it.
         """
-        return {self._value(scope, node) for node in expressions if node is not None}
+        return {self._read_value(scope, node) for node in expressions if node is not None}
 
-    def _value(self, scope: Scope, expression: ast.AST) -> Variable:
+    def _read_value(self, scope: Scope, expression: ast.AST) -> Variable:
         pending: list[ast.AST] = []
 
         def value_of(node: ast.AST) -> Variable:
             if id(node) not in self._values:
-                self._values[id(node)] = Variable(_VALUE, str(len(self._values)))
+                self._values[id(node)] = Variable(_VALUE_SCOPE, str(len(self._values)))
                 pending.append(node)
             return self._values[id(node)]
 
@@ -71,78 +71,88 @@ class Flow:
             node = pending.pop()
             value = value_of(node)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                self._add(self._read(scope, node), [value])
+                self._add_edges(self._name_sources(scope, node), [value])
             for part in ast.iter_child_nodes(node):
-                if not isinstance(part, _NO_VALUES):
+                if not isinstance(part, _VALUELESS_NODES):
                     self._edges[value_of(part)].add(value)
         return whole
 
-    def _read(self, scope: Scope, name: ast.Name) -> set[Variable]:
+    def _name_sources(self, scope: Scope, name: ast.Name) -> set[Variable]:
         variable = scope.resolve(name.id)
-        return set() if variable in self.aliases and id(name) not in self._called else {variable}
+        return (
+            set() if variable in self.aliases and id(name) not in self._called_ids else {variable}
+        )
 
-    def _add(self, sources: set[Variable], targets: Iterable[Variable]) -> None:
+    def _add_edges(self, sources: set[Variable], targets: Iterable[Variable]) -> None:
         for target in targets:
             for source in sources:
                 self._edges[source].add(target)
 
-    def _connect(self, scope: Scope) -> None:
+    def _connect_scope(self, scope: Scope) -> None:
         if scope.is_class:
-            self._add({Variable(scope.number, name) for name in scope.bound}, [scope.variable])
+            self._add_edges(
+                {Variable(scope.number, name) for name in scope.bound_names}, [scope.variable]
+            )
         for node in scope.nodes:
             self._connect_node(scope, node)
 
     def _connect_node(self, scope: Scope, node: ast.AST) -> None:
         for target, value in _bindings(node):
-            self._assign(scope, target, self._reads(scope, [value]))
-        self._add(self._reads(scope, [_deciding_expression(node)]), [USED])
+            self._connect_assignment(scope, target, self._read_values(scope, [value]))
+        self._add_edges(self._read_values(scope, [_deciding_expression(node)]), [SINK])
         match node:
             case ast.Return(value=value) | ast.Yield(value=value) | ast.YieldFrom(value=value):
-                self._add(self._reads(scope, [value]), [self._result(scope)])
+                self._add_edges(self._read_values(scope, [value]), [self._result_target(scope)])
             case ast.Expr(value=ast.Call() as call):
-                self._add(self._reads(scope, _arguments(call)), self._effects(scope, call))
+                self._add_edges(
+                    self._read_values(scope, _arguments(call)), self._effect_targets(scope, call)
+                )
             case ast.Call(func=ast.Attribute()):
-                given = [*_arguments(node), *_indices(node.func)]
-                self._add(self._reads(scope, given), self._mutated(scope, node.func))
+                values = [*_arguments(node), *_indices(node.func)]
+                self._add_edges(
+                    self._read_values(scope, values), self._mutated_variables(scope, node.func)
+                )
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                sources = self._reads(scope, evaluated_at_definition(node))
-                self._add(sources, [self._result(self._inner[id(node)])])
+                sources = self._read_values(scope, definition_expressions(node))
+                self._add_edges(sources, [self._result_target(self._scope_of_node[id(node)])])
 
-    def _result(self, scope: Scope) -> Variable:
+    def _result_target(self, scope: Scope) -> Variable:
         decides = scope is self.entry or scope.parent is None
-        return USED if decides else scope.variable
+        return SINK if decides else scope.variable
 
-    def _assign(self, scope: Scope, target: ast.expr, sources: set[Variable]) -> None:
+    def _connect_assignment(self, scope: Scope, target: ast.expr, sources: set[Variable]) -> None:
         for node in ast.walk(target):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                self._add(sources, [scope.resolve(node.id)])
+                self._add_edges(sources, [scope.resolve(node.id)])
             elif isinstance(node, ast.Attribute | ast.Subscript):
-                keys = self._reads(scope, _indices(node))
-                self._add(sources | keys, self._mutated(scope, node))
+                keys = self._read_values(scope, _indices(node))
+                self._add_edges(sources | keys, self._mutated_variables(scope, node))
 
-    def _mutated(self, scope: Scope, node: ast.expr) -> list[Variable]:
+    def _mutated_variables(self, scope: Scope, node: ast.expr) -> list[Variable]:
         """Return the variable whose object an attribute, item or method call changes."""
         while isinstance(node, ast.Attribute | ast.Subscript):
             node = node.value
         if not isinstance(node, ast.Name):
             return []
         variable = scope.resolve(node.id)
-        return [variable, USED] if scope.is_parameter(variable) else [variable]
+        return [variable, SINK] if scope.is_parameter(variable) else [variable]
 
-    def _effects(self, scope: Scope, call: ast.Call) -> list[Variable]:
+    def _effect_targets(self, scope: Scope, call: ast.Call) -> list[Variable]:
         """Return the targets of a call's arguments if its own value is dropped."""
         if isinstance(call.func, ast.Name):
             variable = scope.resolve(call.func.id)
             if variable in self.aliases:
                 return []
-            without_effect = call.func.id in _WITHOUT_EFFECT and variable.scope == 0
-            return [] if without_effect else [USED]
+            without_effect = call.func.id in _PURE_BUILTINS and variable.scope == 0
+            return [] if without_effect else [SINK]
         if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
             variable = scope.resolve(call.func.value.id)
             owner = self._scopes[variable.scope]
-            is_own = variable.name in owner.bound and variable.name not in owner.imported
-            return [] if is_own else [USED]
-        return [USED]
+            is_own = (
+                variable.name in owner.bound_names and variable.name not in owner.imported_names
+            )
+            return [] if is_own else [SINK]
+        return [SINK]
 
 
 def _aliases(scopes: list[Scope], helper: Variable) -> set[Variable]:
@@ -169,8 +179,8 @@ def _reachable(scopes: list[Scope], entry: Scope) -> list[Scope]:
         names = (node for node in item.nodes if isinstance(node, ast.Name))
         return {item.resolve(name.id) for name in names if isinstance(name.ctx, ast.Load)}
 
-    begin: list[Scope | Variable] = [scopes[0], entry]
-    reached = closure(begin, used_by)
+    start: list[Scope | Variable] = [scopes[0], entry]
+    reached = closure(start, used_by)
     return [scope for scope in scopes if scope in reached]
 
 
@@ -179,7 +189,7 @@ def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:
-                yield from _unpacked(target, value)
+                yield from _unpack(target, value)
         case ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
             yield node.target, node.value
         case ast.For() | ast.AsyncFor() | ast.comprehension():
@@ -188,7 +198,7 @@ def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
             yield target, value
 
 
-def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+def _unpack(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Yield an assignment's parts: `a, b = x, y` binds a to x and b to y."""
     match target, value:
         case (
@@ -196,7 +206,7 @@ def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast
             ast.Tuple(elts=values) | ast.List(elts=values),
         ) if len(names) == len(values) and not _has_star([*names, *values]):
             for pair in zip(names, values, strict=True):
-                yield from _unpacked(*pair)
+                yield from _unpack(*pair)
         case _:
             yield target, value
 
@@ -239,7 +249,7 @@ def _called_names(node: ast.AST) -> Iterator[ast.Name]:
     if isinstance(node, ast.Call):
         candidates: list[ast.AST] = [node.func, *_arguments(node)]
     elif isinstance(node, Definition):
-        candidates = [*evaluated_at_definition(node)]
+        candidates = [*definition_expressions(node)]
     elif isinstance(node, ast.List | ast.Tuple | ast.Set):
         candidates = [*node.elts]
     elif isinstance(node, ast.Dict):

@@ -34,13 +34,11 @@ class Scope:
     parent: Scope | None
     nodes: list[ast.AST] = field(default_factory=list)
     """The nodes evaluated in this scope, in no particular order."""
-    bound: set[str] = field(default_factory=set)
-    outer: set[str] = field(default_factory=set)
-    """Names declared `global`."""
-    enclosing: set[str] = field(default_factory=set)
-    """Names declared `nonlocal`."""
+    bound_names: set[str] = field(default_factory=set)
+    global_names: set[str] = field(default_factory=set)
+    nonlocal_names: set[str] = field(default_factory=set)
     parameters: set[str] = field(default_factory=set)
-    imported: set[str] = field(default_factory=set)
+    imported_names: set[str] = field(default_factory=set)
 
     @property
     def is_class(self) -> bool:
@@ -49,8 +47,8 @@ class Scope:
     def resolve(self, name: str) -> Variable:
         """Return the variable that `name` means here. Unbound names belong to the module."""
         scope: Scope | None = self
-        while scope is not None and name not in scope.outer:
-            is_local = name in scope.bound and name not in scope.enclosing
+        while scope is not None and name not in scope.global_names:
+            is_local = name in scope.bound_names and name not in scope.nonlocal_names
             if is_local and (scope is self or not scope.is_class):
                 return Variable(scope.number, name)
             scope = scope.parent
@@ -92,29 +90,29 @@ def scopes_of(tree: ast.Module) -> list[Scope]:
     module = Scope(0, tree, None)
     scopes = [module]
     for scope in scopes:
-        for node in _evaluated_in(scope.node):
+        for node in _evaluated_nodes(scope.node):
             scope.nodes.append(node)
-            _bind(scope, node)
+            _bind_names(scope, node)
             if isinstance(node, Definition):
                 scopes.append(Scope(len(scopes), node, scope))
     return scopes
 
 
-def _evaluated_in(owner: ast.Module | Definition) -> Iterator[ast.AST]:
+def _evaluated_nodes(owner: ast.Module | Definition) -> Iterator[ast.AST]:
     """Yield the nodes that run in a scope, without bodies of definitions."""
     pending: list[ast.AST] = list(owner.body)
     if isinstance(owner, Function):
-        pending.extend(_arguments(owner.args))
+        pending.extend(_parameters(owner.args))
     while pending:
         node = pending.pop()
         yield node
         if isinstance(node, Definition):
-            pending.extend(evaluated_at_definition(node))
+            pending.extend(definition_expressions(node))
         else:
             pending.extend(ast.iter_child_nodes(node))
 
 
-def evaluated_at_definition(node: Definition) -> list[ast.expr]:
+def definition_expressions(node: Definition) -> list[ast.expr]:
     """Return the expressions of a definition that run when it is defined, not when it is called."""
     if isinstance(node, ast.ClassDef):
         return [*node.decorator_list, *node.bases, *(k.value for k in node.keywords)]
@@ -122,28 +120,28 @@ def evaluated_at_definition(node: Definition) -> list[ast.expr]:
     return [*node.decorator_list, *node.args.defaults, *defaults]
 
 
-def _arguments(arguments: ast.arguments) -> list[ast.arg]:
+def _parameters(arguments: ast.arguments) -> list[ast.arg]:
     named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     return [*named, *(a for a in (arguments.vararg, arguments.kwarg) if a is not None)]
 
 
-def _bind(scope: Scope, node: ast.AST) -> None:
+def _bind_names(scope: Scope, node: ast.AST) -> None:
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-            scope.bound.add(name)
+            scope.bound_names.add(name)
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            scope.bound.add(name)
+            scope.bound_names.add(name)
         case ast.arg(arg=name):
-            scope.bound.add(name)
+            scope.bound_names.add(name)
             scope.parameters.add(name)
         case ast.alias(name=name, asname=asname):
-            scope.bound.add(asname or name.partition(".")[0])
-            scope.imported.add(asname or name.partition(".")[0])
+            scope.bound_names.add(asname or name.partition(".")[0])
+            scope.imported_names.add(asname or name.partition(".")[0])
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
-            scope.bound.add(name)
+            scope.bound_names.add(name)
         case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
-            scope.bound.add(name)
+            scope.bound_names.add(name)
         case ast.Global(names=names):
-            scope.outer.update(names)
+            scope.global_names.update(names)
         case ast.Nonlocal(names=names):
-            scope.enclosing.update(names)
+            scope.nonlocal_names.update(names)

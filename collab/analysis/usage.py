@@ -28,10 +28,10 @@ def returns_value(tree: ast.Module, name: str) -> bool | None:
     function = entry_scope(scopes_of(prune(tree)), name)
     if function is None:
         return None
-    return any(_gives_value(node) for node in function.nodes)
+    return any(_is_value_return(node) for node in function.nodes)
 
 
-def _gives_value(node: ast.AST) -> bool:
+def _is_value_return(node: ast.AST) -> bool:
     if isinstance(node, ast.Yield | ast.YieldFrom):
         return True
     if not isinstance(node, ast.Return) or node.value is None:
@@ -39,13 +39,13 @@ def _gives_value(node: ast.AST) -> bool:
     return not (isinstance(node.value, ast.Constant) and node.value.value is None)
 
 
-_OWN = "a value of its own"
+_OWN_VALUE = "a value of its own"
 """Also a choice between different values."""
-_MAX_CHAIN = 50
+_MAX_CHAIN_LENGTH = 50
 
 
-class _Forwards:
-    """The helper call that a function forwards, `_OWN` for any other value, or "" for none.
+class _ForwardedCalls:
+    """The helper call that a function forwards, `_OWN_VALUE` for any other value, or "" for none.
 
     `return helper(x)`, `y = helper(x); return y` and chains of such functions only forward. A
     return without the helper, an operation on its value, or a choice between different calls counts
@@ -55,65 +55,75 @@ class _Forwards:
     def __init__(self, scopes: list[Scope], aliases: set[Variable]) -> None:
         self._aliases = aliases
         self._functions = {scope.variable: scope for scope in scopes[1:] if not scope.is_class}
-        self._values = {scope.number: _values_of(scope) for scope in scopes}
+        self._values = {scope.number: _assigned_expressions(scope) for scope in scopes}
         self._known: dict[Variable, str] = {}
         self._chain = 0
 
-    def of(self, scope: Scope) -> str:
+    def find(self, scope: Scope) -> str:
         value = ""
         for node in scope.nodes:
             if isinstance(node, ast.Return | ast.YieldFrom) and node.value is not None:
-                value = _either(value, self._expression(scope, node.value))
+                value = _merge_values(value, self._expression_value(scope, node.value))
             elif isinstance(node, ast.Yield):
-                value = _either(value, _OWN)
+                value = _merge_values(value, _OWN_VALUE)
         return value
 
-    def _expression(self, scope: Scope, node: ast.expr) -> str:
+    def _expression_value(self, scope: Scope, node: ast.expr) -> str:
         match node:
             case ast.Await(value=value) | ast.NamedExpr(value=value):
-                return self._expression(scope, value)
+                return self._expression_value(scope, value)
             case ast.IfExp(body=body, orelse=orelse):
-                return _either(self._expression(scope, body), self._expression(scope, orelse))
+                return _merge_values(
+                    self._expression_value(scope, body), self._expression_value(scope, orelse)
+                )
             case ast.Call(func=ast.Name(id=name)):
                 function = scope.resolve(name)
                 if function in self._aliases:
                     return ast.dump(node)
-                return self._follow(scope, function) if function in self._functions else _OWN
+                return (
+                    self._variable_value(scope, function)
+                    if function in self._functions
+                    else _OWN_VALUE
+                )
             case ast.Name(id=name):
                 variable = scope.resolve(name)
-                return _OWN if variable in self._functions else self._follow(scope, variable)
-        return _OWN
+                return (
+                    _OWN_VALUE
+                    if variable in self._functions
+                    else self._variable_value(scope, variable)
+                )
+        return _OWN_VALUE
 
-    def _follow(self, scope: Scope, variable: Variable) -> str:
+    def _variable_value(self, scope: Scope, variable: Variable) -> str:
         """Return the value of a function or a variable, or "" while it is being computed."""
-        if self._chain > _MAX_CHAIN:
-            return _OWN
+        if self._chain > _MAX_CHAIN_LENGTH:
+            return _OWN_VALUE
         if variable not in self._known:
             self._known[variable] = ""
             self._chain += 1
-            self._known[variable] = self._looked_up(scope, variable)
+            self._known[variable] = self._compute_value(scope, variable)
             self._chain -= 1
         return self._known[variable]
 
-    def _looked_up(self, scope: Scope, variable: Variable) -> str:
+    def _compute_value(self, scope: Scope, variable: Variable) -> str:
         if variable in self._functions:
-            return self.of(self._functions[variable]) or _OWN
+            return self.find(self._functions[variable]) or _OWN_VALUE
         values = self._values[scope.number].get(variable.name)
         if variable.scope != scope.number or not values:
-            return _OWN
+            return _OWN_VALUE
         forwarded = ""
         for value in values:
-            given = self._expression(scope, value) if value is not None else _OWN
-            forwarded = _either(forwarded, given)
+            given = self._expression_value(scope, value) if value is not None else _OWN_VALUE
+            forwarded = _merge_values(forwarded, given)
         return forwarded
 
 
-def _either(one: str, other: str) -> str:
-    """Return the value that both have, or that only one has, or `_OWN` if they differ."""
-    return one or other if not (one and other) or one == other else _OWN
+def _merge_values(one: str, other: str) -> str:
+    """Return the value that both have, or that only one has, or `_OWN_VALUE` if they differ."""
+    return one or other if not (one and other) or one == other else _OWN_VALUE
 
 
-def _values_of(scope: Scope) -> dict[str, list[ast.expr | None]]:
+def _assigned_expressions(scope: Scope) -> dict[str, list[ast.expr | None]]:
     """Map each name to the assigned expressions. None represents any other kind of binding."""
     values: defaultdict[str, list[ast.expr | None]] = defaultdict(list)
     plain = set()
@@ -129,12 +139,12 @@ def _values_of(scope: Scope) -> dict[str, list[ast.expr | None]]:
     for node in scope.nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in plain:
             values[node.id].append(None)
-    for name in (*scope.parameters, *_changed_in_place(scope)):
+    for name in (*scope.parameters, *_names_changed_in_place(scope)):
         values[name].append(None)
     return values
 
 
-def _changed_in_place(scope: Scope) -> Iterator[str]:
+def _names_changed_in_place(scope: Scope) -> Iterator[str]:
     """Yield the variables that are changed in place, in part or by a method."""
     for node in scope.nodes:
         match node:
@@ -169,7 +179,7 @@ def helper_use(source: str, entry_point: str, helper: str) -> HelperUse:
         tree = parse(source)
     except SyntaxError:
         return HelperUse(reason="the code does not parse")
-    redefined = _redefines(scopes_of(tree), helper)  # including code that seems dead
+    redefined = _is_redefined(scopes_of(tree), helper)  # including code that seems dead
     scopes = scopes_of(prune(tree))
     entry = entry_scope(scopes, entry_point)
     if entry is None:
@@ -179,17 +189,17 @@ def helper_use(source: str, entry_point: str, helper: str) -> HelperUse:
     flow = Flow(scopes, entry, helper)
     lines = tuple(sorted({node.lineno for node in flow.calls}))
     if not lines:
-        hidden = any(helper in scope.bound for scope in scopes)
+        hidden = any(helper in scope.bound_names for scope in scopes)
         local = f" (a local '{helper}' hides it)" if hidden else ""
         return HelperUse(
             reason=f"'{entry_point}' never calls '{helper}' in code that can run{local}"
         )
-    if not flow.used:
+    if not flow.is_used:
         return HelperUse(lines, reason=f"the value of '{helper}' is not used")
     return HelperUse(
         lines,
         used=True,
-        wrapper=_Forwards(scopes, flow.aliases).of(entry) not in ("", _OWN),
+        wrapper=_ForwardedCalls(scopes, flow.aliases).find(entry) not in ("", _OWN_VALUE),
         reason=f"'{entry_point}' uses the value of '{helper}'",
     )
 
@@ -205,8 +215,8 @@ def entry_scope(scopes: list[Scope], name: str) -> Scope | None:
     return max(named, key=lambda scope: scope.node.lineno, default=None)  # type: ignore[union-attr]
 
 
-def _redefines(scopes: list[Scope], helper: str) -> bool:
+def _is_redefined(scopes: list[Scope], helper: str) -> bool:
     module, *inner = scopes
-    return helper in module.bound or any(
-        helper in scope.bound and helper in scope.outer for scope in inner
+    return helper in module.bound_names or any(
+        helper in scope.bound_names and helper in scope.global_names for scope in inner
     )
