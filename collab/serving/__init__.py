@@ -45,16 +45,16 @@ def app(
     """
     from collab.serving.settings import Settings, check_extras
 
-    _check(names, settings, known=[one.name for one in fields(Settings)])
+    _check_arguments(names, settings, known=[one.name for one in fields(Settings)])
     check_extras(mcp=settings.get("mcp", False))
     from collab.serving.application import Application
-    from collab.serving.teams import named, read_teams
+    from collab.serving.teams import read_teams, served_names
 
-    recipes = read_teams(named(names, served_as), trust=trust, model=model)
+    recipes = read_teams(served_names(names, served_as), trust=trust, model=model)
     return Application(recipes, Settings(**settings))
 
 
-def _check(names: Iterable[Any], settings: Iterable[str], known: Sequence[str]) -> None:
+def _check_arguments(names: Iterable[Any], settings: Iterable[str], known: Sequence[str]) -> None:
     from collab.errors import RecipeError, UnknownName
 
     for name in names:

@@ -24,16 +24,16 @@ from collab.records import Episode, Problem
 from collab.runtime.events import Event
 from collab.serving.chat import ChatBody, ChatReply
 from collab.serving.guard import Guard, read_body
-from collab.serving.reading import Common, TeamQuestion, read
+from collab.serving.reading import CommonBody, TeamQuestion, read_body_as
 from collab.serving.refusal import Refused, unavailable
-from collab.serving.reply import PING, Narrator
+from collab.serving.reply import PING_COMMENT, ResponseStream
 from collab.serving.responses import ResponseBody, ResponseReply
-from collab.serving.service import LEFT, Service, run_request
+from collab.serving.service import CLIENT_LEFT, Service, run_request
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 from collab.serving.teams import tool_names
 
-_MCP = ["GET", "POST", "DELETE"]
+_MCP_METHODS = ["GET", "POST", "DELETE"]
 AnyReply = ChatReply | ResponseReply
 
 
@@ -65,7 +65,7 @@ class Application:
         self._app = Starlette(
             routes=self._routes(),
             middleware=self._middleware(),
-            exception_handlers={Refused: _refused, HTTPException: _not_found},
+            exception_handlers={Refused: _refusal_response, HTTPException: _http_error},
             lifespan=self.lifespan,
         )
 
@@ -82,9 +82,9 @@ class Application:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.service.open())
             if self.settings.mcp:
-                from collab.serving.mcp_tools import over_http
+                from collab.serving.mcp_tools import http_application
 
-                self._mcp = await stack.enter_async_context(over_http(self.service))
+                self._mcp = await stack.enter_async_context(http_application(self.service))
             yield
 
     def _routes(self) -> list[Route]:
@@ -92,12 +92,12 @@ class Application:
             Route("/health", self._health),
             Route("/ready", self._ready),
             Route("/metrics", self._metrics),
-            *([Route("/mcp", self._speak_mcp, methods=_MCP)] if self.settings.mcp else []),
+            *([Route("/mcp", self._serve_mcp, methods=_MCP_METHODS)] if self.settings.mcp else []),
             Route("/v1/models", self._models),
             Route("/v1/models/{name}", self._model),
             Route("/v1/chat/completions", self._chat, methods=["POST"]),
             Route("/v1/responses", self._respond, methods=["POST"]),
-            Route("/v1/responses/{name}", self._stored),
+            Route("/v1/responses/{name}", self._refuse_stored_response),
         ]
 
     def _middleware(self) -> list[Middleware]:
@@ -135,26 +135,28 @@ class Application:
     async def _respond(self, request: Request) -> Any:
         return await self._answer(request, ResponseBody, ResponseReply)
 
-    async def _speak_mcp(self, _: Request) -> Any:
+    async def _serve_mcp(self, _: Request) -> Any:
         if self._mcp is None:
             raise unavailable("the server is starting")
         return self._mcp
 
-    async def _stored(self, _: Request) -> Response:
+    async def _refuse_stored_response(self, _: Request) -> Response:
         raise Refused(404, "not_found", "the server stores no responses; keep them on the client")
 
-    async def _answer(self, request: Request, kind: type[Common], form: type[AnyReply]) -> Any:
+    async def _answer(self, request: Request, kind: type[CommonBody], form: type[AnyReply]) -> Any:
         settings = self.settings
         self.service.check_ready()
         try:
             body = await read_body(request, settings.max_body, settings.client_seconds)
         except ClientDisconnect:
             return Response(status_code=499)
-        question = read(kind, body).as_question(settings)
+        question = read_body_as(kind, body).as_question(settings)
         team = self.service.team(question.model)
-        problem = team.problem(question)
-        question = replace(question, warnings=(*question.warnings, *team.notes(question)))
-        reply = form(team, question, all_of_it=settings.details)
+        problem = team.make_problem(question)
+        question = replace(
+            question, warnings=(*question.warnings, *team.ignored_warnings(question))
+        )
+        reply = form(team, question, with_agents=settings.details)
         traces = ("traceparent", "tracestate")
         carrier = {key: request.headers[key] for key in traces if key in request.headers}
         return AnswerApp(
@@ -163,15 +165,15 @@ class Application:
 
 
 def _model_card(team: ServedTeam) -> dict[str, Any]:
-    return {"id": team.name, "object": "model", "created": team.since, "owned_by": "collab"}
+    return {"id": team.name, "object": "model", "created": team.opened_at, "owned_by": "collab"}
 
 
-async def _refused(_: Request, refused: Exception) -> Response:
+async def _refusal_response(_: Request, refused: Exception) -> Response:
     assert isinstance(refused, Refused)
     return refused.response()
 
 
-async def _not_found(_: Request, error: Exception) -> Response:
+async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     wrong = "no such path" if error.status_code == 404 else "method not allowed"
     response = Refused(error.status_code, "not_found", wrong).response()
@@ -203,9 +205,9 @@ class AnswerApp:
     carrier: Mapping[str, str]
     """Trace headers of the request."""
     _client: tuple[Scope, Receive, Send] = field(init=False)
-    _one: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    _send_lock: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     _arrived: float = field(init=False)
-    _last: float = field(init=False)
+    _last_sent: float = field(init=False)
     _opening: str = field(init=False)
     _has_begun: bool = field(init=False, default=False)
     _has_ended: bool = field(init=False, default=False)
@@ -214,94 +216,98 @@ class AnswerApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._client, self._opening = (scope, receive, send), "".join(self.reply.begin())
-        self._arrived = self._last = time.monotonic()
+        self._arrived = self._last_sent = time.monotonic()
         try:
-            await self.service.finish(self.team.name, self._work(), self._left())
+            await self.service.run_work(
+                self.team.name, self._answer_request(), self._wait_for_disconnect()
+            )
         except Refused as refused:
-            await self._refuse(refused)
+            await self._send_refusal(refused)
 
-    async def _left(self) -> None:
+    async def _wait_for_disconnect(self) -> None:
         """Return once the client has disconnected."""
         while (await self._client[1]())["type"] != "http.disconnect":
             pass
 
-    async def _work(self) -> None:
+    async def _answer_request(self) -> None:
         """Run the episode once a lane is free, and send the answer or a refusal."""
         try:
-            async with self._kept_alive(), self.service.lanes.place():
-                episode = await self._run()
-            await self._hand_over(episode)
+            async with self._keep_alive(), self.service.lanes.place():
+                episode = await self._run_episode()
+            await self._send_end(episode)
         except Refused as refused:
             self.service.metrics.count_refusal(self.team.name, refused.reason or refused.kind)
-            await self._refuse(refused)
+            await self._send_refusal(refused)
 
-    async def _run(self) -> Episode:
+    async def _run_episode(self) -> Episode:
         """Run the episode, and stream it if the request asks for that."""
-        narrator = Narrator()
+        responses = ResponseStream()
 
-        async def hear(event: Event) -> None:
-            for words in narrator.see(event) if self.question.stream else ():
-                await self._tell(self.reply.words(words))
+        async def on_event(event: Event) -> None:
+            for delta in responses.read_event(event) if self.question.stream else ():
+                await self._send_events(self.reply.stream_delta(delta))
 
-        whole = (self.service, self.team, self.question, self.problem, self.request)
-        return await run_request(*whole, hear=hear, carrier=self.carrier)
+        whole = (self.service, self.team, self.question, self.make_problem, self.request)
+        return await run_request(*whole, on_event=on_event, carrier=self.carrier)
 
-    async def _hand_over(self, episode: Episode) -> None:
+    async def _send_end(self, episode: Episode) -> None:
         """Send the end of the answer, and drop the client if it does not receive it."""
         try:
             async with asyncio.timeout(self.service.settings.client_seconds):
                 if self.question.stream:
-                    await self._tell(self.reply.end(episode))
-                    await self._chunk("", more=False)
+                    await self._send_events(self.reply.end(episode))
+                    await self._send_chunk("", more=False)
                 else:
-                    await self._give(JSONResponse(self.reply.whole(episode)))
+                    await self._send_whole(JSONResponse(self.reply.whole(episode)))
         except TimeoutError:
-            self.service.metrics.count_refusal(self.team.name, LEFT)
+            self.service.metrics.count_refusal(self.team.name, CLIENT_LEFT)
         else:
             self.service.metrics.count_answer(self.team.name, episode)
 
-    async def _tell(self, events: Iterable[str]) -> None:
+    async def _send_events(self, events: Iterable[str]) -> None:
         """Send a part of a stream. The time to the first part includes the wait in the queue."""
         if text := "".join(events):
-            await self._stream(text)
+            await self._send_stream_text(text)
             if not self._has_sent:
                 self._has_sent = True
-                self.service.metrics.began(self.team.name, time.monotonic() - self._arrived)
+                self.service.metrics.observe_first_chunk(
+                    self.team.name, time.monotonic() - self._arrived
+                )
 
-    async def _refuse(self, refused: Refused) -> None:
+    async def _send_refusal(self, refused: Refused) -> None:
         """Send the refusal, as a status or within the stream, if the client still reads."""
         if self._has_ended:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(self.service.settings.client_seconds):
                 if self._has_begun:
-                    await self._chunk("".join(self.reply.fail(refused)), more=False)
+                    await self._send_chunk("".join(self.reply.fail(refused)), more=False)
                 else:
-                    await self._give(refused.response())
+                    await self._send_whole(refused.response())
 
-    async def _stream(self, text: str) -> None:
+    async def _send_stream_text(self, text: str) -> None:
         """Send a part of a stream, which begins with the reply's opening."""
-        async with self._one:
+        async with self._send_lock:
             if not self._has_begun:
                 self._has_begun = True
                 start = {"type": "http.response.start", "status": 200, "headers": _HEADERS}
                 await self._client[2](start)
                 text = self._opening + text
-            await self._chunk(text, more=True)
+            await self._send_chunk(text, more=True)
 
-    async def _give(self, answer: JSONResponse) -> None:
+    async def _send_whole(self, answer: JSONResponse) -> None:
         """Send a complete answer."""
         self._has_begun = self._has_ended = True
         await answer(*self._client)
 
-    async def _chunk(self, text: str, *, more: bool) -> None:
+    async def _send_chunk(self, text: str, *, more: bool) -> None:
         self._has_ended = not more
         message = {"type": "http.response.body", "body": text.encode(), "more_body": more}
         await self._client[2](message)
-        self._last = time.monotonic()
+        self._last_sent = time.monotonic()
 
     @asynccontextmanager
-    async def _kept_alive(self) -> AsyncIterator[None]:
+    async def _keep_alive(self) -> AsyncIterator[None]:
         """Context manager that sends comments while a stream is silent."""
         pinging = asyncio.create_task(self._ping(self.service.settings.ping_seconds))
         try:
@@ -312,8 +318,8 @@ class AnswerApp:
 
     async def _ping(self, seconds: float) -> None:
         while self.question.stream:
-            silent = time.monotonic() - self._last
+            silent = time.monotonic() - self._last_sent
             if silent >= seconds:
-                await self._stream(PING)
+                await self._send_stream_text(PING_COMMENT)
             else:
                 await asyncio.sleep(seconds - silent)

@@ -12,16 +12,23 @@ from collab.records import Episode
 from collab.runtime.summary import usage_of
 from collab.serving.reading import (
     Body,
-    Common,
+    CommonBody,
     ContentPart,
     Format,
+    Message,
     Role,
-    Spoken,
     TeamQuestion,
     text_of,
 )
 from collab.serving.refusal import Refused
-from collab.serving.reply import DONE, TeamReply, Words, hidden_tokens, is_cut, sse_event
+from collab.serving.reply import (
+    DONE_EVENT,
+    TeamReply,
+    TextDelta,
+    hidden_tokens,
+    is_truncated,
+    sse_event,
+)
 from collab.serving.settings import Settings
 
 
@@ -34,7 +41,7 @@ class StreamOptions(Body):
     include_usage: bool = False
 
 
-class ChatBody(Common):
+class ChatBody(CommonBody):
     """The body of a request for a chat completion."""
 
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
@@ -48,11 +55,11 @@ class ChatBody(Common):
     audio: Any = None
     function_call: Any = None
 
-    def impossible(self) -> list[tuple[str, Any, str]]:
+    def unsupported_fields(self) -> list[tuple[str, Any, str]]:
         form = self.response_format.type if self.response_format else "text"
         calls = self.function_call not in (None, "none", "auto")
         return [
-            *super().impossible(),
+            *super().unsupported_fields(),
             ("function_call", calls, "a team cannot call the client's functions; leave it out"),
             ("n", self.n not in (None, 1), "a team gives one answer; ask again for another"),
             ("logprobs", self.logprobs, "answers of several agents have none"),
@@ -63,13 +70,15 @@ class ChatBody(Common):
 
     def as_question(self, settings: Settings) -> TeamQuestion:
         messages = [
-            Spoken(message.role, text_of(message.content, f"messages[{number}].content", ("text",)))
+            Message(
+                message.role, text_of(message.content, f"messages[{number}].content", ("text",))
+            )
             for number, message in enumerate(self.messages)
         ]
         limits = [n for n in (self.max_tokens, self.max_completion_tokens) if n is not None]
         return replace(
-            self.question(messages, "messages", settings),
-            most_tokens=min(limits, default=None),
+            self.make_question(messages, "messages", settings),
+            max_new_tokens=min(limits, default=None),
             include_usage=bool(self.stream_options and self.stream_options.include_usage),
         )
 
@@ -77,50 +86,52 @@ class ChatBody(Common):
 class ChatReply(TeamReply):
     """One chat completion."""
 
-    _has_reasoned = False
+    _has_reasoning = False
 
     def whole(self, episode: Episode) -> dict[str, Any]:
-        reasoning = _reasoning(episode) if self._shows_agents else None
+        reasoning = _reasoning_text(episode) if self._shows_agents else None
         message = {
             "role": "assistant",
             "content": episode.answer,
             "refusal": None,
-            **_reasoned(reasoning),
+            **_reasoning_fields(reasoning),
         }
-        choice = {"index": 0, "message": message, "finish_reason": _finish(episode)}
+        choice = {"index": 0, "message": message, "finish_reason": _finish_reason(episode)}
         return {
-            **self._head("chat.completion"),
+            **self._common_fields("chat.completion"),
             "choices": [{**choice, "logprobs": None}],
             "usage": _usage(episode),
-            **({"collab": self._details(episode)} if self._all_of_it else {}),
+            **({"collab": self._details(episode)} if self._with_agents else {}),
         }
 
     def begin(self) -> Iterator[str]:
         yield self._chunk({"role": "assistant", "content": ""})
 
-    def _say(self, text: str) -> Iterator[str]:
+    def _answer_events(self, text: str) -> Iterator[str]:
         yield self._chunk({"content": text})
 
-    def _tell(self, words: Words) -> Iterator[str]:
-        heading = _heading(words.agent, self._has_reasoned) if words.begins else ""
-        text = heading + words.text
-        self._has_reasoned = True
+    def _agent_events(self, delta: TextDelta) -> Iterator[str]:
+        heading = _heading(delta.agent, self._has_reasoning) if delta.begins else ""
+        text = heading + delta.text
+        self._has_reasoning = True
         if text:
-            yield self._chunk(_reasoned(text), collab={"agent": words.agent, "turn": words.turn})
+            yield self._chunk(
+                _reasoning_fields(text), collab={"agent": delta.agent, "turn": delta.turn}
+            )
 
     def end(self, episode: Episode) -> Iterator[str]:
-        if rest := self._rest(episode):
-            yield from self._say(rest)
-        yield self._chunk({}, _finish(episode), self._details(episode))
+        if rest := self._unsent_answer(episode):
+            yield from self._answer_events(rest)
+        yield self._chunk({}, _finish_reason(episode), self._details(episode))
         if self._question.include_usage:
-            head = self._head("chat.completion.chunk")
+            head = self._common_fields("chat.completion.chunk")
             yield sse_event({**head, "choices": [], "usage": _usage(episode)})
-        yield DONE
+        yield DONE_EVENT
 
     def fail(self, refused: Refused) -> Iterator[str]:
         yield sse_event(refused.body)
 
-    def _head(self, kind: str) -> dict[str, Any]:
+    def _common_fields(self, kind: str) -> dict[str, Any]:
         return {
             "id": f"chatcmpl-{self._question.id}",
             "object": kind,
@@ -136,15 +147,17 @@ class ChatReply(TeamReply):
     ) -> str:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         more = {} if collab is None else {"collab": collab}
-        return sse_event({**self._head("chat.completion.chunk"), "choices": [choice], **more})
+        return sse_event(
+            {**self._common_fields("chat.completion.chunk"), "choices": [choice], **more}
+        )
 
 
-def _reasoned(text: str | None) -> dict[str, Any]:
+def _reasoning_fields(text: str | None) -> dict[str, Any]:
     """Return the text under both names by which clients read reasoning."""
     return {} if text is None else {"reasoning": text, "reasoning_content": text}
 
 
-def _reasoning(episode: Episode) -> str:
+def _reasoning_text(episode: Episode) -> str:
     return "".join(
         _heading(decision.agent, number > 0) + decision.action.text
         for number, decision in enumerate(episode.decisions())
@@ -156,8 +169,8 @@ def _heading(agent: str, follows: bool) -> str:
     return f"{separator}{agent}:\n"
 
 
-def _finish(episode: Episode) -> str:
-    return "length" if is_cut(episode) else "stop"
+def _finish_reason(episode: Episode) -> str:
+    return "length" if is_truncated(episode) else "stop"
 
 
 def _usage(episode: Episode) -> dict[str, Any]:

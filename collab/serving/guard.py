@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from collab.serving.refusal import SERVER, Refused
 from collab.serving.settings import Settings
 
-LET_PASS = 100_000_000
+MAX_DROPPED_BYTES = 100_000_000
 """Number of bytes over the limit to read and drop. Otherwise, a client that is still sending would
 get a connection reset instead of the answer.
 """
@@ -38,21 +38,21 @@ async def read_body(request: Request, limit: int, seconds: float) -> bytes:
         raise Refused(415, None, "send the header 'content-type: application/json'")
     length = request.headers.get("content-length", "")
     declared = int(length) if length.isdecimal() and len(length) < 20 else 0
-    if declared > limit + LET_PASS:
+    if declared > limit + MAX_DROPPED_BYTES:
         raise _too_large(limit)
-    body, passed = bytearray(), 0
+    body, dropped = bytearray(), 0
     try:
         async with asyncio.timeout(seconds):
             async for chunk in request.stream():
-                if declared <= limit and len(body) + len(chunk) <= limit and not passed:
+                if declared <= limit and len(body) + len(chunk) <= limit and not dropped:
                     body += chunk
-                elif (passed := passed + len(chunk)) > LET_PASS:
+                elif (dropped := dropped + len(chunk)) > MAX_DROPPED_BYTES:
                     break
     except TimeoutError:
-        if not passed:
+        if not dropped:
             message = f"the body did not arrive within {seconds:g} s"
             raise Refused(408, "timeout", message) from None
-    if passed:
+    if dropped:
         raise _too_large(limit)
     return bytes(body)
 
@@ -63,9 +63,9 @@ def _too_large(limit: int) -> Refused:
 
 LOG = logging.getLogger("collab.serving")
 
-_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_OPEN = ("/health",)
-_OURS = Path(__file__).parents[1]
+_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_PUBLIC_PATHS = ("/health",)
+_PACKAGE_FOLDER = Path(__file__).parents[1]
 """Folder of the package. Frames of libraries are elsewhere."""
 
 
@@ -82,7 +82,7 @@ class Guard:
             return
         headers = Headers(scope=scope)
         request = headers.get("x-request-id", "")
-        if not _ID.fullmatch(request):  # the log only gets plain ids
+        if not _ID_PATTERN.fullmatch(request):  # the log only gets plain ids
             request = uuid.uuid4().hex
         scope.setdefault("state", {})["request"] = request
         status, began = 0, time.monotonic()
@@ -100,32 +100,38 @@ class Guard:
         except Refused as refused:
             await refused.response()(scope, receive, forward)
         except Exception as error:
-            LOG.error("defect %s at %s, request %s", type(error).__name__, _place(error), request)
+            LOG.error(
+                "defect %s at %s, request %s", type(error).__name__, _error_location(error), request
+            )
             if not status:
                 defect = Refused(500, "internal_error", "internal error of the server", kind=SERVER)
                 await defect.response()(scope, receive, forward)
         finally:
             seconds = time.monotonic() - began
-            line = (_plain(scope["method"]), _plain(_path(scope)), status, seconds)
+            line = (_printable(scope["method"]), _printable(_path(scope)), status, seconds)
             LOG.info("%s %s %d %.3f s %s", *line, request)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         """Raise Refused for a request that is not allowed."""
         settings = self._settings
-        if settings.hosts is not None and _name(headers.get("host", "")) not in settings.hosts:
+        if settings.hosts is not None and _host_name(headers.get("host", "")) not in settings.hosts:
             raise Refused(
                 421, "wrong_host", "this server does not have that host name; use its address"
             )
         origin = headers.get("origin")
         if origin is not None and origin not in settings.origins:
             raise Refused(403, "wrong_origin", "this server does not allow pages of this origin")
-        if settings.keys and _path(scope) not in _OPEN and not _opens(headers, settings.keys):
+        if (
+            settings.keys
+            and _path(scope) not in _PUBLIC_PATHS
+            and not _has_valid_key(headers, settings.keys)
+        ):
             raise Refused(
                 401, "invalid_api_key", "missing or wrong key; send 'authorization: Bearer KEY'"
             )
 
 
-def _opens(headers: Headers, keys: Sequence[str]) -> bool:
+def _has_valid_key(headers: Headers, keys: Sequence[str]) -> bool:
     """Return True if one of the keys was sent, in constant time."""
     kind, _, sent = headers.get("authorization", "").partition(" ")
     given = sent.strip().encode() if kind.lower() == "bearer" else b""
@@ -138,18 +144,18 @@ def _path(scope: Scope) -> str:
     return path.removeprefix(scope.get("root_path", "")) or "/"
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     """Return a host without its port."""
     name = host.partition("]")[0].removeprefix("[") if host.startswith("[") else host
     return name if host.startswith("[") else name.partition(":")[0].lower()
 
 
-def _plain(text: str) -> str:
+def _printable(text: str) -> str:
     return "".join(c if c.isprintable() and c != " " else "?" for c in text[:200])
 
 
-def _place(error: Exception) -> str:
+def _error_location(error: Exception) -> str:
     """Return the last file and line of collab in an error's traceback, without folders."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_OURS)]
+    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE_FOLDER)]
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "?"

@@ -15,7 +15,7 @@ from collab.runtime.events import AgentActed, Event
 from collab.runtime.fields import CONVERSATION
 from collab.serving.reading import FieldValue, TeamQuestion
 from collab.serving.refusal import Refused, invalid
-from collab.serving.service import Hear, Service, run_request
+from collab.serving.service import OnEvent, Service, run_request
 from collab.serving.team import ServedTeam
 from collab.serving.teams import tool_names
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from starlette.types import ASGIApp
 
-_FIELDS: TypeAdapter[dict[str, FieldValue]] = TypeAdapter(dict[str, FieldValue])
+_ARGUMENTS: TypeAdapter[dict[str, FieldValue]] = TypeAdapter(dict[str, FieldValue])
 
-_TEXT = {"type": "string"}
-_AGENT = {
+_STRING_SCHEMA = {"type": "string"}
+_AGENT_SCHEMA = {
     "type": "object",
-    "properties": {"name": _TEXT, "turn": {"type": "integer"}, "text": _TEXT},
+    "properties": {"name": _STRING_SCHEMA, "turn": {"type": "integer"}, "text": _STRING_SCHEMA},
 }
-_OUTPUT = {
+_OUTPUT_SCHEMA = {
     "type": "object",
-    "properties": {"answer": _TEXT, "agents": {"type": "array", "items": _AGENT}},
+    "properties": {"answer": _STRING_SCHEMA, "agents": {"type": "array", "items": _AGENT_SCHEMA}},
     "required": ["answer", "agents"],
 }
 
@@ -52,35 +52,35 @@ def make_server(service: Service) -> Server[Any]:
                 types.Tool(
                     name=name,
                     description=team.recipe.team.description or f"Ask the team {team.name}.",
-                    input_schema=_schema(team),
-                    output_schema=_OUTPUT,
+                    input_schema=_input_schema(team),
+                    output_schema=_OUTPUT_SCHEMA,
                 )
-                for name, team in _by_tool(service).items()
+                for name, team in _teams_by_tool(service).items()
             ]
         )
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        heard = 0
+        answered = 0
 
-        async def progress(event: Event) -> None:
-            nonlocal heard
+        async def report_answer(event: Event) -> None:
+            nonlocal answered
             if isinstance(event, AgentActed):
-                heard += 1
+                answered += 1
                 note = f"{event.decision.agent} has answered"
-                await context.session.report_progress(heard, None, note)
+                await context.session.report_progress(answered, None, note)
 
         try:
             service.check_ready()
-            team = _by_tool(service).get(params.name)
+            team = _teams_by_tool(service).get(params.name)
             if team is None:
                 raise invalid("no such tool")
-            running = _run_call(service, team, params.arguments or {}, progress)
-            episode = await service.finish(team.name, running)
+            running = _run_call(service, team, params.arguments or {}, report_answer)
+            episode = await service.run_work(team.name, running)
             assert episode is not None, "a client that disconnects cancels the call"
         except Refused as refused:
             content = [types.TextContent(type="text", text=refused.message)]
             return types.CallToolResult(content=list(content), is_error=True)
-        output = _output(episode, all_of_it=service.settings.details)
+        output = _tool_output(episode, with_agents=service.settings.details)
         answer = types.TextContent(type="text", text=output["answer"])
         return types.CallToolResult(content=[answer], structured_content=output)
 
@@ -99,7 +99,7 @@ async def serve_stdio(service: Service) -> None:
 
 
 @asynccontextmanager
-async def over_http(service: Service) -> AsyncIterator[ASGIApp]:
+async def http_application(service: Service) -> AsyncIterator[ASGIApp]:
     """Context manager that yields an ASGI application for MCP. Check access before it."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
@@ -111,7 +111,7 @@ async def over_http(service: Service) -> AsyncIterator[ASGIApp]:
 
 
 async def _run_call(
-    service: Service, team: ServedTeam, given: dict[str, Any], hear: Hear
+    service: Service, team: ServedTeam, arguments: dict[str, Any], on_event: OnEvent
 ) -> Episode:
     """Run the episode of a call, and count it.
 
@@ -119,10 +119,10 @@ async def _run_call(
         Refused: the arguments are invalid, the queue is full, or the episode failed.
     """
     try:
-        problem, question = _read(team, given)
+        problem, question = _read_arguments(team, arguments)
         async with service.lanes.place():
             episode = await run_request(
-                service, team, question, problem, uuid.uuid4().hex, hear=hear
+                service, team, question, problem, uuid.uuid4().hex, on_event=on_event
             )
     except Refused as refused:
         service.metrics.count_refusal(team.name, refused.reason or refused.kind)
@@ -131,38 +131,38 @@ async def _run_call(
     return episode
 
 
-def _read(team: ServedTeam, given: dict[str, Any]) -> tuple[Problem, TeamQuestion]:
+def _read_arguments(team: ServedTeam, arguments: dict[str, Any]) -> tuple[Problem, TeamQuestion]:
     try:
-        fields = _FIELDS.validate_python(given, strict=True)
+        fields = _ARGUMENTS.validate_python(arguments, strict=True)
     except ValidationError:
         raise invalid("an argument must be a string, a number or a list of strings") from None
     text = fields.pop(team.fields.text, "")
     if team.fields.text_is_used and not (isinstance(text, str) and text.strip()):
         raise invalid(f"the argument '{team.fields.text}' has no text")
     question = TeamQuestion(model=team.name, text=str(text), fields=fields)
-    return team.problem(question), question
+    return team.make_problem(question), question
 
 
-def _by_tool(service: Service) -> dict[str, ServedTeam]:
+def _teams_by_tool(service: Service) -> dict[str, ServedTeam]:
     return {tool: service.teams[name] for tool, name in tool_names(service.teams).items()}
 
 
-def _schema(team: ServedTeam) -> dict[str, Any]:
+def _input_schema(team: ServedTeam) -> dict[str, Any]:
     text = [team.fields.text] if team.fields.text_is_used else []
     names = [*text, *(n for n in team.fields.known if n != CONVERSATION)]
     needed = [*text, *team.fields.needed]
     return {
         "type": "object",
-        "properties": dict.fromkeys(names, _TEXT),
+        "properties": dict.fromkeys(names, _STRING_SCHEMA),
         "required": [name for name in dict.fromkeys(needed) if name != CONVERSATION],
     }
 
 
-def _output(episode: Episode, *, all_of_it: bool) -> dict[str, Any]:
+def _tool_output(episode: Episode, *, with_agents: bool) -> dict[str, Any]:
     agents = [
         {"name": decision.agent, "turn": turn.index, "text": decision.action.text}
         for turn in episode.turns
         for decision in turn.decisions
-        if all_of_it
+        if with_agents
     ]
     return {"answer": episode.answer, "agents": agents}

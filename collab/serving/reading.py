@@ -17,7 +17,7 @@ from collab.wording import plain_reason
 
 
 @dataclass(frozen=True)
-class Spoken:
+class Message:
     """One message of the conversation in a request."""
 
     role: str
@@ -33,11 +33,11 @@ class TeamQuestion:
     """The last user message, with the system messages before it."""
     place: str = "messages"
     """The path of the request's field with the messages."""
-    before: tuple[Spoken, ...] = ()
+    earlier: tuple[Message, ...] = ()
     """Earlier messages of the conversation."""
     fields: dict[str, FieldValue] = field(default_factory=dict)
     seed: int | None = None
-    most_tokens: int | None = None
+    max_new_tokens: int | None = None
     """Maximum number of new tokens per response, at most the agent's own limit."""
     temperature: float | None = None
     top_p: float | None = None
@@ -50,8 +50,8 @@ class TeamQuestion:
     def sampling(self, settings: Sampling) -> Sampling:
         """Return an agent's sampling settings, changed by this request."""
         changes: dict[str, float] = {}
-        if self.most_tokens is not None:
-            changes["max_new_tokens"] = min(self.most_tokens, settings.max_new_tokens)
+        if self.max_new_tokens is not None:
+            changes["max_new_tokens"] = min(self.max_new_tokens, settings.max_new_tokens)
         if self.temperature is not None:
             changes["temperature"] = self.temperature
         if self.top_p is not None:
@@ -59,18 +59,18 @@ class TeamQuestion:
         return settings.model_copy(update=changes)
 
 
-def transcript(before: Sequence[Spoken], text: str) -> str:
+def transcript(earlier: Sequence[Message], text: str) -> str:
     """Return a conversation as one string, with the last message at the end."""
-    turns = [f"{message.role.capitalize()}: {message.text}" for message in before]
+    turns = [f"{message.role.capitalize()}: {message.text}" for message in earlier]
     return "\n\n".join([*turns, text])
 
 
-Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-Real = Annotated[float, Field(allow_inf_nan=False)]
-FieldValue = str | bool | Whole | Real | list[str]
+Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
+FieldValue = str | bool | Int64 | FiniteFloat | list[str]
 
-_MOST_NOTED = 10
-_LONGEST_NAME = 40
+_MAX_WARNINGS = 10
+_MAX_NAME_CHARACTERS = 40
 
 
 class Body(BaseModel):
@@ -100,13 +100,13 @@ class OwnFields(Body):
     fields: dict[str, FieldValue] = {}
 
 
-class Common(Body):
+class CommonBody(Body):
     """The fields that both forms of a request share."""
 
     model: str
     stream: bool | None = None
-    temperature: Annotated[Real, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[Real, Field(gt=0, le=1)] | None = None
+    temperature: Annotated[FiniteFloat, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[FiniteFloat, Field(gt=0, le=1)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     tools: list[Any] | None = None
     tool_choice: Any = None
@@ -121,27 +121,29 @@ class Common(Body):
         """Return the request as a question. See `question`."""
         raise NotImplementedError
 
-    def question(self, message: Sequence[Spoken], place: str, settings: Settings) -> TeamQuestion:
+    def make_question(
+        self, messages: Sequence[Message], place: str, settings: Settings
+    ) -> TeamQuestion:
         """Return the request as a question. `place` is the path of the field with the messages.
 
         Raises:
             Refused: the messages are not a conversation that a team can answer.
         """
-        text, before = conversation(message, place)
+        text, earlier = read_conversation(messages, place)
         return TeamQuestion(
             model=self.model,
             text=text,
             place=place,
-            before=before,
+            earlier=earlier,
             fields=self.collab.fields,
             seed=self.seed,
             temperature=self.temperature if settings.allow_sampling else None,
             top_p=self.top_p if settings.allow_sampling else None,
             stream=bool(self.stream),
-            warnings=self.notes(allow_sampling=settings.allow_sampling),
+            warnings=self.ignored_warnings(allow_sampling=settings.allow_sampling),
         )
 
-    def impossible(self) -> list[tuple[str, Any, str]]:
+    def unsupported_fields(self) -> list[tuple[str, Any, str]]:
         """Return the path of each field that teams might not support, whether the field's value is
         refused, and the remedy.
         """
@@ -157,7 +159,7 @@ class Common(Body):
             ),
         ]
 
-    def notes(self, *, allow_sampling: bool) -> tuple[str, ...]:
+    def ignored_warnings(self, *, allow_sampling: bool) -> tuple[str, ...]:
         """Return a warning for each field of the request that is ignored."""
         extra = self.model_extra or {}
         ignored = [name for name, value in extra.items() if value is not None]
@@ -167,15 +169,15 @@ class Common(Body):
             ignored += [
                 name for name in ("temperature", "top_p") if getattr(self, name) is not None
             ]
-        shown = [_shown(name) for name in ignored[:_MOST_NOTED]]
+        shown = [_shorten(name) for name in ignored[:_MAX_WARNINGS]]
         more = [f"{len(ignored) - len(shown)} more"] if len(ignored) > len(shown) else []
         return tuple(f"{name} was ignored" for name in [*shown, *more])
 
 
-Read = TypeVar("Read", bound=Common)
+BodyT = TypeVar("BodyT", bound=CommonBody)
 
 
-def read(kind: type[Read], body: bytes) -> Read:
+def read_body_as(kind: type[BodyT], body: bytes) -> BodyT:
     """Return the request in a body.
 
     Raises:
@@ -189,17 +191,17 @@ def read(kind: type[Read], body: bytes) -> Read:
         if errors[0]["type"] == "json_invalid":
             raise invalid("the body is not JSON, or is nested too deeply") from None
         data = from_json(body)
-        places = [_place(one["loc"], data, is_missing=one["type"] == "missing") for one in errors]
-        path, reason = _nearest(errors, places)
+        places = [_locate(one["loc"], data, is_missing=one["type"] == "missing") for one in errors]
+        path, reason = _most_specific_error(errors, places)
         message = f"{path}: {reason}" if path else "send a JSON object"
         raise invalid(message, path or None) from None
-    for param, is_impossible, remedy in request.impossible():
+    for param, is_impossible, remedy in request.unsupported_fields():
         if is_impossible:
             raise invalid(f"{param} cannot be followed: {remedy}", param, "unsupported_value")
     return request
 
 
-def _nearest(
+def _most_specific_error(
     errors: Sequence[Mapping[str, Any]], places: Sequence[list[int | str]]
 ) -> tuple[str, str]:
     """Return the path and reason of the error that says most: the deepest, of a fitting type."""
@@ -208,10 +210,10 @@ def _nearest(
         for error, place in zip(errors, places, strict=True)
     ]
     number = ranks.index(max(ranks))
-    return _path(places[number]), plain_reason(errors[number]["msg"])
+    return _format_path(places[number]), plain_reason(errors[number]["msg"])
 
 
-def _place(location: Sequence[int | str], body: Any, *, is_missing: bool) -> list[int | str]:
+def _locate(location: Sequence[int | str], body: Any, *, is_missing: bool) -> list[int | str]:
     """Return a location's keys that belong to the body, without the types that pydantic tried."""
     place: list[int | str] = []
     for key in location:
@@ -222,20 +224,20 @@ def _place(location: Sequence[int | str], body: Any, *, is_missing: bool) -> lis
     return [*place, location[-1]] if is_missing else place
 
 
-def _path(location: Iterable[int | str]) -> str:
+def _format_path(location: Iterable[int | str]) -> str:
     """Write a path like OpenAI, `messages[0].content`, and shorten the client's own keys."""
     path = ""
     for key in location:
         if isinstance(key, int):
             path += f"[{key}]"
         else:
-            path += f".{_shown(key)}" if path else _shown(key)
+            path += f".{_shorten(key)}" if path else _shorten(key)
     return path
 
 
-def _shown(name: str) -> str:
-    plain = "".join(c if c.isprintable() else "?" for c in name[: _LONGEST_NAME + 1])
-    return plain if len(plain) <= _LONGEST_NAME else f"{plain[:_LONGEST_NAME]}..."
+def _shorten(name: str) -> str:
+    plain = "".join(c if c.isprintable() else "?" for c in name[: _MAX_NAME_CHARACTERS + 1])
+    return plain if len(plain) <= _MAX_NAME_CHARACTERS else f"{plain[:_MAX_NAME_CHARACTERS]}..."
 
 
 def text_of(content: str | list[ContentPart] | None, path: str, kinds: tuple[str, ...]) -> str:
@@ -258,21 +260,21 @@ def text_of(content: str | list[ContentPart] | None, path: str, kinds: tuple[str
 
 Role = Literal["system", "developer", "user", "assistant"]
 
-_INSTRUCTIONS = ("system", "developer")
+_INSTRUCTION_ROLES = ("system", "developer")
 
 
-def conversation(messages: Sequence[Spoken], param: str) -> tuple[str, tuple[Spoken, ...]]:
+def read_conversation(messages: Sequence[Message], param: str) -> tuple[str, tuple[Message, ...]]:
     """Return the text for the team, which begins with the instructions, and the earlier messages.
 
     Raises:
         Refused: the last message is not the user's, or is empty.
     """
-    spoken = [message for message in messages if message.role not in _INSTRUCTIONS]
+    spoken = [message for message in messages if message.role not in _INSTRUCTION_ROLES]
     if not spoken or spoken[-1].role != "user":
         raise invalid("the last message must be the user's", param)
     if not spoken[-1].text.strip():
         raise invalid("the user's message has no text", param)
     instructions = [
-        message.text for message in messages if message.role in _INSTRUCTIONS and message.text
+        message.text for message in messages if message.role in _INSTRUCTION_ROLES and message.text
     ]
     return "\n\n".join([*instructions, spoken[-1].text]), tuple(spoken[:-1])

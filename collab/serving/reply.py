@@ -15,7 +15,7 @@ from collab.serving.reading import TeamQuestion
 from collab.serving.team import ServedTeam
 
 
-def answering(episode: Episode) -> list[Decision]:
+def answer_decisions(episode: Episode) -> list[Decision]:
     """Return the last response of each agent whose artifact is in the joint one."""
     turn = episode.turns[-1]
     last = {decision.agent: decision for decision in turn.decisions}
@@ -24,17 +24,17 @@ def answering(episode: Episode) -> list[Decision]:
 
 def hidden_tokens(episode: Episode) -> int:
     """Return the number of new tokens that are not part of the answer."""
-    answers = sum(decision.action.usage.new_tokens for decision in answering(episode))
+    answers = sum(decision.action.usage.new_tokens for decision in answer_decisions(episode))
     return usage_of(episode).new_tokens - answers
 
 
-def is_cut(episode: Episode) -> bool:
+def is_truncated(episode: Episode) -> bool:
     """Return True if a response that is part of the answer was truncated."""
-    return any(decision.action.is_truncated for decision in answering(episode))
+    return any(decision.action.is_truncated for decision in answer_decisions(episode))
 
 
 @dataclass(frozen=True)
-class Words:
+class TextDelta:
     """Text to add to one agent's streamed response."""
 
     agent: str
@@ -49,11 +49,11 @@ class Words:
     follow. Whitespace at the ends does not count."""
 
 
-_Place = tuple[int, int, str, int]
+_ResponseKey = tuple[int, int, str, int]
 """Turn, round, agent, step."""
 
 
-class Narrator:
+class ResponseStream:
     """Streams the agents' answers as they are generated, one agent after the other.
 
     Agents of one round write at the same time. The first response of the first of them is streamed
@@ -62,45 +62,47 @@ class Narrator:
     """
 
     def __init__(self) -> None:
-        self._now: tuple[int, int, str] | None = None
+        self._current: tuple[int, int, str] | None = None
         self._is_live = False
-        self._sent: dict[_Place, str] = {}
+        self._sent: dict[_ResponseKey, str] = {}
 
-    def see(self, event: Event) -> Iterator[Words]:
+    def read_event(self, event: Event) -> Iterator[TextDelta]:
         """Yield the text that an event adds to the stream."""
         match event:
             case AgentActing(turn=turn, round=round_, agent=agent):
                 place = (turn, round_, agent)
-                if self._now is None:
-                    self._now, self._is_live = place, True
-                elif self._now == place:  # a further response of the same move
+                if self._current is None:
+                    self._current, self._is_live = place, True
+                elif self._current == place:  # a further response of the same move
                     self._is_live = False
-            case AgentProgress(agent=agent, text=text) if text and self._now and self._is_live:
-                if self._now[2] == agent:
-                    yield self._add((*self._now, 0), text)
+            case AgentProgress(agent=agent, text=text) if text and self._current and self._is_live:
+                if self._current[2] == agent:
+                    yield self._add((*self._current, 0), text)
             case AgentActed(turn=turn, decision=decision) if not decision.action.failure:
                 yield self._end(turn, decision)
 
-    def _add(self, place: _Place, text: str) -> Words:
+    def _add(self, place: _ResponseKey, text: str) -> TextDelta:
         before = self._sent.get(place, "")
         self._sent[place] = before + text
-        return Words(place[2], place[0], text, begins=not before)
+        return TextDelta(place[2], place[0], text, begins=not before)
 
-    def _end(self, turn: int, decision: Decision) -> Words:
+    def _end(self, turn: int, decision: Decision) -> TextDelta:
         place = (turn, decision.round, decision.agent, decision.step)
         sent, whole = self._sent.pop(place, ""), decision.action.text
-        if self._now == place[:3]:
-            self._now = None
+        if self._current == place[:3]:
+            self._current = None
         follows = whole.startswith(sent)
         rest = whole[len(sent) :] if follows else ""
         differs = not follows and whole.strip() != sent.strip()
-        return Words(decision.agent, turn, rest, begins=not sent, ends=decision, differs=differs)
+        return TextDelta(
+            decision.agent, turn, rest, begins=not sent, ends=decision, differs=differs
+        )
 
 
-PING = ": still working\n\n"
+PING_COMMENT = ": still working\n\n"
 """A comment, which clients ignore and proxies count as activity."""
 
-DONE = "data: [DONE]\n\n"
+DONE_EVENT = "data: [DONE]\n\n"
 
 
 def sse_event(data: Mapping[str, Any], kind: str = "") -> str:
@@ -127,20 +129,20 @@ def _agent_details(turn: Turn, decision: Decision) -> dict[str, Any]:
     }
 
 
-class Trimmed:
+class StripStream:
     """Strips a text while it is streamed. The result equals `str.strip` of the whole text."""
 
     def __init__(self) -> None:
-        self._kept = ""
+        self._trailing = ""
         self.sent = ""
 
     def add(self, text: str) -> str:
         """Return the text to send now. Trailing whitespace waits until more text follows."""
-        whole = self._kept + text
+        whole = self._trailing + text
         if not self.sent:
             whole = whole.lstrip()
         sent = whole.rstrip()
-        self._kept = whole[len(sent) :]
+        self._trailing = whole[len(sent) :]
         self.sent += sent
         return sent
 
@@ -156,49 +158,49 @@ class Trimmed:
 class TeamReply:
     """Parts that `ChatReply` and `ResponseReply` share. A stream yields server-sent events.
 
-    `all_of_it` adds each agent's response, as reasoning and in the object `collab`.
+    `with_agents` adds each agent's response, as reasoning and in the object `collab`.
     """
 
-    def __init__(self, team: ServedTeam, question: TeamQuestion, *, all_of_it: bool) -> None:
+    def __init__(self, team: ServedTeam, question: TeamQuestion, *, with_agents: bool) -> None:
         self._team, self._question = team, question
-        self._all_of_it = all_of_it
+        self._with_agents = with_agents
         self._created = int(time.time())
-        self._answer = Trimmed()
+        self._answer = StripStream()
         self._warnings: list[str] = []
 
     @property
     def _shows_agents(self) -> bool:
         """True if the agents' responses are sent in addition to the answer."""
-        return self._all_of_it and not self._team.is_direct
+        return self._with_agents and not self._team.is_direct
 
-    def words(self, words: Words) -> Iterator[str]:
+    def stream_delta(self, delta: TextDelta) -> Iterator[str]:
         """Yield the events of an agent's words: a part of the answer, or of what the agents say."""
-        if words.differs:
-            self._warnings.append(_warned(words.agent))
+        if delta.differs:
+            self._warnings.append(_difference_warning(delta.agent))
         if self._team.is_direct:
-            if text := self._answer.add(words.text):
-                yield from self._say(text)
-        elif self._all_of_it:
-            yield from self._tell(words)
+            if text := self._answer.add(delta.text):
+                yield from self._answer_events(text)
+        elif self._with_agents:
+            yield from self._agent_events(delta)
 
-    def _say(self, text: str) -> Iterator[str]:
+    def _answer_events(self, text: str) -> Iterator[str]:
         """Yield the events of a part of the joint answer."""
         raise NotImplementedError
 
-    def _tell(self, words: Words) -> Iterator[str]:
+    def _agent_events(self, delta: TextDelta) -> Iterator[str]:
         """Yield the events of an agent's words, which are not part of the answer."""
         raise NotImplementedError
 
-    def _rest(self, episode: Episode) -> str:
+    def _unsent_answer(self, episode: Episode) -> str:
         """Return the unsent part of the joint answer, and warn once if the sent text differs."""
         joint = episode.answer
         if self._answer.differs(joint) and not self._warnings:
-            self._warnings.append(_warned("the answer"))
+            self._warnings.append(_difference_warning("the answer"))
         return self._answer.rest(joint)
 
     def _details(self, episode: Episode) -> dict[str, Any] | None:
         """Return the data of an episode except its answer, for clients that ask for it."""
-        if not self._all_of_it:
+        if not self._with_agents:
             return None
         return {
             "team": self._team.recipe.team.name,
@@ -210,7 +212,7 @@ class TeamReply:
         }
 
 
-def _warned(whose: str) -> str:
+def _difference_warning(whose: str) -> str:
     """Return the warning that a streamed text differs from the record."""
     return (
         f"the streamed text of {whose} differs from the record; collab.agents has the recorded text"

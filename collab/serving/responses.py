@@ -12,20 +12,20 @@ from collab.records import Episode
 from collab.runtime.summary import usage_of
 from collab.serving.reading import (
     Body,
-    Common,
+    CommonBody,
     ContentPart,
     Format,
+    Message,
     Role,
-    Spoken,
     TeamQuestion,
     text_of,
 )
 from collab.serving.refusal import Refused
-from collab.serving.reply import TeamReply, Words, hidden_tokens, is_cut, sse_event
+from collab.serving.reply import TeamReply, TextDelta, hidden_tokens, is_truncated, sse_event
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 
-_TEXTS = ("input_text", "output_text", "text")
+_TEXT_TYPES = ("input_text", "output_text", "text")
 
 
 class InputItem(Body):
@@ -40,7 +40,7 @@ class TextOptions(Body):
     format: Format | None = None
 
 
-class ResponseBody(Common):
+class ResponseBody(CommonBody):
     input: str | Annotated[list[InputItem], Field(min_length=1)]
     instructions: str | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -48,10 +48,10 @@ class ResponseBody(Common):
     conversation: Any = None
     prompt: Any = None
 
-    def impossible(self) -> list[tuple[str, Any, str]]:
+    def unsupported_fields(self) -> list[tuple[str, Any, str]]:
         form = self.text.format.type if self.text and self.text.format else "text"
         return [
-            *super().impossible(),
+            *super().unsupported_fields(),
             ("text.format", form != "text", "a team answers in text"),
             ("conversation", self.conversation is not None, "send the whole conversation"),
             ("prompt", self.prompt is not None, "the server stores no prompts; send its text"),
@@ -59,20 +59,20 @@ class ResponseBody(Common):
 
     def as_question(self, settings: Settings) -> TeamQuestion:
         items = self.input if isinstance(self.input, list) else [InputItem(content=self.input)]
-        messages = [Spoken("system", self.instructions)] if self.instructions else []
+        messages = [Message("system", self.instructions)] if self.instructions else []
         messages += [
-            Spoken(item.role, text_of(item.content, f"input[{number}].content", _TEXTS))
+            Message(item.role, text_of(item.content, f"input[{number}].content", _TEXT_TYPES))
             for number, item in enumerate(items)
             if item.type == "message"
         ]
-        question = self.question(messages, "input", settings)
-        return replace(question, most_tokens=self.max_output_tokens)
+        question = self.make_question(messages, "input", settings)
+        return replace(question, max_new_tokens=self.max_output_tokens)
 
 
 Status = Literal["in_progress", "completed", "incomplete"]
 
 
-def reasoning(answer: str, number: int, agent: str, text: str | None) -> dict[str, Any]:
+def reasoning_item(answer: str, number: int, agent: str, text: str | None) -> dict[str, Any]:
     """Return one agent's response as an item. `text` is None while the agent writes."""
     return {
         "type": "reasoning",
@@ -84,7 +84,7 @@ def reasoning(answer: str, number: int, agent: str, text: str | None) -> dict[st
     }
 
 
-def message(answer: str, status: Status, text: str | None) -> dict[str, Any]:
+def message_item(answer: str, status: Status, text: str | None) -> dict[str, Any]:
     """Return the joint answer as an item. `text` is None until it exists."""
     return {
         "type": "message",
@@ -104,81 +104,84 @@ def part(text: str) -> dict[str, Any]:
 class ResponseReply(TeamReply):
     """One response. Only the joint answer is a message, since clients join all messages."""
 
-    def __init__(self, team: ServedTeam, question: TeamQuestion, *, all_of_it: bool) -> None:
-        super().__init__(team, question, all_of_it=all_of_it)
-        self._number = 0
-        """Number of the next event."""
-        self._done: list[dict[str, Any]] = []
-        """Completed items."""
-        self._answers = False
-        """True if the message has begun."""
+    def __init__(self, team: ServedTeam, question: TeamQuestion, *, with_agents: bool) -> None:
+        super().__init__(team, question, with_agents=with_agents)
+        self._next_number = 0
+        self._completed_items: list[dict[str, Any]] = []
+        self._has_begun = False
 
     def whole(self, episode: Episode) -> dict[str, Any]:
         decisions = episode.decisions() if self._shows_agents else []
         items = [
-            reasoning(self._question.id, number, decision.agent, decision.action.text)
+            reasoning_item(self._question.id, number, decision.agent, decision.action.text)
             for number, decision in enumerate(decisions)
         ]
         status = _status(episode)
-        answer = message(self._question.id, status, episode.answer)
+        answer = message_item(self._question.id, status, episode.answer)
         return self._response(status, [*items, answer], episode)
 
     def begin(self) -> Iterator[str]:
         yield self._event("response.created", response=self._response("in_progress", []))
         yield self._event("response.in_progress", response=self._response("in_progress", []))
 
-    def _tell(self, words: Words) -> Iterator[str]:
-        place = len(self._done)
-        if words.begins:
-            item = reasoning(self._question.id, place, words.agent, None)
+    def _agent_events(self, delta: TextDelta) -> Iterator[str]:
+        place = len(self._completed_items)
+        if delta.begins:
+            item = reasoning_item(self._question.id, place, delta.agent, None)
             yield self._event("response.output_item.added", output_index=place, item=item)
-        at = {
+        position = {
             "item_id": f"rs_{self._question.id}_{place}",
             "output_index": place,
             "content_index": 0,
         }
-        if words.text:
-            yield self._event("response.reasoning_text.delta", **at, delta=words.text)
-        if words.ends is not None:
-            text = words.ends.action.text
-            item = reasoning(self._question.id, place, words.agent, text)
-            yield self._event("response.reasoning_text.done", **at, text=text)
+        if delta.text:
+            yield self._event("response.reasoning_text.delta", **position, delta=delta.text)
+        if delta.ends is not None:
+            text = delta.ends.action.text
+            item = reasoning_item(self._question.id, place, delta.agent, text)
+            yield self._event("response.reasoning_text.done", **position, text=text)
             yield self._event("response.output_item.done", output_index=place, item=item)
-            self._done.append(item)
+            self._completed_items.append(item)
 
     def end(self, episode: Episode) -> Iterator[str]:
         joint, status = episode.answer, _status(episode)
-        yield from self._say(self._rest(episode))
-        at = self._at()
-        yield self._event("response.output_text.done", **at, text=joint, logprobs=[])
-        yield self._event("response.content_part.done", **at, part=part(joint))
-        item = message(self._question.id, status, joint)
-        yield self._event("response.output_item.done", output_index=len(self._done), item=item)
-        whole = self._response(status, [*self._done, item], episode)
+        yield from self._answer_events(self._unsent_answer(episode))
+        position = self._message_position()
+        yield self._event("response.output_text.done", **position, text=joint, logprobs=[])
+        yield self._event("response.content_part.done", **position, part=part(joint))
+        item = message_item(self._question.id, status, joint)
+        yield self._event(
+            "response.output_item.done", output_index=len(self._completed_items), item=item
+        )
+        whole = self._response(status, [*self._completed_items, item], episode)
         yield self._event(f"response.{status}", response=whole)
 
     def fail(self, refused: Refused) -> Iterator[str]:
         error = {"code": "server_error", "message": refused.message}
-        failed = {**self._response("failed", self._done), "error": error}
+        failed = {**self._response("failed", self._completed_items), "error": error}
         yield self._event("response.failed", response=failed)
 
-    def _say(self, text: str) -> Iterator[str]:
+    def _answer_events(self, text: str) -> Iterator[str]:
         """Yield the events of a piece of the message, which begins with the first one."""
-        if not self._answers:
-            self._answers = True
-            item = message(self._question.id, "in_progress", None)
-            place = len(self._done)
+        if not self._has_begun:
+            self._has_begun = True
+            item = message_item(self._question.id, "in_progress", None)
+            place = len(self._completed_items)
             yield self._event("response.output_item.added", output_index=place, item=item)
-            yield self._event("response.content_part.added", **self._at(), part=part(""))
+            yield self._event(
+                "response.content_part.added", **self._message_position(), part=part("")
+            )
         if text:
-            yield self._event("response.output_text.delta", **self._at(), delta=text, logprobs=[])
+            yield self._event(
+                "response.output_text.delta", **self._message_position(), delta=text, logprobs=[]
+            )
 
-    def _at(self) -> dict[str, Any]:
+    def _message_position(self) -> dict[str, Any]:
         item = f"msg_{self._question.id}"
-        return {"item_id": item, "output_index": len(self._done), "content_index": 0}
+        return {"item_id": item, "output_index": len(self._completed_items), "content_index": 0}
 
     def _event(self, kind: str, **fields: Any) -> str:
-        number, self._number = self._number, self._number + 1
+        number, self._next_number = self._next_number, self._next_number + 1
         return sse_event({"type": kind, "sequence_number": number, **fields}, kind)
 
     def _response(
@@ -194,7 +197,7 @@ class ResponseReply(TeamReply):
             "error": None,
             "incomplete_details": cut,
             "instructions": None,
-            "max_output_tokens": self._question.most_tokens,
+            "max_output_tokens": self._question.max_new_tokens,
             "metadata": {},
             "model": self._team.name,
             "output": output,
@@ -213,7 +216,7 @@ class ResponseReply(TeamReply):
 
 
 def _status(episode: Episode) -> Status:
-    return "incomplete" if is_cut(episode) else "completed"
+    return "incomplete" if is_truncated(episode) else "completed"
 
 
 def _usage(episode: Episode) -> dict[str, Any]:

@@ -18,9 +18,8 @@ from collab.serving.service import Service
 from collab.signals import ending_signals
 
 _HEADER_BYTES = 16_384
-_KEPT_SECONDS = 5
-"""Seconds that an idle connection stays open for a further request."""
-_CONNECTIONS = 256
+_KEEP_ALIVE_SECONDS = 5
+_SPARE_CONNECTIONS = 256
 """Connections in addition to those of the lanes and the queue."""
 
 
@@ -62,8 +61,8 @@ async def serve(app: ASGIApp, service: Service, listener: socket.socket, drain: 
         proxy_headers=False,
         server_header=False,
         h11_max_incomplete_event_size=_HEADER_BYTES,
-        limit_concurrency=_CONNECTIONS + service.lanes.places,
-        timeout_keep_alive=_KEPT_SECONDS,
+        limit_concurrency=_SPARE_CONNECTIONS + service.lanes.places,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=5,
     )
     server = _Server(config, service, drain)
@@ -93,11 +92,11 @@ class _Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {n: signal.signal(n, self.handle_exit) for n in ending_signals()}
+        previous = {n: signal.signal(n, self.handle_exit) for n in ending_signals()}
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in previous.items():
                 signal.signal(number, handler)
 
     async def on_tick(self, counter: int) -> bool:
@@ -106,6 +105,6 @@ class _Server(uvicorn.Server):
             now = asyncio.get_running_loop().time()
             self._draining_since = now if self._draining_since is None else self._draining_since
             if self._service.lanes.is_idle or now - self._draining_since >= self._drain:
-                self._service.shut.set()
+                self._service.shut_down.set()
                 self.should_exit = True
         return await super().on_tick(counter)

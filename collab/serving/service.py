@@ -29,7 +29,7 @@ from collab.serving.refusal import (
     refusal_for,
     unavailable,
 )
-from collab.serving.reply import is_cut
+from collab.serving.reply import is_truncated
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 from collab.serving.teams import open_teams, served_recipe
@@ -41,9 +41,9 @@ class Lanes:
 
     def __init__(self, episodes: int, queue: int) -> None:
         self.running = self.waiting = self.unfinished = 0
-        self._most_waiting = queue
+        self._max_waiting = queue
         self._free = asyncio.Semaphore(episodes)
-        self._most = episodes
+        self._max_running = episodes
 
     @property
     def is_idle(self) -> bool:
@@ -53,11 +53,11 @@ class Lanes:
     @property
     def places(self) -> int:
         """Maximum number of requests that run or wait."""
-        return self._most + self._most_waiting
+        return self._max_running + self._max_waiting
 
     def widen(self, episodes: int) -> None:
         """Set the maximum number of concurrent episodes. Call this before the first request."""
-        self._most, self._free = episodes, asyncio.Semaphore(episodes)
+        self._max_running, self._free = episodes, asyncio.Semaphore(episodes)
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
@@ -88,10 +88,10 @@ class Lanes:
             self._free.release()
 
 
-LEFT = "client left"
+CLIENT_LEFT = "client left"
 """Type of a failed request whose client did not wait for its answer."""
 
-_SECONDS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
+_SECONDS_BUCKETS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 
 
 class Metrics:
@@ -114,7 +114,7 @@ class Metrics:
 
     def count_answer(self, team: str, episode: Episode) -> None:
         """Count an answer that the client has received, with its tokens and times."""
-        self._answered.labels(team, "length" if is_cut(episode) else "stop").inc()
+        self._answered.labels(team, "length" if is_truncated(episode) else "stop").inc()
         self._episode.labels(team).observe(episode.seconds)
         for decision in episode.decisions():
             action = decision.action
@@ -127,7 +127,7 @@ class Metrics:
         """Count a request that got no answer, by team and reason."""
         self._refused.labels(team, reason).inc()
 
-    def began(self, team: str, seconds: float) -> None:
+    def observe_first_chunk(self, team: str, seconds: float) -> None:
         """Record the time from a request to the first part of its streamed answer."""
         self._first.labels(team).observe(seconds)
 
@@ -143,7 +143,9 @@ class Metrics:
         return Counter(f"collab:{name}", text, labels, registry=self._registry)
 
     def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
-        return Histogram(f"collab:{name}", text, labels, registry=self._registry, buckets=_SECONDS)
+        return Histogram(
+            f"collab:{name}", text, labels, registry=self._registry, buckets=_SECONDS_BUCKETS
+        )
 
 
 LOG = logging.getLogger("collab.serving")
@@ -173,13 +175,13 @@ class Service:
         """The teams by name, while they are open."""
         self.lanes = Lanes(1, settings.queue)
         self.metrics = Metrics(self.lanes)
-        self.shut = asyncio.Event()
+        self.shut_down = asyncio.Event()
         """Set when requests in progress must be canceled."""
         self._is_ready = False
         self._folders: dict[str, RunFolder] = {}
-        self._ending = ExitStack()
+        self._records = ExitStack()
         """Closes the records when the service ends."""
-        self._kept = 0
+        self._recorded = 0
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -190,23 +192,23 @@ class Service:
         """
         async with open_teams(self._recipes, self.settings, self._models) as teams:
             self.teams = teams
-            usual = min(map(lanes_of, self._recipes.values()), default=1)
-            self.lanes.widen(self.settings.concurrency or usual)
+            default_concurrency = min(map(lanes_of, self._recipes.values()), default=1)
+            self.lanes.widen(self.settings.concurrency or default_concurrency)
             try:
                 self._open_records()
-                self.shut = asyncio.Event()  # belongs to the running event loop
+                self.shut_down = asyncio.Event()  # belongs to the running event loop
                 self._is_ready = True
                 yield
             finally:
                 self._is_ready = False
-                self.shut.set()
+                self.shut_down.set()
                 self.teams = {}
-                self._ending.close()
+                self._records.close()
 
     @property
     def is_ready(self) -> bool:
         """True if requests are accepted."""
-        return self._is_ready and not self.shut.is_set()
+        return self._is_ready and not self.shut_down.is_set()
 
     def drain(self) -> None:
         """Refuse new requests. Those in progress continue."""
@@ -234,18 +236,22 @@ class Service:
         if not self.is_ready:
             raise unavailable("the server is starting or shutting down")
 
-    async def finish(
-        self, team: str, work: Coroutine[Any, Any, T], left: Coroutine[Any, Any, None] | None = None
+    async def run_work(
+        self,
+        team: str,
+        work: Coroutine[Any, Any, T],
+        client_left: Coroutine[Any, Any, None] | None = None,
     ) -> T | None:
-        """Return the result of a request's `work`, or None if its client leaves first. `left` ends
-        when the client leaves.
+        """Return the result of a request's `work`, or None if its client leaves first.
+
+        `client_left` ends when the client leaves.
 
         Raises:
             Refused: the server shuts down.
         """
         working = asyncio.create_task(work)
-        ends = [asyncio.create_task(end) for end in (self.shut.wait(), left) if end]
-        reason = LEFT
+        ends = [asyncio.create_task(end) for end in (self.shut_down.wait(), client_left) if end]
+        reason = CLIENT_LEFT
         self.lanes.unfinished += 1
         try:
             await asyncio.wait({working, *ends}, return_when=asyncio.FIRST_COMPLETED)
@@ -261,20 +267,20 @@ class Service:
             raise unavailable("the server is shutting down")
         return None if working.cancelled() else working.result()
 
-    def keep(self, team: ServedTeam, episode: Episode, name: str) -> None:
+    def record_episode(self, team: ServedTeam, episode: Episode, name: str) -> None:
         """Append an episode to the record under a unique name, if the server keeps a record.
 
         Raises:
             Refused: the episode cannot be written.
         """
         if folder := self._folders.get(team.name):
-            names = {"task": f"served/{name}", "id": f"served/{name}#0", "group": self._kept}
-            self._kept += 1
+            names = {"task": f"served/{name}", "id": f"served/{name}#0", "group": self._recorded}
+            self._recorded += 1
             try:
                 folder.append(episode.model_copy(update=names))
             except RecordError as error:
                 LOG.error("an episode is not in the record: %s", error)
-                message = f"the episode cannot be kept in the server's record: {_why(error)}"
+                message = f"the episode cannot be kept in the server's record: {_reason(error)}"
                 raise Refused(500, "RecordError", message, kind=SERVER) from error
 
     def _open_records(self) -> None:
@@ -291,16 +297,16 @@ class Service:
             }
             opened = RunFolder.create(folder, team.recipe, about, given_by="record")
             self._folders[name] = opened
-            self._ending.callback(opened.finish, {**about, "status": "done"})
+            self._records.callback(opened.finish, {**about, "status": "done"})
 
 
-def _why(error: RecordError) -> str:
+def _reason(error: RecordError) -> str:
     """Return the reason for the error, without the file's name."""
     cause = error.__cause__
     return cause.strerror or "unknown reason" if isinstance(cause, OSError) else "no space left"
 
 
-Hear = Callable[[Event], Awaitable[None]]
+OnEvent = Callable[[Event], Awaitable[None]]
 """Called with each event as it happens. Its time counts as the episode's."""
 
 
@@ -311,7 +317,7 @@ async def run_request(
     problem: Problem,
     request: str,
     *,
-    hear: Hear,
+    on_event: OnEvent,
     carrier: Mapping[str, str] | None = None,
 ) -> Episode:
     """Run the episode of a request that has left the queue, and return it. Canceling this call
@@ -326,8 +332,8 @@ async def run_request(
     timeout = asyncio.timeout(limit)
     try:
         async with timeout:
-            with use_client_trace(carrier, {"collab.request": request}):
-                episode = await _watch(team, question, problem, hear)
+            with client_of(carrier, {"collab.request": request}):
+                episode = await _run_episode(team, question, problem, on_event)
     except CollabError as error:
         raise refusal_for(failure_of(error)) from error
     except TimeoutError:
@@ -335,13 +341,15 @@ async def run_request(
             raise
         message = f"no answer within {limit:g} s"
         raise Refused(504, "timeout", message, kind=SERVER) from None
-    service.keep(team, episode, question.id)
+    service.record_episode(team, episode, question.id)
     if episode.failure is not None:
         raise refusal_for(episode.failure)
     return episode
 
 
-async def _watch(team: ServedTeam, question: TeamQuestion, problem: Problem, hear: Hear) -> Episode:
+async def _run_episode(
+    team: ServedTeam, question: TeamQuestion, problem: Problem, on_event: OnEvent
+) -> Episode:
     episode = None
     stream = team.session.stream(
         [Start(problem)],
@@ -351,7 +359,7 @@ async def _watch(team: ServedTeam, question: TeamQuestion, problem: Problem, hea
     )
     async with aclosing(stream) as events:
         async for event in events:
-            await hear(event)
+            await on_event(event)
             if isinstance(event, EpisodeFinished):
                 episode = event.episode
     assert episode is not None, "an episode that is not canceled ends"

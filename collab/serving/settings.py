@@ -106,7 +106,7 @@ class Settings:
             )
 
 
-VARIABLE = "COLLAB_API_KEYS"
+KEYS_VARIABLE = "COLLAB_API_KEYS"
 
 
 def read_keys(given: Sequence[str]) -> tuple[str, ...]:
@@ -115,19 +115,19 @@ def read_keys(given: Sequence[str]) -> tuple[str, ...]:
     Raises:
         RecipeError: a key cannot be sent in a header. The message does not include the key.
     """
-    keys = [*given, *os.environ.get(VARIABLE, "").split(",")]
+    keys = [*given, *os.environ.get(KEYS_VARIABLE, "").split(",")]
     keys = [key.strip() for key in keys]
     if any(not (key.isascii() and key.isprintable()) or " " in key for key in keys):
         raise RecipeError(
-            f"a key of --key or {VARIABLE} has spaces, line breaks or characters beyond ASCII; use"
-            " letters and digits"
+            f"a key of --key or {KEYS_VARIABLE} has spaces, line breaks or characters beyond ASCII;"
+            " use letters and digits"
         )
     if any(not key for key in map(str.strip, given)):
         raise RecipeError("--key is empty; give a key, or leave it out to serve this machine only")
     return tuple(dict.fromkeys(key for key in keys if key))
 
 
-def local_names(host: str, keys: Sequence[str]) -> tuple[str, ...] | None:
+def allowed_hosts(host: str, keys: Sequence[str]) -> tuple[str, ...] | None:
     """Return the names that a server without keys answers to, or None if a key is required instead.
 
     Raises:
@@ -137,7 +137,7 @@ def local_names(host: str, keys: Sequence[str]) -> tuple[str, ...] | None:
         return None
     if not is_loopback(host):
         raise RecipeError(
-            f"--host {host} is open to other machines, and no key is set; set {VARIABLE}, or"
+            f"--host {host} is open to other machines, and no key is set; set {KEYS_VARIABLE}, or"
             " listen on 127.0.0.1"
         )
     return ("localhost", "127.0.0.1", "::1", host)

@@ -29,7 +29,7 @@ class ServedTeam:
     fields: Fields
     session: Session
     history: History = "refuse"
-    since: int = field(default_factory=lambda: int(time.time()))
+    opened_at: int = field(default_factory=lambda: int(time.time()))
 
     @property
     def is_direct(self) -> bool:
@@ -42,7 +42,7 @@ class ServedTeam:
         once = team.turns == 1 and team.protocol.use in ("single", "parallel", "sequential")
         return plain and once and team.join == "text" and len(team.agents) == 1
 
-    def problem(self, question: TeamQuestion) -> Problem:
+    def make_problem(self, question: TeamQuestion) -> Problem:
         """Return a request as a problem for the team.
 
         Raises:
@@ -51,10 +51,10 @@ class ServedTeam:
         """
         text, public = question.text, dict[str, Any](question.fields)
         if CONVERSATION in self.fields.known:
-            public[CONVERSATION] = [{"role": s.role, "content": s.text} for s in question.before]
-        elif question.before and self.history == "join":
-            text = transcript(question.before, text)
-        elif question.before:
+            public[CONVERSATION] = [{"role": s.role, "content": s.text} for s in question.earlier]
+        elif question.earlier and self.history == "join":
+            text = transcript(question.earlier, text)
+        elif question.earlier:
             raise invalid(
                 "this team takes one user message and no earlier ones; put them into that message",
                 question.place,
@@ -69,15 +69,15 @@ class ServedTeam:
                     "missing_field",
                 )
         problem = Problem(address=f"served/{self.name}", public=public)
-        self._check(problem, question)
+        self._check_problem(problem, question)
         return problem
 
-    def notes(self, question: TeamQuestion) -> list[str]:
+    def ignored_warnings(self, question: TeamQuestion) -> list[str]:
         """Return a warning for each field that the messages replace."""
         replaced = {self.fields.text, CONVERSATION} & {*self.fields.known, self.fields.text}
         return [f"collab.fields.{n} was ignored" for n in question.fields if n in replaced]
 
-    def _check(self, problem: Problem, question: TeamQuestion) -> None:
+    def _check_problem(self, problem: Problem, question: TeamQuestion) -> None:
         try:
             if gives_feedback(self.recipe):
                 check_sources(self.recipe.team.feedback, problem)

@@ -24,11 +24,11 @@ from collab.serving.team import ServedTeam
 from collab.trust import Consent
 from collab.wording import counted
 
-MOMENT = 0.02
+BATCH_WAIT_SECONDS = 0.02
 """Seconds that a batch waits for the next request of a burst, or of an answered episode."""
 
 
-class Batched(Model):
+class BatchedModel(Model):
     """A static model that takes requests at any time: waiting requests share its next batch.
 
     A batch never waits for an episode that runs a tool or has ended. A batch whose requests were
@@ -41,7 +41,7 @@ class Batched(Model):
         self._model = model
         self.name, self.capabilities = model.name, model.capabilities
         self._scheduler = Scheduler(0, self._report)
-        self._hearers: dict[int, Progress] = {}
+        self._progress: dict[int, Progress] = {}
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
         """Check that the model supports the settings.
@@ -59,51 +59,51 @@ class Batched(Model):
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
         """Add the requests to the model's next batch, and return one action per request."""
-        asking = [(self._model, request) for request in requests]
+        pairs = [(self._model, request) for request in requests]
         if progress:
-            self._hearers |= {id(request): progress for request in requests}
+            self._progress |= {id(request): progress for request in requests}
         self._scheduler.enter()
         try:
-            await asyncio.sleep(MOMENT)
-            return await self._scheduler.act(asking)
+            await asyncio.sleep(BATCH_WAIT_SECONDS)
+            return await self._scheduler.act(pairs)
         finally:
-            asyncio.get_running_loop().call_later(MOMENT, self._scheduler.leave)
+            asyncio.get_running_loop().call_later(BATCH_WAIT_SECONDS, self._scheduler.leave)
             for request in requests:
-                self._hearers.pop(id(request), None)
+                self._progress.pop(id(request), None)
 
     async def aclose(self) -> None:
         """Cancel the current batch, but leave the model open."""
         await self._scheduler.aclose()
 
     def _report(self, request: Request, new_tokens: int, text: str) -> None:
-        if hear := self._hearers.get(id(request)):
-            hear(request, new_tokens, text)
+        if progress := self._progress.get(id(request)):
+            progress(request, new_tokens, text)
 
 
-_OPTION = "--name (in Python: served_as=)"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+_NAME_OPTION = "--name (in Python: served_as=)"
+_NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
-def named(names: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, str]:
+def served_names(names: Sequence[str], served_as: Sequence[str] = ()) -> dict[str, str]:
     """Return a mapping from each name for clients to the team or run that the user named.
 
     Raises:
         RecipeError: two names are equal, a name is not plain, or the numbers of names differ.
     """
-    if chosen and len(chosen) != len(names):
+    if served_as and len(served_as) != len(names):
         raise RecipeError(
-            f"{counted(len(chosen), 'name')} for {counted(len(names), 'team')}; give one per"
-            f" team, in the same order, with {_OPTION}"
+            f"{counted(len(served_as), 'name')} for {counted(len(names), 'team')}; give one per"
+            f" team, in the same order, with {_NAME_OPTION}"
         )
     served: dict[str, str] = {}
-    for name, given in zip(names, chosen or [_plain(name) for name in names], strict=True):
-        if not _NAME.fullmatch(given):
+    for name, given in zip(names, served_as or [_plain(name) for name in names], strict=True):
+        if not _NAME_PATTERN.fullmatch(given):
             raise RecipeError(
                 f"{given!r:.60} cannot be a served name; use letters, digits, '.', '_', ':' and"
-                f" '-', and give it with {_OPTION}"
+                f" '-', and give it with {_NAME_OPTION}"
             )
         if given in served:
-            raise RecipeError(f"two teams are called '{given}'; rename one with {_OPTION}")
+            raise RecipeError(f"two teams are called '{given}'; rename one with {_NAME_OPTION}")
         served[given] = name
     return served
 
@@ -143,7 +143,7 @@ def tool_names(names: Iterable[str]) -> dict[str, str]:
         if tool in tools:
             raise RecipeError(
                 f"the teams '{tools[tool]}' and '{name}' would have the same tool name '{tool}';"
-                f" rename one with {_OPTION}"
+                f" rename one with {_NAME_OPTION}"
             )
         tools[tool] = name
     return tools
@@ -160,13 +160,13 @@ def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:
     Raises:
         RecipeError: strangers' programs would run without a sandbox.
     """
-    kept = tuple(
+    feedback = tuple(
         spec
         for spec in recipe.team.feedback
         if not isinstance(spec, SolvedFeedbackSpec)
         and (settings.run_code or not isinstance(spec, ExecutionFeedbackSpec))
     )
-    team = recipe.team.model_copy(update={"feedback": kept})
+    team = recipe.team.model_copy(update={"feedback": feedback})
     served = recipe.model_copy(update={"task": None, "team": team})
     if served.uses_sandbox and served.sandbox.isolation == "unsafe":
         raise RecipeError(
@@ -193,15 +193,15 @@ async def open_teams(
     async with AsyncExitStack() as stack:
         pool = ModelPool()
         stack.push_async_callback(pool.aclose)
-        batched: dict[int, Batched] = {}
+        batched: dict[int, BatchedModel] = {}
 
-        def shared(model: Model) -> Model:
+        def share_batches(model: Model) -> Model:
             """Return the model. A static model is wrapped so that all episodes share its
             batches."""
             if model.batching == "continuous":
                 return model
             if id(model) not in batched:
-                batched[id(model)] = Batched(model)
+                batched[id(model)] = BatchedModel(model)
                 stack.push_async_callback(batched[id(model)].aclose)
             return batched[id(model)]
 
@@ -209,7 +209,9 @@ async def open_teams(
         for name, recipe in recipes.items():
             given = models.get(name, {})
             opened = {
-                agent: shared(as_model(given.get(agent) or pool.open(recipe.model_of(agent))))
+                agent: share_batches(
+                    complete(given.get(agent) or pool.open(recipe.model_of(agent)))
+                )
                 for agent in recipe.team.agents
             }
             session = await Session(recipe, models=opened, pool=pool).open()

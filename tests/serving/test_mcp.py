@@ -139,7 +139,7 @@ def test_call_is_canceled_on_shutdown() -> None:
             calling = asyncio.create_task(client.call_tool("solo", {"prompt": "x"}))
             while not talker.under_way:
                 await asyncio.sleep(0.005)
-            service.shut.set()
+            service.shut_down.set()
             return await asyncio.wait_for(calling, 5)
 
     result = asyncio.run(ask())

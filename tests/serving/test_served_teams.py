@@ -22,7 +22,7 @@ from collab.runs.about import read_about
 from collab.runtime.fields import fields_of
 from collab.serving.application import Application
 from collab.serving.settings import Settings
-from collab.serving.teams import named, read_teams, served_recipe
+from collab.serving.teams import read_teams, served_names, served_recipe
 
 
 @pytest.mark.parametrize(
@@ -55,15 +55,15 @@ def test_unused_template_needs_no_fields() -> None:
 
 
 def test_served_names_of_teams_files_and_folders(tmp_path: Path) -> None:
-    assert named(["tldr", "a/b/mine.yaml", "runs/first/"]) == {
+    assert served_names(["tldr", "a/b/mine.yaml", "runs/first/"]) == {
         "tldr": "tldr",
         "mine": "a/b/mine.yaml",
         "first": "runs/first/",
     }
-    assert named(["runs/a+b"]) == {"a-b": "runs/a+b"}
-    assert named(["x"], ["y"]) == {"y": "x"}
+    assert served_names(["runs/a+b"]) == {"a-b": "runs/a+b"}
+    assert served_names(["x"], ["y"]) == {"y": "x"}
     with pytest.raises(RecipeError, match="two teams are called 'x'"):
-        named(["a/x", "b/x"])
+        served_names(["a/x", "b/x"])
 
 
 def test_functions_of_the_reward_are_not_needed_for_serving(

@@ -414,7 +414,7 @@ def unchecked(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(function, "__code__", identity.__code__)
     patch.setattr(is_name, "__code__", (lambda text: True).__code__)
     patch.setattr(Recipe._faults, "__code__", (lambda self: iter(())).__code__)
-    patch.setattr("collab.serving.teams._NAME", re.compile("(?s).*"))
+    patch.setattr("collab.serving.teams._NAME_PATTERN", re.compile("(?s).*"))
 
 
 @pytest.mark.parametrize("name", [name for name, door in DOORS.items() if door.key])

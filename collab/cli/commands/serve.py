@@ -24,7 +24,7 @@ from collab.cli.options import (
     with_sandbox,
 )
 from collab.errors import RecipeError
-from collab.serving.settings import VARIABLE, History
+from collab.serving.settings import KEYS_VARIABLE, History
 from collab.serving.settings import Settings as Serving
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def command(
         "--key",
         "KEY",
         "Key that clients must send. Others can see it in process lists, so prefer the variable"
-        f" {VARIABLE}=KEY,KEY.",
+        f" {KEYS_VARIABLE}=KEY,KEY.",
     ),
     origin: list[str] | None = option(
         "--origin", "URL", "Allow requests from web pages of this origin. Repeatable."
@@ -105,16 +105,16 @@ def command(
       2  bad usage, or a key, a package or a free port is missing
     """
     from collab.runtime.notes import unused
-    from collab.serving.settings import check_extras, local_names, read_keys
-    from collab.serving.teams import named, read_teams, tool_names
+    from collab.serving.settings import allowed_hosts, check_extras, read_keys
+    from collab.serving.teams import read_teams, served_names, tool_names
 
     check_extras(mcp=mcp is not None)
     if mcp == "stdio" and (host is not None or port is not None):
         raise RecipeError("--mcp stdio uses only stdin and stdout; leave out --host and --port")
     host, port = host or HOST, PORT if port is None else port
     keys = read_keys(key or ())
-    hosts = local_names(host, keys)
-    names = named(teams, name or ())
+    hosts = allowed_hosts(host, keys)
+    names = served_names(teams, name or ())
     if mcp is not None:
         tool_names(names)
     recipes = read_teams(
