@@ -34,9 +34,9 @@ def class_of(component: Component) -> type[Environment]:
     Raises:
         RecipeError: there is no such class.
     """
-    found: Any = find("environment", component.use, BUILT_IN)
-    if isclass(found) and issubclass(found, Environment):
-        return found
+    named_class: Any = find("environment", component.use, BUILT_IN)
+    if isclass(named_class) and issubclass(found, Environment):
+        return named_class
     raise RecipeError(
         f"environment '{component.use}' is not an environment; write a subclass of"
         " collab.environments.Environment, with reset, step and render"

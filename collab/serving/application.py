@@ -247,7 +247,7 @@ class AnswerApp:
             for delta in responses.read_event(event) if self.question.stream else ():
                 await self._send_events(self.reply.stream_delta(delta))
 
-        whole = (self.service, self.team, self.question, self.make_problem, self.request)
+        whole = (self.service, self.team, self.question, self.problem, self.request)
         return await run_request(*whole, on_event=on_event, carrier=self.carrier)
 
     async def _send_end(self, episode: Episode) -> None:
