@@ -35,7 +35,7 @@ def class_of(component: Component) -> type[Environment]:
         RecipeError: there is no such class.
     """
     named_class: Any = find("environment", component.use, BUILT_IN)
-    if isclass(named_class) and issubclass(found, Environment):
+    if isclass(named_class) and issubclass(named_class, Environment):
         return named_class
     raise RecipeError(
         f"environment '{component.use}' is not an environment; write a subclass of"

@@ -15,7 +15,7 @@ from collab.serving.reading import (
     CommonBody,
     ContentPart,
     Format,
-    Message,
+    RequestMessage,
     Role,
     TeamQuestion,
     text_of,
@@ -70,7 +70,7 @@ class ChatBody(CommonBody):
 
     def as_question(self, settings: Settings) -> TeamQuestion:
         messages = [
-            Message(
+            RequestMessage(
                 message.role, text_of(message.content, f"messages[{number}].content", ("text",))
             )
             for number, message in enumerate(self.messages)

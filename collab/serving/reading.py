@@ -17,7 +17,7 @@ from collab.wording import plain_reason
 
 
 @dataclass(frozen=True)
-class Message:
+class RequestMessage:
     """One message of the conversation in a request."""
 
     role: str
@@ -33,7 +33,7 @@ class TeamQuestion:
     """The last user message, with the system messages before it."""
     place: str = "messages"
     """The path of the request's field with the messages."""
-    earlier: tuple[Message, ...] = ()
+    earlier: tuple[RequestMessage, ...] = ()
     """Earlier messages of the conversation."""
     fields: dict[str, FieldValue] = field(default_factory=dict)
     seed: int | None = None
@@ -59,7 +59,7 @@ class TeamQuestion:
         return settings.model_copy(update=changes)
 
 
-def transcript(earlier: Sequence[Message], text: str) -> str:
+def transcript(earlier: Sequence[RequestMessage], text: str) -> str:
     """Return a conversation as one string, with the last message at the end."""
     turns = [f"{message.role.capitalize()}: {message.text}" for message in earlier]
     return "\n\n".join([*turns, text])
@@ -122,7 +122,7 @@ class CommonBody(Body):
         raise NotImplementedError
 
     def make_question(
-        self, messages: Sequence[Message], place: str, settings: Settings
+        self, messages: Sequence[RequestMessage], place: str, settings: Settings
     ) -> TeamQuestion:
         """Return the request as a question. `place` is the path of the field with the messages.
 
@@ -263,7 +263,9 @@ Role = Literal["system", "developer", "user", "assistant"]
 _INSTRUCTION_ROLES = ("system", "developer")
 
 
-def read_conversation(messages: Sequence[Message], param: str) -> tuple[str, tuple[Message, ...]]:
+def read_conversation(
+    messages: Sequence[RequestMessage], param: str
+) -> tuple[str, tuple[RequestMessage, ...]]:
     """Return the text for the team, which begins with the instructions, and the earlier messages.
 
     Raises:

@@ -15,7 +15,7 @@ from collab.serving.reading import (
     CommonBody,
     ContentPart,
     Format,
-    Message,
+    RequestMessage,
     Role,
     TeamQuestion,
     text_of,
@@ -59,9 +59,11 @@ class ResponseBody(CommonBody):
 
     def as_question(self, settings: Settings) -> TeamQuestion:
         items = self.input if isinstance(self.input, list) else [InputItem(content=self.input)]
-        messages = [Message("system", self.instructions)] if self.instructions else []
+        messages = [RequestMessage("system", self.instructions)] if self.instructions else []
         messages += [
-            Message(item.role, text_of(item.content, f"input[{number}].content", _TEXT_TYPES))
+            RequestMessage(
+                item.role, text_of(item.content, f"input[{number}].content", _TEXT_TYPES)
+            )
             for number, item in enumerate(items)
             if item.type == "message"
         ]
