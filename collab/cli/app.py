@@ -58,7 +58,7 @@ COMMANDS = {name: text for panel in PANELS.values() for name, text in panel.item
 
 FAILED, BAD_USAGE = 1, 2
 
-_REFUSALS = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EIO)
+_PATH_ERRORS = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EIO)
 """Errors of the system for a path, which collab would otherwise take for a bug of its own."""
 
 _UsageError = typer.BadParameter.__mro__[1]
@@ -121,7 +121,7 @@ class Commands(TyperGroup):
             remedy = f"did you mean '{close}'?" if close else f"known: {', '.join(COMMANDS)}"
             ctx.fail(f"unknown command '{args[0]}'; {remedy}")
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command and _imported(str(name)), rest
+        return name, command and _import_command(str(name)), rest
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line and exit. Every error is one message on stderr."""
@@ -140,7 +140,7 @@ class Commands(TyperGroup):
             sys.exit(status if isinstance(status, int) else 0)
 
 
-def _imported(name: str) -> Any:
+def _import_command(name: str) -> Any:
     module = import_module(f"collab.cli.commands.{name}")
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     single.command(name, cls=Command)(module.command)
@@ -166,8 +166,8 @@ def print_error(error: Exception) -> int:
         print(f"error: {message}", file=sys.stderr)
         return error.exit_status
     if isinstance(error, _ClickError):
-        return _report_usage(error)
-    if isinstance(error, OSError) and error.errno in _REFUSALS:
+        return _print_usage_error(error)
+    if isinstance(error, OSError) and error.errno in _PATH_ERRORS:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         return BAD_USAGE
     if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd
@@ -180,7 +180,7 @@ def print_error(error: Exception) -> int:
     return FAILED
 
 
-def _report_usage(error: Any) -> int:
+def _print_usage_error(error: Any) -> int:
     context = getattr(error, "ctx", None)
     if message := _usage_message(error):
         print(f"error: {message}", file=sys.stderr)

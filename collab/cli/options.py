@@ -45,17 +45,17 @@ debugging = False
 
 def complete_teams(incomplete: str) -> list[str]:
     """Return the names of teams, and the folders of runs, that begin with the text typed so far."""
-    return [*_named("team", incomplete), *complete_runs(incomplete)]
+    return [*_complete_components("team", incomplete), *complete_runs(incomplete)]
 
 
 def complete_suites(incomplete: str) -> list[str]:
     """Return the names of suites that begin with the text typed so far."""
-    return _named("task", incomplete)
+    return _complete_components("task", incomplete)
 
 
 def complete_trainers(incomplete: str) -> list[str]:
     """Return the names of trainers that begin with the text typed so far."""
-    return _named("trainer", incomplete)
+    return _complete_components("trainer", incomplete)
 
 
 def complete_runs(incomplete: str) -> list[str]:
@@ -67,21 +67,21 @@ def complete_runs(incomplete: str) -> list[str]:
         for pattern in (f"*/{mark}", f"*/*/{mark}")
         for file in Path(place).glob(pattern)
     }
-    return _offered(folders, incomplete)
+    return _matching_names(folders, incomplete)
 
 
-def _named(kind: Kind, incomplete: str) -> list[str]:
+def _complete_components(kind: Kind, incomplete: str) -> list[str]:
     from collab.recipe import library
 
-    return _offered({name for name, _ in library.components(kind)}, incomplete)
+    return _matching_names({name for name, _ in library.components(kind)}, incomplete)
 
 
-_HARMLESS = re.compile(r"[\w./][\w./+-]*")
+_SHELL_SAFE_NAME = re.compile(r"[\w./][\w./+-]*")
 """Names without special characters. Shells may run other names, or insert them unquoted."""
 
 
-def _offered(names: Iterable[str], incomplete: str) -> list[str]:
-    return sorted(n for n in names if n.startswith(incomplete) and _HARMLESS.fullmatch(n))
+def _matching_names(names: Iterable[str], incomplete: str) -> list[str]:
+    return sorted(n for n in names if n.startswith(incomplete) and _SHELL_SAFE_NAME.fullmatch(n))
 
 
 def task_option(verb: str, more: str = " Repeatable.") -> Any:
@@ -94,16 +94,16 @@ def task_option(verb: str, more: str = " Repeatable.") -> Any:
     )
 
 
-def samples_option(usual: str, *, least: int = 1, default: int | None = None) -> Any:
-    """Return the option --samples of a command. `usual` says in words what the default is."""
-    text = f"Episodes per task. Default: {usual}."
-    return option("--samples, -n", "N", text, default, min=least, show_default=False)
+def samples_option(default_text: str, *, minimum: int = 1, default: int | None = None) -> Any:
+    """Return the option --samples of a command."""
+    text = f"Episodes per task. Default: {default_text}."
+    return option("--samples, -n", "N", text, default, min=minimum, show_default=False)
 
 
-def seed_option(usual: str, *, default: int | None = None) -> Any:
-    """Return the option --seed of a command. `usual` says in words what the default is."""
+def seed_option(default_text: str, *, default: int | None = None) -> Any:
+    """Return the option --seed of a command."""
     same = "With local models on a CPU, the same seed gives the same tokens on the same machine."
-    text = f"Random seed. {same} Default: {usual}."
+    text = f"Random seed. {same} Default: {default_text}."
     return option("--seed", "N", text, default, min=0, show_default=False)
 
 
@@ -116,9 +116,9 @@ def setting_option(spec: type[DataclassInstance], name: str, value: str = "") ->
     return option(flags, value, text, one.default, min=one.metadata["least"])
 
 
-def out_option(usual: str) -> Any:
-    """Return the option --out of a command that writes a record. `usual` is its default."""
-    return option("--out", "DIR", f"Folder for the record. Default: {usual}.")
+def out_option(default_text: str) -> Any:
+    """Return the option --out of a command that writes a record."""
+    return option("--out", "DIR", f"Folder for the record. Default: {default_text}.")
 
 
 TEAM = argument(
@@ -195,15 +195,15 @@ def with_sandbox(
     return changes
 
 
-def remark(texts: Iterable[str], kind: str = "warning") -> None:
+def print_remarks(texts: Iterable[str], kind: str = "warning") -> None:
     """Print each string on stderr, after the word `kind`."""
     for text in texts:
         print(f"{kind}: {drop_python_remedies(text)}", file=sys.stderr)
 
 
-def send_spans() -> None:
+def set_up_tracing() -> None:
     """Send spans if the environment specifies a collector; print a note if that fails."""
     from collab.telemetry import set_up_tracing
 
     if trouble := set_up_tracing():
-        remark([trouble], "note")
+        print_remarks([trouble], "note")

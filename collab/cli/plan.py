@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from collab.cli.options import remark
+from collab.cli.options import print_remarks
 from collab.cli.screen.page import WARNING, Page, Piece
 from collab.recipe import Recipe
 from collab.records import Problem
@@ -19,7 +19,7 @@ from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import at_a_time
 from collab.wording import counted
 
-_SHOWN = 4
+_MAX_LISTED_PROBLEMS = 4
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RunPlan:
         return {**vars(self), "recipe": self.recipe.model_dump(mode="json")}
 
 
-def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Problem]]:
+def prepare_run(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Problem]]:
     """Return the recipe with its suite, and its problems, after a dry run without models.
 
     Raises:
@@ -63,7 +63,7 @@ def check(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Proble
         TaskError: a problem is not in the suite.
     """
     recipe, problems = find_problems(recipe, addresses)
-    remark(dry_run(recipe, problems).warnings)
+    print_remarks(dry_run(recipe, problems).warnings)
     return recipe, problems
 
 
@@ -74,12 +74,12 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> RunPlan:
         RecipeError: the recipe is wrong, or the dry run fails.
         ModelUnavailable, FeedbackUnavailable: something that the run needs is missing.
     """
-    played = dry_run(recipe, problems)
+    result = dry_run(recipe, problems)
     session = await Session(recipe, serve=False).open()
     models = dict(session.model_names())
     await session.aclose()  # not `async with`, whose end asks whether a script was used up
     episodes = len(problems) * recipe.samples
-    turn = played.turn
+    turn = result.turn
     return RunPlan(
         team=recipe.team.name,
         protocol=str(recipe.team.protocol),
@@ -88,37 +88,42 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> RunPlan:
         problems=[problem.address for problem in problems],
         samples=recipe.samples,
         episodes=episodes,
-        calls=episodes * max_episode_responses(recipe, played.requests),
-        new_tokens=episodes * max_episode_tokens(recipe, played.requests),
+        calls=episodes * max_episode_responses(recipe, result.requests),
+        new_tokens=episodes * max_episode_tokens(recipe, result.requests),
         isolation=recipe.sandbox.isolation,
         scoring=at_a_time(recipe.sandbox) if recipe.uses_sandbox else "",
         rounds=describe_rounds(turn, recipe.team.turns),
-        outlook=[*outlook(recipe, turn.joined if turn.is_chosen else None), *_tools(recipe)],
+        outlook=[*outlook(recipe, turn.joined if turn.is_chosen else None), *_tool_lines(recipe)],
         recipe=recipe,
-        warnings=list(played.warnings),
+        warnings=list(result.warnings),
     )
 
 
-def _tools(recipe: Recipe) -> list[str]:
-    means = {
+def _tool_lines(recipe: Recipe) -> list[str]:
+    descriptions = {
         "template": "with its model's chat template",
         "text": "as text, because its model's chat template has no tools",
         "service": "in the service's own format",
     }
-    return [f"tools: {name} calls them {means[how]}" for name, how in tool_forms(recipe).items()]
+    return [
+        f"tools: {name} calls them {descriptions[how]}" for name, how in tool_forms(recipe).items()
+    ]
 
 
 def show_counts(page: Page, plan: RunPlan) -> None:
     """Print the agents, models and problems of a plan, and its maximum of episodes, tokens and
     responses.
     """
-    problems = ", ".join(plan.problems[:_SHOWN])
-    if len(plan.problems) > _SHOWN:
-        problems += f" and {len(plan.problems) - _SHOWN} more"
+    problems = ", ".join(plan.problems[:_MAX_LISTED_PROBLEMS])
+    if len(plan.problems) > _MAX_LISTED_PROBLEMS:
+        problems += f" and {len(plan.problems) - _MAX_LISTED_PROBLEMS} more"
     turns = counted(plan.turns, "turn")
     sandbox = f", sandbox {plan.isolation}" if plan.scoring else ""
     page.line((plan.team, "bold"), f", {plan.protocol}, {turns}{sandbox}")
-    page.table(_COLUMNS, [_agent(plan.recipe, name, model) for name, model in plan.models.items()])
+    page.table(
+        _AGENT_COLUMNS,
+        [_agent_row(plan.recipe, name, model) for name, model in plan.models.items()],
+    )
     for line in (*plan.rounds, *plan.outlook):
         page.line(line)
     if plan.scoring:
@@ -133,10 +138,10 @@ def show_counts(page: Page, plan: RunPlan) -> None:
         page.line(WARNING, warning)
 
 
-_COLUMNS = ("agent", "model", ">temperature", ">top_p", ">top_k", ">max_new_tokens")
+_AGENT_COLUMNS = ("agent", "model", ">temperature", ">top_p", ">top_k", ">max_new_tokens")
 
 
-def _agent(recipe: Recipe, name: str, model: str) -> list[Piece]:
+def _agent_row(recipe: Recipe, name: str, model: str) -> list[Piece]:
     sampling = recipe.sampling_of(name)
     settings = (sampling.temperature, sampling.top_p, sampling.top_k, sampling.max_new_tokens)
     engine = recipe.model_of(name).engine

@@ -178,7 +178,7 @@ def test_the_real_exporter_sends_the_tree_to_a_collector() -> None:
 
 def test_missing_exporter_is_noted() -> None:
     blocked = "import sys; sys.modules['opentelemetry.exporter'] = None\n"
-    code = blocked + "from collab.cli.options import send_spans; send_spans()"
+    code = blocked + "from collab.cli.options import set_up_tracing; set_up_tracing()"
     done = run_code(code, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
     assert done.stderr == (
         "note: OTEL_EXPORTER_OTLP_ENDPOINT is set, but no spans are sent; run"

@@ -25,10 +25,10 @@ from collab.cli.options import (
     flag,
     option,
     out_option,
-    remark,
+    print_remarks,
     samples_option,
     seed_option,
-    send_spans,
+    set_up_tracing,
     task_option,
     with_sandbox,
 )
@@ -148,12 +148,12 @@ def command(
                 check_selectable(team.recipe, selection)
         _plan(evaluated_teams, ks, consent(trust), json=json)
         return
-    send_spans()
+    set_up_tracing()
     folder = out or new_run_path(evaluated_teams[0].suite.name, EVALS)
     evaluation = EvaluationRun(
         evaluated_teams, ks, selection=selection, out=folder, trust=consent(trust)
     )
-    remark(evaluation.check())
+    print_remarks(evaluation.check())
     _follow(evaluation, open_view(json=json))
     raise typer.Exit(_exit_status(evaluation.results()))
 

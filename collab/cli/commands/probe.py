@@ -20,7 +20,7 @@ from collab.cli.options import (
     Isolation,
     consent,
     option,
-    remark,
+    print_remarks,
     samples_option,
     suite_of,
     task_option,
@@ -36,7 +36,7 @@ def command(
     task: list[str] | None = task_option("probe"),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
-    samples: int | None = samples_option(f"trainer.group_size, or {_SAMPLES}", least=2),
+    samples: int | None = samples_option(f"trainer.group_size, or {_SAMPLES}", minimum=2),
     tasks: int = option("--tasks", "N", "Maximum number of tasks.", min=1, default=10),
     seed: int | None = SEED,
     sandbox: Isolation | None = SANDBOX,
@@ -71,7 +71,7 @@ def command(
     """
     from collab.cli.live import open_view
     from collab.cli.live.running import exit_status, run_shown
-    from collab.cli.plan import check
+    from collab.cli.plan import prepare_run
     from collab.probe.probe import draw, probe, training_addresses
     from collab.recipe import load_recipe
     from collab.runs.about import new_run_path
@@ -87,12 +87,12 @@ def command(
         model=model,
         seed=seed,
     )
-    remark(unused(recipe, model, settings or ()), "note")
+    print_remarks(unused(recipe, model, settings or ()), "note")
     planned = (
         recipe.trainer.group_size if recipe.trainer and recipe.trainer.group_size > 1 else _SAMPLES
     )
     recipe = recipe.model_copy(update={"samples": samples or planned})
-    recipe, problems = check(recipe, training_addresses(recipe, task or []))
+    recipe, problems = prepare_run(recipe, training_addresses(recipe, task or []))
     recipe.check_scored()
     problems = draw(problems, tasks, recipe.seed)
     folder = out or new_run_path(recipe.team.name)

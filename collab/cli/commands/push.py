@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from collab.cli.options import argument, complete_runs, flag, option, remark
+from collab.cli.options import argument, complete_runs, flag, option, print_remarks
 
 
 def command(
@@ -38,10 +38,10 @@ def command(
     check_repository_name(to)
     if dry_run:
         folder = out or Path("push") / to.replace("/", "-")
-        remark(stage(run, folder, repository=to, license=license), "note")
+        print_remarks(stage(run, folder, repository=to, license=license), "note")
         print(f"{folder}: these files would be uploaded to {to}")
         return
     with tempfile.TemporaryDirectory() as place:
-        remark(stage(run, Path(place), repository=to, license=license), "note")
+        print_remarks(stage(run, Path(place), repository=to, license=license), "note")
         name = push(Path(place), to, private=not public)
     print(f"uploaded; use it with: collab run {name}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from collab.cli.options import JSON, TRUST, argument, option, remark
+from collab.cli.options import JSON, TRUST, argument, option, print_remarks
 from collab.errors import RecipeError
 from collab.signals import INTERRUPTED_STATUS
 from collab.wording import counted
@@ -56,7 +56,7 @@ def command(
     from collab.trust import approve
 
     record = open_run(run)
-    remark(record.complaints)
+    print_remarks(record.complaints)
     if is_training(run):
         if out is not None:
             raise RecipeError(
@@ -88,7 +88,7 @@ def command(
     if finished.status == "interrupted":
         raise typer.Exit(INTERRUPTED_STATUS)
     differences = differences_between(record.episodes, finished.episodes)
-    remark(differences, "differs")
+    print_remarks(differences, "differs")
     if not differences:
         same = f"the same: rewards and tokens of {counted(len(record.episodes), 'episode')}"
         print(same, file=sys.stderr if json else sys.stdout)
@@ -106,7 +106,7 @@ def _add_up(episodes: list[Episode], why: str, remedy: str = "", *, is_game: boo
         and abs((points := fsum(p.points for p in turn.score.parts)) - (total := turn.score.reward))
         > 1e-9
     ]
-    remark(wrong, "differs")
+    print_remarks(wrong, "differs")
     print(
         f"{why}\nso collab ran nothing; it added up the recorded rewards of {len(episodes)}"
         f" episodes{remedy}",

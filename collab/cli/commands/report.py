@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from collab.cli.options import argument, complete_runs, flag, option, remark
+from collab.cli.options import argument, complete_runs, flag, option, print_remarks
 from collab.report import MOST_EPISODES
 from collab.runs.layout import REPORT
 from collab.wording import counted
@@ -38,7 +38,7 @@ def command(
     single = len(runs) == 1 and runs[0].is_dir()
     target = out or (runs[0] / REPORT if single else Path(REPORT))
     report = write_report(runs, target, most=episodes)
-    remark(report.notes)
+    print_remarks(report.notes)
     size = target.stat().st_size
     print(f"{target}: {counted(len(report.shown), 'episode')}, {size / 1e6:.1f} MB")
     if browse:

@@ -24,9 +24,9 @@ from collab.cli.options import (
     consent,
     flag,
     option,
-    remark,
+    print_remarks,
     samples_option,
-    send_spans,
+    set_up_tracing,
     suite_of,
     task_option,
     with_sandbox,
@@ -110,7 +110,7 @@ def command(
     )
     if prompt is not None:
         recipe = load_recipe(recipe, task=[_row(recipe, prompt)], rewards=[])
-    remark(unused(recipe, model, settings or ()), "note")
+    print_remarks(unused(recipe, model, settings or ()), "note")
     if best_of is not None:
         from collab.probe.best_of import check_best_of
 
@@ -185,11 +185,11 @@ def _run(
 ) -> int:
     from collab.cli.live import open_view
     from collab.cli.live.running import exit_status, run_shown
-    from collab.cli.plan import check
+    from collab.cli.plan import prepare_run
     from collab.runs.about import new_run_path
 
-    send_spans()
-    recipe, problems = check(recipe, addresses)
+    set_up_tracing()
+    recipe, problems = prepare_run(recipe, addresses)
     if require_solved:
         recipe.check_scored()
     folder = out or new_run_path(recipe.team.name)

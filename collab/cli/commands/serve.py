@@ -18,8 +18,8 @@ from collab.cli.options import (
     consent,
     flag,
     option,
-    remark,
-    send_spans,
+    print_remarks,
+    set_up_tracing,
     setting_option,
     with_sandbox,
 )
@@ -122,7 +122,7 @@ def command(
     )
     for team, recipe in recipes.items():
         notes = unused(recipe, model, settings or ())
-        remark([f"{team}: {note}" for note in notes], "note")
+        print_remarks([f"{team}: {note}" for note in notes], "note")
     serving = Serving(
         keys=keys,
         concurrency=concurrency,
@@ -139,7 +139,7 @@ def command(
         hosts=hosts,
         origins=tuple(origin or ()),
     )
-    send_spans()
+    set_up_tracing()
     if mcp == "stdio":
         _serve_stdio(recipes, serving)
     else:

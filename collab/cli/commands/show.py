@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Any
 
-from collab.cli.options import argument, complete_runs, flag, option, remark
+from collab.cli.options import argument, complete_runs, flag, option, print_remarks
 from collab.cli.screen.page import BAD, DIM, GOOD, WARN, Page, Piece, open_page
 from collab.errors import RecipeError, RecordError, UnknownName
 
@@ -113,7 +113,7 @@ def _show_evaluation(folder: Path, *, json: bool) -> None:
         show_evaluation(page, record.results)
         command = join(["collab", "show", f"{folder}/TEAM"])
         page.line(f"episodes of a team: {command}; ", (teams, "bold"))
-    remark(record.complaints)
+    print_remarks(record.complaints)
     if record.results is None:
         raise RecordError(f"{folder} has no results of all teams; show one of them: {teams}")
 
@@ -145,7 +145,7 @@ def _show_run(
     else:
         for item in chosen:
             show_episode(open_page(), item, decisions=True, whole=turn is None)
-    remark(record.complaints)
+    print_remarks(record.complaints)
 
 
 def _show_list(

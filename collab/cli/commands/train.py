@@ -26,8 +26,8 @@ from collab.cli.options import (
     complete_trainers,
     consent,
     option,
-    remark,
-    send_spans,
+    print_remarks,
+    set_up_tracing,
     task_option,
     with_sandbox,
 )
@@ -151,7 +151,7 @@ def command(
     notes = unused(loaded, model, settings or ())
     _check_folder(loaded, out, resume)
     if dry_run:
-        remark(notes, "note")
+        print_remarks(notes, "note")
         plan = make_plan(loaded, *card_and_ranks(loaded, card, gpus, ranks, resume))
         _show_plan(plan, loaded, json=json, whole=show_recipe)
         return
@@ -164,7 +164,7 @@ def command(
         print(wanted.text(folder), file=sys.stderr)
         place = [] if resume or out else ["--out", str(folder)]
         raise typer.Exit(launch(wanted.ranks, [*sys.argv[1:], *place], folder, wanted.on_gpus))
-    remark(notes, "note")
+    print_remarks(notes, "note")
     with lead_ranks() as group:
         status = _train(loaded, folder, group, resumed=resume is not None, json=json)
     raise typer.Exit(status)
@@ -227,7 +227,7 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
     from collab.trainers.training.events import TrainingEvent, TrainingProgress
     from collab.trainers.training.run import TrainingRun
 
-    send_spans()
+    set_up_tracing()
     view = open_view(json=json)
 
     def emit(event: TrainingEvent) -> None:
