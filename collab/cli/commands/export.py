@@ -10,7 +10,7 @@ from pathlib import Path
 from collab.cli.options import argument, complete_runs, flag, option
 from collab.errors import RecipeError
 
-SERVED_RANK = 16
+VLLM_MAX_RANK = 16
 """vLLM's default for the largest rank of an adapter."""
 
 
@@ -51,20 +51,20 @@ def command(
             print(f"{adapters / agent}: an adapter of {base}")
         for base in dict.fromkeys(bases.values()):
             folders = {a: adapters / a for a, of in bases.items() if of == base}
-            room = _room(folders.values())
-            named = [f"{agent}={folder}" for agent, folder in folders.items()]
-            words = ["vllm", "serve", base, "--enable-lora", *room, "--lora-modules", *named]
+            max_rank = _max_rank_option(folders.values())
+            modules = [f"{agent}={folder}" for agent, folder in folders.items()]
+            words = ["vllm", "serve", base, "--enable-lora", *max_rank, "--lora-modules", *modules]
             print(shlex.join(words))
     if merged is not None:
         for agent, base in export_merged(run, merged).items():
             print(f"{merged / agent}: {base} with the adapter of {agent}")
 
 
-def _room(folders: Iterable[Path]) -> list[str]:
+def _max_rank_option(folders: Iterable[Path]) -> list[str]:
     """vLLM's option for adapters above its default rank, otherwise nothing."""
     from collab.models.vllm.adapter_files import RANKS
     from collab.runs.layout import ADAPTER_CONFIG
 
     largest = max(json.loads((f / ADAPTER_CONFIG).read_text())["r"] for f in folders)
     size = next((size for size in RANKS if size >= largest), largest)
-    return ["--max-lora-rank", str(size)] if size > SERVED_RANK else []
+    return ["--max-lora-rank", str(size)] if size > VLLM_MAX_RANK else []

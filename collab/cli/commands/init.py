@@ -14,7 +14,7 @@ from collab.errors import RecipeError
 SCAFFOLDS = Path(__file__).with_name("scaffold")
 
 
-SHOWN = 3
+MAX_LISTED = 3
 """Number of existing files that the error lists."""
 
 
@@ -47,11 +47,11 @@ def command(
     if folder.exists() and not folder.is_dir():
         raise RecipeError(f"{folder} is a file; choose a folder")
     shown_paths = (*files, Path(".schema"))
-    there = [str(folder / path) for path in shown_paths if (folder / path).exists()]
-    if there:
-        more = f" and {len(there) - SHOWN} more" if len(there) > SHOWN else ""
-        verb = "exists" if len(there) == 1 else "exist"
-        shown = f"{', '.join(there[:SHOWN])}{more}"
+    existing = [str(folder / path) for path in shown_paths if (folder / path).exists()]
+    if existing:
+        more = f" and {len(existing) - MAX_LISTED} more" if len(existing) > MAX_LISTED else ""
+        verb = "exists" if len(existing) == 1 else "exist"
+        shown = f"{', '.join(existing[:MAX_LISTED])}{more}"
         raise RecipeError(f"{shown} already {verb}; choose an empty folder")
     try:
         for path in files:

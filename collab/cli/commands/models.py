@@ -17,7 +17,7 @@ from collab.errors import RecipeError
 if TYPE_CHECKING:
     from collab.models import Model
 
-WRITTEN = {
+NAME_FORMS = {
     "transformers": "NAME, OWNER/NAME, ./FOLDER",
     "scripted": "scripted:FILE.yaml",
     "echo": "echo",
@@ -25,7 +25,11 @@ WRITTEN = {
     "anthropic": "anthropic:NAME",
     "openai": "openai:URL#NAME",
 }
-MARKS = {"ok": ("ok", "green"), "failed": ("no", "bold red"), "not applicable": ("-", "yellow")}
+OUTCOME_MARKS = {
+    "ok": ("ok", "green"),
+    "failed": ("no", "bold red"),
+    "not applicable": ("-", "yellow"),
+}
 
 
 def command(
@@ -60,7 +64,7 @@ def command(
       collab models --check engine.py:mine
     """
     if check is not None:
-        model = _open(check, settings or ())
+        model = _open_model(check, settings or ())
         page = None if json else open_page()
         raise typer.Exit(asyncio.run(_check_model(model, adapter or (), page)))
     if adapter or settings:
@@ -68,7 +72,7 @@ def command(
     if json:
         _print_json()
     else:
-        _show()
+        _list_models()
 
 
 def _print_json() -> None:
@@ -92,7 +96,7 @@ def _print_json() -> None:
     print(dumps({"aliases": aliases, "engines": list(ENGINES)}))
 
 
-def _show() -> None:
+def _list_models() -> None:
     from collab.models.store import ALIASES, source_of
     from collab.recipe.model import ENGINES
 
@@ -111,7 +115,7 @@ def _show() -> None:
     engines: list[list[Piece]] = [
         [
             (name, "bold"),
-            WRITTEN.get(name, f"{name}:NAME"),
+            NAME_FORMS.get(name, f"{name}:NAME"),
             ((spec.__doc__ or "").strip().partition("\n")[0], "dim"),
         ]
         for name, spec in ENGINES.items()
@@ -134,7 +138,7 @@ async def _check_model(model: Model, adapters: Sequence[str], page: Page | None)
     async for verdict in conform(model, adapters):
         verdicts.append(verdict)
         if page is not None:
-            mark, style = MARKS[verdict.outcome]
+            mark, style = OUTCOME_MARKS[verdict.outcome]
             text = f"  {verdict.check:<15}  {verdict.seconds:6.1f} s  "
             page.line((f"{mark:<2}", style), text, (verdict.why, "dim"))
     conforms = all(verdict.outcome != "failed" for verdict in verdicts)
@@ -145,13 +149,13 @@ async def _check_model(model: Model, adapters: Sequence[str], page: Page | None)
         page.line((f"{model.name} conforms", "bold green"))
     else:
         page.line((f"{model.name} does not conform", "bold red"), ": see the lines marked no")
-    if not await _all_stopped():
+    if not await _cancel_tasks():
         sys.stdout.flush()
         os._exit(int(not conforms))
     return int(not conforms)
 
 
-async def _all_stopped() -> bool:
+async def _cancel_tasks() -> bool:
     """True if the engine's work ends on cancellation; asyncio would wait forever."""
     from collab.models.base import STOP_SECONDS
 
@@ -161,7 +165,7 @@ async def _all_stopped() -> bool:
     return not tasks or not (await asyncio.wait(tasks, timeout=STOP_SECONDS))[1]
 
 
-def _open(name: str, settings: Sequence[str]) -> Model:
+def _open_model(name: str, settings: Sequence[str]) -> Model:
     from collab.cli.live.view import View
     from collab.models.open import open_model
     from collab.recipe import overrides
@@ -169,11 +173,11 @@ def _open(name: str, settings: Sequence[str]) -> Model:
     from collab.recipe.load import validate
     from collab.recipe.model import ModelSpec, parse_model
 
-    class Checked(Spec):
+    class CheckedModel(Spec):
         model: ModelSpec
 
     data = parse_model(name)
     for setting in settings:
         overrides.apply(data, setting)
-    spec = validate(Checked, {"model": data}, "--check").model
+    spec = validate(CheckedModel, {"model": data}, "--check").model
     return open_model(spec, progress=View().loading)

@@ -27,7 +27,7 @@ from collab.cli.options import (
     with_sandbox,
 )
 
-_SAMPLES = 8
+_DEFAULT_SAMPLES = 8
 
 
 def command(
@@ -36,7 +36,7 @@ def command(
     task: list[str] | None = task_option("probe"),
     model: str | None = MODEL,
     settings: list[str] | None = SETTINGS,
-    samples: int | None = samples_option(f"trainer.group_size, or {_SAMPLES}", minimum=2),
+    samples: int | None = samples_option(f"trainer.group_size, or {_DEFAULT_SAMPLES}", minimum=2),
     tasks: int = option("--tasks", "N", "Maximum number of tasks.", min=1, default=10),
     seed: int | None = SEED,
     sandbox: Isolation | None = SANDBOX,
@@ -88,10 +88,9 @@ def command(
         seed=seed,
     )
     print_remarks(unused(recipe, model, settings or ()), "note")
-    planned = (
-        recipe.trainer.group_size if recipe.trainer and recipe.trainer.group_size > 1 else _SAMPLES
-    )
-    recipe = recipe.model_copy(update={"samples": samples or planned})
+    group_size = recipe.trainer.group_size if recipe.trainer else 1
+    default_samples = group_size if group_size > 1 else _DEFAULT_SAMPLES
+    recipe = recipe.model_copy(update={"samples": samples or default_samples})
     recipe, problems = prepare_run(recipe, training_addresses(recipe, task or []))
     recipe.check_scored()
     problems = draw(problems, tasks, recipe.seed)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collab.recipe import Recipe
     from collab.records import Episode
 
-_READ = "; to run it again, read these files and add --trust"
+_TRUST_REMEDY = "; to run it again, read these files and add --trust"
 
 
 def command(
@@ -64,20 +64,24 @@ def command(
             )
         why = f"{run} is a training run; collab replays runs, probes and evaluated teams only"
         task = read_mapping(run / TRAINING).get("task") or {}
-        raise typer.Exit(_add_up(record.episodes, why, is_game=bool(task.get("environment"))))
+        raise typer.Exit(
+            _add_up_rewards(record.episodes, why, is_game=bool(task.get("environment")))
+        )
     recipe, question = read_recipe(str(run))
     is_game = recipe.environment is not None
-    if gone := [
+    if missing := [
         name for name in functions_passed_in_python(recipe) if passed_function(name) is None
     ]:
-        why = f"functions passed in Python are not in a file: {', '.join(gone)}"
-        raise typer.Exit(_add_up(record.episodes, why, is_game=is_game))
+        why = f"functions passed in Python are not in a file: {', '.join(missing)}"
+        raise typer.Exit(_add_up_rewards(record.episodes, why, is_game=is_game))
     functions = question.of_kinds("function", "command", "server")
     if functions.open and not (trust or out):
-        raise typer.Exit(_add_up(record.episodes, functions.text(), _READ, is_game=is_game))
+        raise typer.Exit(
+            _add_up_rewards(record.episodes, functions.text(), _TRUST_REMEDY, is_game=is_game)
+        )
     approve(functions, trust)
     samples = max((episode.sample + 1 for episode in record.episodes), default=1)
-    recipe = _replayed(
+    recipe = _make_replay_recipe(
         recipe.model_copy(update={"samples": samples}),
         run,
         seal=bool(question.of_kinds("isolation").open and not trust),
@@ -95,7 +99,7 @@ def command(
     raise typer.Exit(1 if differences else 0)
 
 
-def _add_up(episodes: list[Episode], why: str, remedy: str = "", *, is_game: bool) -> int:
+def _add_up_rewards(episodes: list[Episode], why: str, remedy: str = "", *, is_game: bool) -> int:
     """Add up the recorded rewards, print why nothing was run, and return the exit status."""
     wrong = [
         f"{episode.id}, turn {turn.index}: its parts add up to {points:.9g}, not to {total:.9g}"
@@ -115,7 +119,7 @@ def _add_up(episodes: list[Episode], why: str, remedy: str = "", *, is_game: boo
     return 1 if wrong else 0
 
 
-def _replayed(recipe: Recipe, run: Path, *, seal: bool) -> Recipe:
+def _make_replay_recipe(recipe: Recipe, run: Path, *, seal: bool) -> Recipe:
     """The recipe with the record as every agent's model, and in a sealed sandbox if `seal`."""
     from collab.recipe.feedback import ExpertFeedbackSpec
     from collab.recipe.model import ReplaySpec

@@ -109,14 +109,14 @@ def command(
         seed=seed,
     )
     if prompt is not None:
-        recipe = load_recipe(recipe, task=[_row(recipe, prompt)], rewards=[])
+        recipe = load_recipe(recipe, task=[_prompt_row(recipe, prompt)], rewards=[])
     print_remarks(unused(recipe, model, settings or ()), "note")
     if best_of is not None:
         from collab.probe.best_of import check_best_of
 
         check_best_of(recipe, best_of)
     if dry_run or show_recipe:
-        _plan(recipe, task or [], json=json, whole=show_recipe)
+        _show_plan(recipe, task or [], json=json, with_recipe=show_recipe)
         return
     combine = best_of is not None
     raise typer.Exit(
@@ -143,7 +143,7 @@ def _check_prompt(
         raise RecipeError("the text of --prompt is empty; give at least one word")
 
 
-def _row(recipe: Recipe, prompt: str) -> dict[str, str]:
+def _prompt_row(recipe: Recipe, prompt: str) -> dict[str, str]:
     """Return a problem with the user's text, in the field that the team reads."""
     from collab.runtime.fields import fields_of
 
@@ -156,7 +156,7 @@ def _row(recipe: Recipe, prompt: str) -> dict[str, str]:
     return {fields.text: prompt}
 
 
-def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> None:
+def _show_plan(recipe: Recipe, addresses: list[str], *, json: bool, with_recipe: bool) -> None:
     from json import dumps
 
     from collab.cli.plan import plan_of, show_counts
@@ -168,7 +168,7 @@ def _plan(recipe: Recipe, addresses: list[str], *, json: bool, whole: bool) -> N
         print(dumps(plan.data()))
         return
     page = open_page()
-    if whole:
+    if with_recipe:
         page.blocks([Block("effective recipe", dump_recipe(plan.recipe), "yaml")])
         page.line()
     show_counts(page, plan)
@@ -197,14 +197,14 @@ def _run(
     finished = run_shown(recipe, problems, out=folder, view=view)
     status = exit_status(finished, require_solved=require_solved)
     if combine and finished.status == "done":
-        bests = _combine(recipe, problems, finished.episodes, folder, view)
+        bests = _record_best(recipe, problems, finished.episodes, folder, view)
         solved = sum(bool(best.score.solved) for best in bests)
         if require_solved and status == 1 and solved == len(problems):
             return 0
     return status
 
 
-def _combine(
+def _record_best(
     recipe: Recipe,
     problems: Sequence[Problem],
     episodes: Sequence[Episode],

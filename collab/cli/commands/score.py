@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 _MAX_CHARACTERS = 1 << 26
 
-_WHOLE = ""
+_WHOLE_ANSWER = ""
 """Key of a whole program or text, in place of an agent's name."""
 
-Work = tuple[str, dict[str, str]]
+Submission = tuple[str, dict[str, str]]
 """The name of a file, or of several, and the artifacts in it, which are scored together."""
 
-_UNSCORED: dict[str, Any] = {
+_EMPTY_SCORE: dict[str, Any] = {
     **dict.fromkeys(("solved", "tests", "reward", "maximum"), None),
     **{"parts": [], "flags": [], "failures": [], "isolation": None},
 }
@@ -96,12 +96,12 @@ def command(
     from collab.runtime.problems import find_problems
     from collab.tasks import split_address
 
-    read = ("task", "sandbox", "team") if team else ("task", "sandbox")
+    sections = ("task", "sandbox", "team") if team else ("task", "sandbox")
     changes = with_sandbox(settings, sandbox)
     for setting in changes:
-        if setting.partition("=")[0].partition(".")[0].strip() not in read:
+        if setting.partition("=")[0].partition(".")[0].strip() not in sections:
             raise RecipeError(
-                f"--set {setting}: scoring reads only the keys of {', '.join(read)}"
+                f"--set {setting}: scoring reads only the keys of {', '.join(sections)}"
                 f"{'' if team else '; --team adds those of team'}"
             )
     suite = split_address(address)[0]
@@ -113,18 +113,20 @@ def command(
             f" {problems[0].address}"
         )
     [problem] = problems
-    files = _files(programs or [], agent or [])
+    files = _read_submissions(programs or [], agent or [])
     if team is None:
-        recipe = recipe.model_copy(update={"team": _free_team(recipe, files)})
-    works = [(name, _artifacts(recipe, problem, texts)) for name, texts in files]
+        recipe = recipe.model_copy(update={"team": _make_team(recipe, files)})
+    submissions = [(name, _assign_artifacts(recipe, problem, texts)) for name, texts in files]
     if team is not None:
-        works = [(name, _parsed(recipe, artifacts)) for name, artifacts in works]
-    results = asyncio.run(_score_all(recipe, problem, works))
+        submissions = [
+            (name, _parse_artifacts(recipe, artifacts)) for name, artifacts in submissions
+        ]
+    results = asyncio.run(_score_all(recipe, problem, submissions))
     if json:
         for result in results:
             print(result.as_json(problem.address))
     else:
-        _show(open_page(), problem.address, results)
+        _show_results(open_page(), problem.address, results)
     raise typer.Exit(1 if any(result.failure for result in results) else 0)
 
 
@@ -138,9 +140,9 @@ class Result:
     def as_json(self, address: str) -> str:
         from json import dumps
 
-        data: dict[str, Any] = {"task": address, "file": self.file, **_UNSCORED}
+        data: dict[str, Any] = {"task": address, "file": self.file, **_EMPTY_SCORE}
         if self.score:
-            data |= self.score.model_dump(include=set(_UNSCORED))
+            data |= self.score.model_dump(include=set(_EMPTY_SCORE))
             parts = self.score.parts
             data["parts"] = [{**part.model_dump(), "points": part.points} for part in parts]
         failure = self.failure
@@ -148,36 +150,36 @@ class Result:
         return dumps({**data, "seconds": round(self.seconds, 6)})
 
 
-def _files(programs: list[str], agents: list[str]) -> list[Work]:
-    """Read whole programs or texts, each under the name `_WHOLE`, or the answers of agents."""
+def _read_submissions(programs: list[str], agents: list[str]) -> list[Submission]:
+    """Read whole programs or texts, each as a `_WHOLE_ANSWER`, or the answers of agents."""
     if bool(programs) == bool(agents):
         raise RecipeError(
             "pass either whole programs (collab score ADDRESS PROGRAM.py) or the agents' answers"
             " (collab score ADDRESS --agent aux=A.py --agent main=B.py)"
         )
     if programs:
-        return [(program, {_WHOLE: _read(program)}) for program in programs]
+        return [(program, {_WHOLE_ANSWER: _read_file(program)}) for program in programs]
     answers: dict[str, str] = {}
-    for given in agents:
-        name, equals, file = given.partition("=")
+    for text in agents:
+        name, equals, file = text.partition("=")
         if not equals or not name.isidentifier() or not file:
-            raise RecipeError(f"--agent takes NAME=FILE, got '{given}'")
+            raise RecipeError(f"--agent takes NAME=FILE, got '{text}'")
         if name in answers:
             raise RecipeError(f"--agent {name} is given twice")
-        answers[name] = _read(file)
+        answers[name] = _read_file(file)
     return [(" ".join(agents), answers)]
 
 
-def _free_team(recipe: Recipe, works: Sequence[Work]) -> TeamSpec:
-    """Return a team of the works' agents, whose join suits the suite's kind and the texts."""
+def _make_team(recipe: Recipe, submissions: Sequence[Submission]) -> TeamSpec:
+    """Return a team of the submissions' agents, whose join suits the suite's kind and the texts."""
     from collab.recipe.team import AgentSpec, TeamSpec
     from collab.sandbox.jail.files import is_files
 
-    agents = list(works[0][1])
+    agents = list(submissions[0][1])
     is_code = recipe.task is not None and recipe.task.kind == "code"
-    if agents == [_WHOLE]:
+    if agents == [_WHOLE_ANSWER]:
         agents = [HELPER, "main"] if is_code else ["writer"]
-    has_files = {is_files(text) for _, texts in works for text in texts.values() if text}
+    has_files = {is_files(text) for _, texts in submissions for text in texts.values() if text}
     if is_code and len(has_files) > 1:
         raise RecipeError("some programs have several files, others one; score them apart")
     join = "files" if True in has_files else "python"
@@ -185,10 +187,10 @@ def _free_team(recipe: Recipe, works: Sequence[Work]) -> TeamSpec:
     return TeamSpec(agents=dict.fromkeys(agents, agent), join=join if is_code else "text")
 
 
-def _artifacts(recipe: Recipe, problem: Problem, texts: dict[str, str]) -> dict[str, str]:
+def _assign_artifacts(recipe: Recipe, problem: Problem, texts: dict[str, str]) -> dict[str, str]:
     """Return the artifacts of the team's agents, from their answers or from a whole program."""
     team = recipe.team
-    if _WHOLE not in texts:
+    if _WHOLE_ANSWER not in texts:
         for name in texts:
             if name not in team.agents:
                 raise UnknownName("agent", name, list(team.agents))
@@ -201,20 +203,20 @@ def _artifacts(recipe: Recipe, problem: Problem, texts: dict[str, str]) -> dict[
         return {name: texts.get(name, "") for name in team.agents}
     roles = team.roles
     if len(roles.helpers) != 1 or not team.join.startswith("python"):
-        return {**dict.fromkeys(roles.contributors, ""), roles.entry: texts[_WHOLE]}
+        return {**dict.fromkeys(roles.contributors, ""), roles.entry: texts[_WHOLE_ANSWER]}
     [helper] = roles.helpers
-    parts = split_program(texts[_WHOLE], roles.function_of(helper, problem.public))
+    parts = split_program(texts[_WHOLE_ANSWER], roles.function_of(helper, problem.public))
     return dict(zip((helper, roles.entry), parts.values(), strict=True))
 
 
-def _parsed(recipe: Recipe, artifacts: dict[str, str]) -> dict[str, str]:
+def _parse_artifacts(recipe: Recipe, artifacts: dict[str, str]) -> dict[str, str]:
     from collab.agents import parser_for
 
     agents = recipe.team.agents
     return {name: parser_for(agents[name].parser)(text) for name, text in artifacts.items()}
 
 
-def _read(file: str) -> str:
+def _read_file(file: str) -> str:
     try:
         with Path(file).open(encoding="utf-8-sig") as stream:
             text = stream.read(_MAX_CHARACTERS + 1)
@@ -227,7 +229,9 @@ def _read(file: str) -> str:
     return text
 
 
-async def _score_all(recipe: Recipe, problem: Problem, works: list[Work]) -> list[Result]:
+async def _score_all(
+    recipe: Recipe, problem: Problem, submissions: list[Submission]
+) -> list[Result]:
     from collab.models.fakes import EchoModel
     from collab.runtime.session import Session
 
@@ -240,13 +244,15 @@ async def _score_all(recipe: Recipe, problem: Problem, works: list[Work]) -> lis
         )
     models = dict.fromkeys(recipe.team.agents, EchoModel())  # no agent is asked
     async with Session(recipe, models=models, serve=False) as session:
-        return await asyncio.gather(*(_score(session, problem, work) for work in works))
+        return await asyncio.gather(
+            *(_score(session, problem, submission) for submission in submissions)
+        )
 
 
-async def _score(session: Session, problem: Problem, work: Work) -> Result:
+async def _score(session: Session, problem: Problem, submission: Submission) -> Result:
     from collab.records import failure_of
 
-    started, (file, artifacts) = time.perf_counter(), work
+    started, (file, artifacts) = time.perf_counter(), submission
     score: Score | None = None
     failure: Failure | None = None
     try:
@@ -258,7 +264,7 @@ async def _score(session: Session, problem: Problem, work: Work) -> Result:
     return Result(file, score, failure, time.perf_counter() - started)
 
 
-def _show(page: Page, address: str, results: list[Result]) -> None:
+def _show_results(page: Page, address: str, results: list[Result]) -> None:
     from collab.cli.screen.episode import show_score
 
     for result in results:

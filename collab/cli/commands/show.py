@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collab.runs.listing import RunRow
 
 
-_RUNS = ("run", "began", "kind", "team", "task", "status", ">return", ">solved")
+_RUN_COLUMNS = ("run", "began", "kind", "team", "task", "status", ">return", ">solved")
 
 
 def command(
@@ -75,7 +75,7 @@ def _list_runs(folders: list[Path], *, json: bool) -> None:
         for run in runs:
             print(dumps(run.data()))
     elif runs:
-        open_page().table(_RUNS, [_run_row(run) for run in runs])
+        open_page().table(_RUN_COLUMNS, [_run_row(run) for run in runs])
     else:
         places = ", ".join(f"{folder}/" for folder in folders)
         print(f"no runs in {places}; begin with: collab run TEAM --task SUITE/0", file=sys.stderr)
@@ -130,8 +130,8 @@ def _show_run(
 
     record = open_run(run)
     chosen: Sequence[Episode]
-    chosen = record.episodes if episode is None else _select(record.episodes, episode)
-    chosen = _of_agent(_with_turn(chosen, turn), agent)
+    chosen = record.episodes if episode is None else _find_episodes(record.episodes, episode)
+    chosen = _keep_agent(_keep_turn(chosen, turn), agent)
     if json:
         for item in chosen:
             print(json_text(item))
@@ -139,7 +139,7 @@ def _show_run(
         page, reward = open_page(), None
         with suppress(RecipeError):  # the list needs no recipe
             reward = reward_in(recipe_in(run))
-        _show_list(page, record.about, chosen, score_columns(reward))
+        _show_episodes(page, record.about, chosen, score_columns(reward))
         if gains := record.about.get("summary", {}).get("gains"):
             show_gains(page, gains)
     else:
@@ -148,7 +148,7 @@ def _show_run(
     print_remarks(record.complaints)
 
 
-def _show_list(
+def _show_episodes(
     page: Page, about: dict[str, Any], episodes: Sequence[Episode], declared: Sequence[ScoreColumn]
 ) -> None:
     """The table of episodes; columns that the reward declares are shown unless they are empty."""
@@ -182,7 +182,7 @@ def _episode_row(number: int, episode: Episode, declared: Sequence[ScoreColumn])
     return [(str(number), DIM), episode.id, verdict, *earned, *counts, (flags, WARN)]
 
 
-def _select(episodes: list[Episode], name: str) -> list[Episode]:
+def _find_episodes(episodes: list[Episode], name: str) -> list[Episode]:
     """The episodes of an id, a problem's address, or a position in the list.
 
     Raises:
@@ -197,7 +197,7 @@ def _select(episodes: list[Episode], name: str) -> list[Episode]:
     return named
 
 
-def _with_turn(episodes: Sequence[Episode], turn: int | None) -> Sequence[Episode]:
+def _keep_turn(episodes: Sequence[Episode], turn: int | None) -> Sequence[Episode]:
     """The episodes that reached this turn, with only this turn; a solved episode may end early."""
     if turn is None:
         return episodes
@@ -208,7 +208,7 @@ def _with_turn(episodes: Sequence[Episode], turn: int | None) -> Sequence[Episod
     return [item.model_copy(update={"turns": item.turns[turn - 1 : turn]}) for item in reached]
 
 
-def _of_agent(episodes: Sequence[Episode], agent: str | None) -> Sequence[Episode]:
+def _keep_agent(episodes: Sequence[Episode], agent: str | None) -> Sequence[Episode]:
     """The episodes in which this agent acted, with only this agent; a failed episode may end
     before."""
     if agent is None:
@@ -218,12 +218,14 @@ def _of_agent(episodes: Sequence[Episode], agent: str | None) -> Sequence[Episod
         known = {d.agent for episode in episodes for d in episode.decisions()}
         raise UnknownName(f"agent of {', '.join(e.id for e in episodes[:3])}", agent, known)
     return [
-        episode.model_copy(update={"turns": tuple(_turn_of(turn, agent) for turn in episode.turns)})
+        episode.model_copy(
+            update={"turns": tuple(_keep_agent_in_turn(turn, agent) for turn in episode.turns)}
+        )
         for episode in acted
     ]
 
 
-def _turn_of(turn: Turn, agent: str) -> Turn:
+def _keep_agent_in_turn(turn: Turn, agent: str) -> Turn:
     decisions = tuple(d for d in turn.decisions if d.agent == agent)
     texts: dict[str, Mapping[str, Any]] = {"artifacts": turn.artifacts, "feedback": turn.feedback}
     of_agent = {key: {agent: each[agent]} if agent in each else {} for key, each in texts.items()}

@@ -62,18 +62,18 @@ def command(
 
     spec = load_study(study, consent(trust))
     plans = {cell.name: make_plan(cell.read()[0]) for cell in cells_of(spec)}
-    many = jobs or jobs_for(list(plans.values()), processors(), free_memory())
+    job_count = jobs or jobs_for(list(plans.values()), processors(), free_memory())
     folder = out or Path(STUDIES) / study.stem
     if dry_run and json:
         memory = {name: plan.total for name, plan in plans.items()}
-        plan = {"cells": memory, "jobs": many, "tokens": spec.tokens, "folder": str(folder)}
+        plan = {"cells": memory, "jobs": job_count, "tokens": spec.tokens, "folder": str(folder)}
         print(dumps(plan))
     elif dry_run:
-        show_study_plan(open_page(), spec, plans, many, folder)
+        show_study_plan(open_page(), spec, plans, job_count, folder)
     else:
         view = open_view(json=json)
         run = Study(spec, folder, retry=retry, trust=trust, emit=view.see)
-        raise typer.Exit(_run(run, view, many, threads=max(1, processors() // many)))
+        raise typer.Exit(_run(run, view, job_count, threads=max(1, processors() // job_count)))
 
 
 def _run(run: Study, view: View, jobs: int, threads: int) -> int:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collab.tasks import Suite
     from collab.trust import Consent
 
-_WIDTH = 100
+_MAX_LINE_CHARACTERS = 100
 """Maximum number of characters of a problem's text in the list."""
-_FIRST = 20
+_LISTED_PROBLEMS = 20
 """Number of problems in the list without --all."""
 _MAX_EXTENDS = 8
 
@@ -29,7 +29,9 @@ _MAX_EXTENDS = 8
 def command(
     suite: str | None = argument("SUITE", "A suite's name or a data file.", default=None),
     trust: bool = TRUST,
-    every: bool = flag("--all", f"List all problems of the suite, not only the first {_FIRST}."),
+    every: bool = flag(
+        "--all", f"List all problems of the suite, not only the first {_LISTED_PROBLEMS}."
+    ),
     json: bool = JSON_LIST,
     check: bool = flag("--check", "Run the conformance suite on the suite's environment."),
 ) -> None:
@@ -47,25 +49,25 @@ def command(
     if check:
         if suite is None:
             raise RecipeError("--check needs a suite: collab tasks nim --check")
-        _check(suite, consent(trust), json=json)
+        _check_environment(suite, consent(trust), json=json)
     elif suite is None:
-        _suites(json=json)
+        _list_suites(json=json)
     else:
-        _problems(suite, consent(trust), every=every, json=json)
+        _list_problems(suite, consent(trust), every=every, json=json)
 
 
-def _suites(*, json: bool) -> None:
+def _list_suites(*, json: bool) -> None:
     show_components(
         "task",
         ["suite", "source", "needs", "description"],
-        _row,
+        _suite_row,
         "needs: the extra to install, e.g. pip install 'collab-agents[hub]'",
         "to list the problems of a suite: collab tasks SUITE",
         json=json,
     )
 
 
-def _row(path: Path) -> list[str]:
+def _suite_row(path: Path) -> list[str]:
     """Return a suite's source, the extra that it needs, and its description.
 
     The suites that it extends are followed up to one with a source.
@@ -100,15 +102,15 @@ def _source(data: dict[str, Any]) -> tuple[str, str]:
     return "", ""
 
 
-def _problems(name: str, trust: Consent, *, every: bool, json: bool) -> None:
+def _list_problems(name: str, trust: Consent, *, every: bool, json: bool) -> None:
     from collab.recipe import about_rows, read_task
     from collab.tasks import open_suite, split_address
     from collab.trust import approve
 
-    given, selection = split_address(name)
-    spec, question = read_task(given)
+    suite_name, selection = split_address(name)
+    spec, question = read_task(suite_name)
     if selection:
-        raise RecipeError(f"'{name}' selects problems; collab tasks takes a suite: {given}")
+        raise RecipeError(f"'{name}' selects problems; collab tasks takes a suite: {suite_name}")
     approve(about_rows(spec, question), trust)
     suite = open_suite(spec)
     problems = suite.select("")
@@ -116,7 +118,7 @@ def _problems(name: str, trust: Consent, *, every: bool, json: bool) -> None:
         for problem in problems:
             print(json_text(problem))
         return
-    shown = problems if every else problems[:_FIRST]
+    shown = problems if every else problems[:_LISTED_PROBLEMS]
     rows: list[list[Piece]] = [[one.address, (_first_line(one.public), "dim")] for one in shown]
     page = open_page()
     page.table(["address", "problem"], rows)
@@ -127,10 +129,10 @@ def _problems(name: str, trust: Consent, *, every: bool, json: bool) -> None:
     page.line((f"{count}{f'; splits: {splits}' if splits else ''}", "dim"))
     if suite.left_out:
         page.line((suite.left_out, "dim"))
-    page.line((f"fields: {_fields(suite)}", "dim"))
+    page.line((f"fields: {_describe_fields(suite)}", "dim"))
 
 
-def _fields(suite: Suite) -> str:
+def _describe_fields(suite: Suite) -> str:
     """The fields of a suite's rows, with marks for hidden and rare ones."""
     counts = Counter(field for row in suite.rows for field in row)
     fields = []
@@ -148,10 +150,10 @@ def _first_line(public: dict[str, Any]) -> str:
     texts = [value for value in public.values() if isinstance(value, str)]
     text = public.get("title") or public.get("prompt") or next(iter(texts), "")
     line = title_of(public) or next(iter(str(text).strip().splitlines()), "")
-    return shorten(line, _WIDTH, placeholder=" ...")
+    return shorten(line, _MAX_LINE_CHARACTERS, placeholder=" ...")
 
 
-def _check(name: str, trust: Consent, *, json: bool) -> None:
+def _check_environment(name: str, trust: Consent, *, json: bool) -> None:
     """Play many games of a suite's first problem and show the results; exits 1 for a fault."""
     from dataclasses import asdict
     from json import dumps

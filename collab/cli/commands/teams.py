@@ -14,8 +14,8 @@ from collab.wording import counted
 if TYPE_CHECKING:
     from collab.recipe.base import Spec
 
-_ON_THE_PAGE = {"name", "description", "protocol", "turns", "feedback", "join", "agents"}
-_TEMPLATES = {"role", "prompt", "prefix", "revise", "discuss", "templates"}
+_SHOWN_KEYS = {"name", "description", "protocol", "turns", "feedback", "join", "agents"}
+_TEMPLATE_KEYS = {"role", "prompt", "prefix", "revise", "discuss", "templates"}
 
 
 def command(
@@ -31,12 +31,12 @@ def command(
       collab teams coding
     """
     if team is None:
-        _teams(json=json)
+        _list_teams(json=json)
     else:
-        _team(team, json=json)
+        _show_team(team, json=json)
 
 
-def _teams(*, json: bool) -> None:
+def _list_teams(*, json: bool) -> None:
     from collab.recipe import read_recipe
 
     def row(path: Path) -> list[Any]:
@@ -48,7 +48,7 @@ def _teams(*, json: bool) -> None:
     show_components("team", columns, row, remark, json=json)
 
 
-def _team(name: str, *, json: bool) -> None:
+def _show_team(name: str, *, json: bool) -> None:
     from collab.recipe import read_recipe
 
     spec = read_recipe(name)[0].team
@@ -60,7 +60,7 @@ def _team(name: str, *, json: bool) -> None:
     turns = counted(spec.turns, "turn")
     sources = ", ".join(source.source for source in spec.feedback) or "none"
     page.line((f"protocol {spec.protocol}, {turns}, feedback {sources}, join {spec.join}", "dim"))
-    if settings := _settings(spec, _ON_THE_PAGE):
+    if settings := _settings(spec, _SHOWN_KEYS):
         page.line((settings, "dim"))
     for agent, role in spec.agents.items():
         fields = {"role": role.role, "prompt": role.prompt or "", "prefix": role.prefix}
@@ -69,15 +69,17 @@ def _team(name: str, *, json: bool) -> None:
             fields["discuss"] = role.discuss
         fields |= role.templates
         page.line()
-        page.line((agent, "bold"), (f", {_settings(role, _TEMPLATES, parser=role.parser)}", "dim"))
+        page.line(
+            (agent, "bold"), (f", {_settings(role, _TEMPLATE_KEYS, parser=role.parser)}", "dim")
+        )
         for field, template in fields.items():
             if template:
                 page.blocks([Block(f"{agent}.{field}", template, "jinja")])
 
 
-def _settings(spec: Spec, left_out: set[str], **always: str) -> str:
-    """Return on one line what the file sets, other than the keys `left_out`."""
-    settings = always | spec.model_dump(mode="json", exclude=left_out, exclude_unset=True)
+def _settings(spec: Spec, omitted_keys: set[str], **always: str) -> str:
+    """Return on one line what the file sets, other than the keys `omitted_keys`."""
+    settings = always | spec.model_dump(mode="json", exclude=omitted_keys, exclude_unset=True)
     return ", ".join(f"{key} {_text(value)}" for key, value in settings.items())
 
 

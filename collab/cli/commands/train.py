@@ -135,13 +135,13 @@ def command(
         check_holds_run(resume, "collab train RECIPE")
         check_is_training(resume)
     name = str(recipe if resume is None else resume / TRAINING)
-    suite, selection = _one_address(task) if task else (None, "")
-    chosen = [f"trainer.tasks={dumps(selection)}"] if selection else []
-    changed = with_sandbox([*(settings or ()), *chosen], sandbox, workers)
+    suite, selection = _split_single_address(task) if task else (None, "")
+    task_setting = [f"trainer.tasks={dumps(selection)}"] if selection else []
+    all_settings = with_sandbox([*(settings or ()), *task_setting], sandbox, workers)
     loaded = load_recipe(
         name,
         task=suite,
-        settings=changed,
+        settings=all_settings,
         defaults={"trainer": "magrpo"},
         trust=consent(trust),
         trainer=trainer,
@@ -153,24 +153,26 @@ def command(
     if dry_run:
         print_remarks(notes, "note")
         plan = make_plan(loaded, *card_and_ranks(loaded, card, gpus, ranks, resume))
-        _show_plan(plan, loaded, json=json, whole=show_recipe)
+        _show_plan(plan, loaded, json=json, with_recipe=show_recipe)
         return
     if resume is not None and (summary := TrainingFolder.finished(resume, loaded)):
         _show_finished(resume, loaded, summary, json=json)
         return
     folder = resume or out or new_run_path(loaded.name or loaded.team.name)
-    wanted = None if is_rank() else ranks_wanted(loaded, gpus, ranks, resume)
-    if wanted is not None:
-        print(wanted.text(folder), file=sys.stderr)
+    rank_plan = None if is_rank() else ranks_wanted(loaded, gpus, ranks, resume)
+    if rank_plan is not None:
+        print(rank_plan.text(folder), file=sys.stderr)
         place = [] if resume or out else ["--out", str(folder)]
-        raise typer.Exit(launch(wanted.ranks, [*sys.argv[1:], *place], folder, wanted.on_gpus))
+        raise typer.Exit(
+            launch(rank_plan.ranks, [*sys.argv[1:], *place], folder, rank_plan.on_gpus)
+        )
     print_remarks(notes, "note")
     with lead_ranks() as group:
         status = _train(loaded, folder, group, resumed=resume is not None, json=json)
     raise typer.Exit(status)
 
 
-def _one_address(addresses: list[str]) -> tuple[str, str]:
+def _split_single_address(addresses: list[str]) -> tuple[str, str]:
     from collab.tasks import split_address
 
     suite, selection = split_address(addresses[0])
@@ -196,14 +198,14 @@ def _show_finished(run: Path, recipe: Recipe, summary: dict[str, Any], *, json: 
     from collab.cli.live.view import JsonView, TextView
     from collab.runtime.events import RunFinished
 
-    most = recipe.trainer.tokens if recipe.trainer else None
-    limit = "steps" if most is None or summary["tokens"] < most else "tokens"
+    token_limit = recipe.trainer.tokens if recipe.trainer else None
+    limit = "steps" if token_limit is None or summary["tokens"] < token_limit else "tokens"
     print(f"{run} is finished; to train longer, add --set trainer.{limit}=N", file=sys.stderr)
     view = JsonView() if json else TextView(open_page(), folder=str(run))
     view.see(RunFinished(run=run.name, status="done", summary=summary))
 
 
-def _show_plan(plan: Plan, recipe: Recipe, *, json: bool, whole: bool) -> None:
+def _show_plan(plan: Plan, recipe: Recipe, *, json: bool, with_recipe: bool) -> None:
     from dataclasses import asdict
     from json import dumps
 
@@ -213,7 +215,7 @@ def _show_plan(plan: Plan, recipe: Recipe, *, json: bool, whole: bool) -> None:
         total = {"memory_total": plan.total, "recipe": recipe.model_dump()}
         print(dumps({**asdict(plan), **total}))
         return
-    if whole:  # the recipe is long, so the plan comes last
+    if with_recipe:  # the recipe is long, so the plan comes last
         print(dump_recipe(recipe))
     print(plan.text())
 

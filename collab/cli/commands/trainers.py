@@ -28,12 +28,12 @@ def command(
       collab train coding --task humaneval --trainer cross
     """
     if trainer is None:
-        _trainers(json=json)
+        _list_trainers(json=json)
     else:
-        _trainer(trainer, json=json)
+        _show_trainer(trainer, json=json)
 
 
-def _trainers(*, json: bool) -> None:
+def _list_trainers(*, json: bool) -> None:
     from collab.recipe import read_trainer
     from collab.recipe.library import is_shipped
     from collab.trainers.results import RESULTS
@@ -53,7 +53,7 @@ def _trainers(*, json: bool) -> None:
     )
 
 
-def _trainer(name: str, *, json: bool) -> None:
+def _show_trainer(name: str, *, json: bool) -> None:
     from collab.recipe import read_trainer
 
     spec = read_trainer(name)

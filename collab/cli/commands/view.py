@@ -8,12 +8,12 @@ from collab.cli.options import argument, flag, option
 from collab.errors import RecordError
 from collab.runs.layout import DEFAULT_FOLDERS
 
-_SHOWN = ", ".join(f"{place}/" for place in DEFAULT_FOLDERS)
+_FOLDERS_TEXT = ", ".join(f"{place}/" for place in DEFAULT_FOLDERS)
 
 
 def command(
     folder: Path | None = argument(
-        "FOLDER", f"A folder of runs. Default: {_SHOWN} here.", default=None
+        "FOLDER", f"A folder of runs. Default: {_FOLDERS_TEXT} here.", default=None
     ),
     port: int = option(
         "--port", "PORT", "Port to listen on; 0 picks a free port.", min=0, max=65535, default=8765
@@ -32,10 +32,12 @@ def command(
     from collab.view import serve
 
     if folder is not None and not folder.is_dir():
-        raise RecordError(f"{folder} is not a folder; omit it to show {_SHOWN}")
+        raise RecordError(f"{folder} is not a folder; omit it to show {_FOLDERS_TEXT}")
 
     def on_start(address: str) -> None:
-        print(f"{address} shows the runs in {folder or _SHOWN}; Ctrl-C stops it", flush=True)
+        print(
+            f"{address} shows the runs in {folder or _FOLDERS_TEXT}; Ctrl-C stops it", flush=True
+        )
         if browse:
             import webbrowser
 

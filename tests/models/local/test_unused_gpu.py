@@ -51,7 +51,7 @@ def test_unused_gpu_is_warned_about_once(
 
 
 def test_doctor_reports_an_unused_gpu(machine: pytest.MonkeyPatch) -> None:
-    [found] = [finding for finding in doctor._devices() if finding.name == "cuda"]
+    [found] = [finding for finding in doctor._check_devices() if finding.name == "cuda"]
     assert not found.fine
     assert found.detail.endswith("built without CUDA for this machine's NVIDIA GPU")
     assert found.remedy.startswith(WHEEL)
