@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from collab.cli.live.running import run_shown
+from collab.cli.live.running import run_with_view
 from collab.cli.live.view import TextView
 from collab.cli.screen.page import TerminalPage
 from collab.recipe import load_recipe
@@ -44,7 +44,7 @@ def draw(model: str | None = None) -> str:
     recipe = load_recipe(TEAM, task=ADDRESS.partition("/")[0], model=model)
     recipe, problems = find_problems(recipe, [ADDRESS])
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        finished = run_shown(
+        finished = run_with_view(
             recipe,
             problems,
             out=Path("runs") / f"today-{TEAM}",

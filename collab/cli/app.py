@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import collab
 from collab.cli import options
-from collab.cli.screen.streams import guarded_streams, open_closed_streams, safe_output
+from collab.cli.screen.streams import escape_output, guard_streams, open_closed_streams
 from collab.errors import CollabError, nearest_name
 from collab.signals import INTERRUPTED_STATUS
 from collab.wording import drop_python_remedies, plain_reason
@@ -83,7 +83,7 @@ class Command(TyperCommand):
         return [piece.replace("{", "").replace("}", "") for piece in pieces]
 
     def invoke(self, ctx: Any) -> Any:
-        with safe_output():
+        with escape_output():
             return super().invoke(ctx)
 
 
@@ -129,7 +129,7 @@ class Commands(TyperGroup):
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
-        with guarded_streams():
+        with guard_streams():
             try:
                 extra |= {"prog_name": "collab", "standalone_mode": False}
                 status = super().main(*args, **extra)

@@ -14,7 +14,7 @@ from support.episodes import make_episode, make_score, make_started
 from collab.cli.live.progress import LiveView
 from collab.cli.screen.episode import show_episode
 from collab.cli.screen.page import Block, TerminalPage
-from collab.cli.screen.streams import guarded_streams, json_text
+from collab.cli.screen.streams import guard_streams, json_text
 from collab.records import Action, Decision, Episode, PartScore, Turn, Usage
 from collab.runtime.events import (
     AgentActed,
@@ -59,15 +59,15 @@ def episode(reward: float, sample: int = 0) -> Episode:
 def test_few_episodes_are_shown_in_full() -> None:
     terminal, episodes = console(80), [episode(1.0), episode(1 / 3, 1)]
     view = LiveView(TerminalPage(terminal))
-    view.see(make_started(folder="runs/r", tasks=("s/0",), samples=2))
+    view.show(make_started(folder="runs/r", tasks=("s/0",), samples=2))
     for item in episodes:
-        view.see(EpisodeStarted(episode=item.id, task="s/0", group=0, sample=item.sample))
-        view.see(AgentActing(episode=item.id, turn=0, round=0, agent="aux"))
-        view.loading("downloading", 5_000_000, 10_000_000)
-        view.see(AgentProgress(episode=item.id, agent="aux", new_tokens=7, text=""))
-        view.see(AgentActed(episode=item.id, turn=0, decision=decision("aux")))
-        view.see(EpisodeFinished(episode=item))
-    view.see(RunFinished(run="r", status="done", summary=summarize(episodes, 1.0)))
+        view.show(EpisodeStarted(episode=item.id, task="s/0", group=0, sample=item.sample))
+        view.show(AgentActing(episode=item.id, turn=0, round=0, agent="aux"))
+        view.show_loading("downloading", 5_000_000, 10_000_000)
+        view.show(AgentProgress(episode=item.id, agent="aux", new_tokens=7, text=""))
+        view.show(AgentActed(episode=item.id, turn=0, decision=decision("aux")))
+        view.show(EpisodeFinished(episode=item))
+    view.show(RunFinished(run="r", status="done", summary=summarize(episodes, 1.0)))
     shown = text_of(terminal)
     for expected in ("aux, 9 tokens", "joined", "[2/3] hold", "flags: worker_died", "$1.0000"):
         assert expected in shown
@@ -133,9 +133,9 @@ def test_untrusted_text_cannot_control_the_live_view(monkeypatch: pytest.MonkeyP
     terminal = console(200)
     view = LiveView(TerminalPage(terminal))
     started = {"agents": (EVIL,), "models": {EVIL: EVIL}, "tasks": (EVIL,)}
-    view.see(make_started(run=EVIL, folder=EVIL, team=EVIL, **started))
-    view.see(AgentActing(episode=EVIL, turn=0, round=0, agent=EVIL))
-    view.loading(EVIL, 0, 0)
+    view.show(make_started(run=EVIL, folder=EVIL, team=EVIL, **started))
+    view.show(AgentActing(episode=EVIL, turn=0, round=0, agent=EVIL))
+    view.show_loading(EVIL, 0, 0)
     print(EVIL, file=sys.stderr)
     terminal.print(EVIL, markup=False)
     view.close()
@@ -143,12 +143,12 @@ def test_untrusted_text_cannot_control_the_live_view(monkeypatch: pytest.MonkeyP
 
 
 def test_untrusted_text_cannot_control_the_terminal_through_stderr() -> None:
-    beneath = io.StringIO()
-    with redirect_stderr(beneath), guarded_streams():
+    wrapped = io.StringIO()
+    with redirect_stderr(wrapped), guard_streams():
         print(EVIL, file=sys.stderr)
         logging.lastResort.emit(logging.LogRecord("n", 40, "p", 1, EVIL, (), None))  # type: ignore[union-attr]
-    assert_harmless(beneath.getvalue())
-    assert beneath.getvalue().count("[link=") == 2
+    assert_harmless(wrapped.getvalue())
+    assert wrapped.getvalue().count("[link=") == 2
 
 
 def test_json_output_is_lossless_and_harmless() -> None:

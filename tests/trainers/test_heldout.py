@@ -184,5 +184,5 @@ def test_log_and_report_show_a_drop(run: Path, tmp_path: Path) -> None:
         (4, "the held-out return fell")
     ]
     log = io.StringIO()
-    TextView(PlainPage(log)).see(read_run(folder).evaluations[-1])
+    TextView(PlainPage(log)).show(read_run(folder).evaluations[-1])
     assert "warning: the held-out return fell\n" in log.getvalue()

@@ -228,15 +228,15 @@ def _run_evaluation(evaluation: EvaluationRun, view: View) -> None:
     from collab.evaluation.results import EvaluationFinished
 
     async def main() -> None:
-        stream = evaluation.stream(progress=view.progress, loading=view.loading)
+        stream = evaluation.stream(progress=view.progress, loading=view.show_loading)
         async with aclosing(stream) as events:
             async for event in events:
-                view.see(event)
+                view.show(event)
 
     def finish(_: object) -> str:
         evaluation.close()
         if evaluation.begun and evaluation.status != "done":
-            view.see(EvaluationFinished(results=evaluation.results()))
+            view.show(EvaluationFinished(results=evaluation.results()))
         return f"; continue with the same command and --out {evaluation.out}"
 
     run_to_end(main(), view, finish)

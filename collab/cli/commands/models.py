@@ -25,11 +25,7 @@ NAME_FORMS = {
     "anthropic": "anthropic:NAME",
     "openai": "openai:URL#NAME",
 }
-OUTCOME_MARKS = {
-    "ok": ("ok", "green"),
-    "failed": ("no", "bold red"),
-    "not applicable": ("-", "yellow"),
-}
+MARKS = {"ok": ("ok", "green"), "failed": ("no", "bold red"), "not applicable": ("-", "yellow")}
 
 
 def command(
@@ -138,7 +134,7 @@ async def _check_model(model: Model, adapters: Sequence[str], page: Page | None)
     async for verdict in conform(model, adapters):
         verdicts.append(verdict)
         if page is not None:
-            mark, style = OUTCOME_MARKS[verdict.outcome]
+            mark, style = MARKS[verdict.outcome]
             text = f"  {verdict.check:<15}  {verdict.seconds:6.1f} s  "
             page.line((f"{mark:<2}", style), text, (verdict.why, "dim"))
     conforms = all(verdict.outcome != "failed" for verdict in verdicts)
@@ -180,4 +176,4 @@ def _open_model(name: str, settings: Sequence[str]) -> Model:
     for setting in settings:
         overrides.apply(data, setting)
     spec = validate(CheckedModel, {"model": data}, "--check").model
-    return open_model(spec, progress=View().loading)
+    return open_model(spec, progress=View().show_loading)

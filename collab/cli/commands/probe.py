@@ -70,7 +70,7 @@ def command(
       130  interrupted
     """
     from collab.cli.live import open_view
-    from collab.cli.live.running import exit_status, run_shown
+    from collab.cli.live.running import exit_status, run_with_view
     from collab.cli.plan import prepare_run
     from collab.probe.probe import draw, probe, training_addresses
     from collab.recipe import load_recipe
@@ -97,10 +97,10 @@ def command(
     folder = out or new_run_path(recipe.team.name)
     view = open_view(json=json)
     began = time.perf_counter()
-    finished = run_shown(recipe, problems, out=folder, view=view)
+    finished = run_with_view(recipe, problems, out=folder, view=view)
     if finished.status == "done" and not all(episode.failure for episode in finished.episodes):
         seconds = time.perf_counter() - began
         outcome = asyncio.run(probe(recipe, problems, finished.episodes, seconds))
         write_atomically(folder / PROBE, outcome.model_dump_json(indent=2))
-        view.see(outcome)
+        view.show(outcome)
     raise typer.Exit(exit_status(finished, require_solved=False))

@@ -44,7 +44,7 @@ def command(
       2  bad usage
     """
     from collab.cli.live import open_view
-    from collab.cli.live.running import run_shown
+    from collab.cli.live.running import run_with_view
     from collab.passed_functions import passed_function
     from collab.recipe import read_recipe
     from collab.recipe.documents import read_mapping
@@ -88,7 +88,7 @@ def command(
     )
     tasks = list(dict.fromkeys(episode.task for episode in record.episodes))
     recipe, problems = find_problems(recipe, tasks)
-    finished = run_shown(recipe, problems, out=out, view=open_view(json=json))
+    finished = run_with_view(recipe, problems, out=out, view=open_view(json=json))
     if finished.status == "interrupted":
         raise typer.Exit(INTERRUPTED_STATUS)
     differences = differences_between(record.episodes, finished.episodes)

@@ -184,7 +184,7 @@ def _run(
     combine: bool,
 ) -> int:
     from collab.cli.live import open_view
-    from collab.cli.live.running import exit_status, run_shown
+    from collab.cli.live.running import exit_status, run_with_view
     from collab.cli.plan import prepare_run
     from collab.runs.about import new_run_path
 
@@ -194,7 +194,7 @@ def _run(
         recipe.check_scored()
     folder = out or new_run_path(recipe.team.name)
     view = open_view(json=json)
-    finished = run_shown(recipe, problems, out=folder, view=view)
+    finished = run_with_view(recipe, problems, out=folder, view=view)
     status = exit_status(finished, require_solved=require_solved)
     if combine and finished.status == "done":
         bests = _record_best(recipe, problems, finished.episodes, folder, view)
@@ -220,5 +220,5 @@ def _record_best(
     lines = [best.model_dump_json() for best in bests]
     write_atomically(folder / BEST, "".join(f"{line}\n" for line in lines))
     for best in bests:
-        view.see(best)
+        view.show(best)
     return bests

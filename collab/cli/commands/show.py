@@ -82,7 +82,7 @@ def _list_runs(folders: list[Path], *, json: bool) -> None:
 
 
 def _run_row(run: RunRow) -> list[Piece]:
-    from collab.cli.screen.episode import out_of
+    from collab.cli.screen.episode import format_points
     from collab.runs.about import KILLED, RUNNING
 
     tones = {"done": "", RUNNING: GOOD, KILLED: BAD, "failed": BAD}
@@ -94,7 +94,7 @@ def _run_row(run: RunRow) -> list[Piece]:
         run.team,
         run.task,
         (run.status, tones.get(run.status, WARN)),
-        "-" if earned is None else out_of(earned, run.largest_return),
+        "-" if earned is None else format_points(earned, run.largest_return),
         "-" if solved is None else f"{solved:.0%}",
     ]
 
@@ -165,9 +165,9 @@ def _show_episodes(
 
 
 def _episode_row(number: int, episode: Episode, declared: Sequence[ScoreColumn]) -> list[Any]:
-    from collab.cli.screen.episode import outcome
+    from collab.cli.screen.episode import styled_outcome
 
-    score, (word, style) = episode.score, outcome(episode)
+    score, (word, style) = episode.score, styled_outcome(episode)
     verdict = (f"failed: {episode.failure.type}" if episode.failure else word, style)
     tokens = sum(d.action.usage.new_tokens for d in episode.decisions())
     earned = [

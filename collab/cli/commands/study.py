@@ -72,7 +72,7 @@ def command(
         show_study_plan(open_page(), spec, plans, job_count, folder)
     else:
         view = open_view(json=json)
-        run = Study(spec, folder, retry=retry, trust=trust, emit=view.see)
+        run = Study(spec, folder, retry=retry, trust=trust, emit=view.show)
         raise typer.Exit(_run(run, view, job_count, threads=max(1, processors() // job_count)))
 
 

@@ -202,7 +202,7 @@ def _show_finished(run: Path, recipe: Recipe, summary: dict[str, Any], *, json: 
     limit = "steps" if token_limit is None or summary["tokens"] < token_limit else "tokens"
     print(f"{run} is finished; to train longer, add --set trainer.{limit}=N", file=sys.stderr)
     view = JsonView() if json else TextView(open_page(), folder=str(run))
-    view.see(RunFinished(run=run.name, status="done", summary=summary))
+    view.show(RunFinished(run=run.name, status="done", summary=summary))
 
 
 def _show_plan(plan: Plan, recipe: Recipe, *, json: bool, with_recipe: bool) -> None:
@@ -234,7 +234,7 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
 
     def emit(event: TrainingEvent) -> None:
         if view.progress or not isinstance(event, TrainingProgress):
-            view.see(event)
+            view.show(event)
 
     def finish(end: str) -> str:
         if end == "interrupted":
@@ -243,6 +243,6 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
 
     with closing(view):
         training = TrainingRun(
-            recipe, folder, resume=resumed, emit=emit, loading=view.loading, ranks=ranks
+            recipe, folder, resume=resumed, emit=emit, loading=view.show_loading, ranks=ranks
         )
         return 0 if run_to_end(training.run(), view, finish) else INTERRUPTED_STATUS

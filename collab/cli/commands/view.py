@@ -35,9 +35,7 @@ def command(
         raise RecordError(f"{folder} is not a folder; omit it to show {_FOLDERS_TEXT}")
 
     def on_start(address: str) -> None:
-        print(
-            f"{address} shows the runs in {folder or _FOLDERS_TEXT}; Ctrl-C stops it", flush=True
-        )
+        print(f"{address} shows the runs in {folder or _FOLDERS_TEXT}; Ctrl-C stops it", flush=True)
         if browse:
             import webbrowser
 

@@ -18,9 +18,9 @@ from rich.progress import (
 from rich.text import Text
 
 from collab.cli.live.view import TextView, stage_text
-from collab.cli.screen.episode import out_of
-from collab.cli.screen.page import DIM, Cleaned, TerminalPage
-from collab.cli.screen.results import held_out_after
+from collab.cli.screen.episode import format_points
+from collab.cli.screen.page import DIM, CleanRenderable, TerminalPage
+from collab.cli.screen.results import held_out_title
 from collab.evaluation.results import EvaluationFinished, TeamFinished, TeamStarted
 from collab.records import Decision, Episode, Record
 from collab.runs import metric_names as names
@@ -37,7 +37,7 @@ from collab.study.results import CellFinished, CellStarted, StudyResults
 from collab.trainers.training.events import StepFinished, TrainingProgress
 from collab.wording import counted, format_cost
 
-SHOWN_CHARACTERS = 2000
+MAX_STREAM_CHARACTERS = 2000
 """Number of characters kept of a response in progress."""
 
 
@@ -48,11 +48,11 @@ class EpisodeCounts:
     team: str = ""
     planned: int = 0
     finished: int = 0
-    since: float | None = None
+    started: float | None = None
     """Start of the first response. Models were loaded before it."""
     cost: float | None = None
     """US dollars, if an engine knows its price."""
-    acting: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    in_progress: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
     """New tokens and the end of the text of each response in progress, by episode and agent."""
     generated: int = 0
     returns: list[float] = field(default_factory=list)
@@ -62,20 +62,20 @@ class EpisodeCounts:
     @property
     def tokens(self) -> int:
         """New tokens of all responses, including those in progress."""
-        return self.generated + sum(tokens for tokens, _ in self.acting.values())
+        return self.generated + sum(tokens for tokens, _ in self.in_progress.values())
 
-    def see(self, event: Record) -> None:
+    def add(self, event: Record) -> None:
         """Update the counts with an event."""
         match event:
             case AgentActing():
-                self.since = self.since or time.monotonic()
-                self.acting[event.episode, event.agent] = 0, ""
+                self.started = self.started or time.monotonic()
+                self.in_progress[event.episode, event.agent] = 0, ""
             case AgentProgress():
-                if (key := (event.episode, event.agent)) in self.acting:
-                    text = (self.acting[key][1] + event.text)[-SHOWN_CHARACTERS:]
-                    self.acting[key] = event.new_tokens, text
+                if (key := (event.episode, event.agent)) in self.in_progress:
+                    text = (self.in_progress[key][1] + event.text)[-MAX_STREAM_CHARACTERS:]
+                    self.in_progress[key] = event.new_tokens, text
             case AgentActed():
-                self.acting.pop((event.episode, event.decision.agent), None)
+                self.in_progress.pop((event.episode, event.decision.agent), None)
                 self._count(event.decision)
             case EpisodeFinished():
                 self._finish(event.episode)
@@ -87,8 +87,8 @@ class EpisodeCounts:
             self.cost = (self.cost or 0.0) + usage.cost
 
     def _finish(self, episode: Episode) -> None:
-        for key in [key for key in self.acting if key[0] == episode.id]:
-            del self.acting[key]  # a failure leaves agents that never answer
+        for key in [key for key in self.in_progress if key[0] == episode.id]:
+            del self.in_progress[key]  # a failure leaves agents that never answer
         self.finished += 1
         if episode.score and episode.score.solved is not None:
             self.solved.append(episode.solved)
@@ -102,8 +102,8 @@ class EpisodeCounts:
         if self.solved:
             parts.append(f"{sum(self.solved)} of {len(self.solved)} solved")
         if self.returns:
-            parts.append(f"return {out_of(mean(self.returns), self.largest)}")
-        seconds = time.monotonic() - self.since if self.since else 0.0
+            parts.append(f"return {format_points(mean(self.returns), self.largest)}")
+        seconds = time.monotonic() - self.started if self.started else 0.0
         if seconds >= 1 and self.tokens:
             parts.append(f"{self.tokens / seconds:,.0f} tokens/s")
         return ", ".join([*parts, *([] if self.cost is None else [format_cost(self.cost)])])
@@ -115,7 +115,7 @@ class Bars(Progress):
     def __init__(self, page: TerminalPage) -> None:
         self.streams: Iterable[str] = ()
         self._rows: dict[str, tuple[TaskID, str]] = {}
-        self._shown_on = page.console
+        self._console = page.console
         super().__init__(
             TextColumn("{task.description}", markup=False),
             BarColumn(20),
@@ -134,23 +134,23 @@ class Bars(Progress):
         """Set the progress of the bar `name`, made on first use. Another `text` makes a new bar."""
         row, before = self._rows.get(name, (None, ""))
         if row is None or text != before:
-            self.drop(name)
+            self.remove(name)
             row = self.add_task(text, total=total, note=note)
             self._rows[name] = row, text
         self.update(row, completed=done, total=total, note=note)
 
-    def drop(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         """Remove the bar `name`, if there is one."""
         if row := self._rows.pop(name, None):
             self.remove_task(row[0])
 
     def get_renderable(self) -> RenderableType:
-        return Cleaned(super().get_renderable())
+        return CleanRenderable(super().get_renderable())
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        limit = max(3, self._shown_on.height // 3)
+        limit = max(3, self._console.height // 3)
         for text in self.streams:
-            lines = Text(text, DIM).wrap(self._shown_on, self._shown_on.width)
+            lines = Text(text, DIM).wrap(self._console, self._console.width)
             yield Text("\n").join(lines[-limit:])
         yield self.make_tasks_table(self.tasks)
 
@@ -167,42 +167,42 @@ class LiveView(TextView):
         self.bars = Bars(page)
         self.bars.start()
 
-    def see(self, event: Record) -> None:
-        self._count(event)
+    def show(self, event: Record) -> None:
+        self._update_bars(event)
         if isinstance(event, RunFinished | EvaluationFinished | StudyResults):
             self.close()
-        super().see(event)
+        super().show(event)
 
-    def loading(self, stage: str, done: int, total: int) -> None:
+    def show_loading(self, stage: str, done: int, total: int) -> None:
         text = stage_text(stage, done, total).removeprefix(stage)
         self.bars.show("model", f"model: {stage}", done, total or None, text.strip())
 
     def close(self) -> None:
         self.bars.stop()
 
-    def _count(self, event: Record) -> None:
+    def _update_bars(self, event: Record) -> None:
         if isinstance(event, AgentActing | TrainingProgress):
-            self.bars.drop("model")
+            self.bars.remove("model")
         match event:
             case RunStarted():
                 self.counts = EpisodeCounts(planned=len(event.tasks) * event.samples)
             case TeamStarted():
                 self.counts = EpisodeCounts(event.label, event.planned, event.recorded)
             case AgentActing() | AgentProgress() | AgentActed() | EpisodeFinished():
-                self._count_episodes(event)
+                self._show_episode_bar(event)
             case TeamFinished():
-                self.bars.drop("episodes")
+                self.bars.remove("episodes")
             case CellStarted():
                 self.bars.show(event.cell, event.cell)
             case CellFinished():
-                self.bars.drop(event.cell)
+                self.bars.remove(event.cell)
             case TrainingProgress() | StepFinished():
-                self._train(event)
+                self._show_training_bar(event)
 
-    def _train(self, event: TrainingProgress | StepFinished) -> None:
+    def _show_training_bar(self, event: TrainingProgress | StepFinished) -> None:
         if isinstance(event, TrainingProgress):
             is_step = event.phase != "evaluation"
-            text = f"step {event.step}: {event.phase}" if is_step else held_out_after(event.step)
+            text = f"step {event.step}: {event.phase}" if is_step else held_out_title(event.step)
             note = f"{event.done} of {counted(event.total, 'episode')}" if event.total else ""
             self.bars.show("step", text, event.done, event.total or None, note)
             return
@@ -215,10 +215,10 @@ class LiveView(TextView):
             note += f", {format_cost(self.counts.cost)}"
         self.bars.show("training", "training", done, total, note)
 
-    def _count_episodes(self, event: Record) -> None:
+    def _show_episode_bar(self, event: Record) -> None:
         counts = self.counts
-        counts.see(event)
-        texts = [text for _, text in counts.acting.values() if text]
+        counts.add(event)
+        texts = [text for _, text in counts.in_progress.values() if text]
         self.bars.streams = texts if counts.planned == 1 else ()
         label = counts.team or "episodes"
         self.bars.show("episodes", label, counts.finished, counts.planned, counts.text())

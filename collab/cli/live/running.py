@@ -29,7 +29,7 @@ GRACE_SECONDS = 1.0
 """An interrupted run waits this long for work that does not stop."""
 
 
-def run_shown(
+def run_with_view(
     recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View
 ) -> RunSoFar:
     """Run the team on the problems, show the progress in `view`, and return the episodes.
@@ -45,17 +45,19 @@ def run_shown(
 
     async def follow() -> None:
         async with aclosing(
-            run_recorded(recipe, problems, out=out, progress=view.progress, loading=view.loading)
+            run_recorded(
+                recipe, problems, out=out, progress=view.progress, loading=view.show_loading
+            )
         ) as events:
             async for event in events:
                 so_far.see(event)
                 if not isinstance(event, RunFinished):  # shown once everything is closed
-                    view.see(event)
+                    view.show(event)
 
     def finish(status: Status) -> str:
         so_far.status = status
         if so_far.run:
-            view.see(so_far.finished())
+            view.show(so_far.finished())
         if status == "interrupted" and out is not None:
             mark_interrupted(out)
         place = f" in {out}" if out else ""
@@ -73,10 +75,10 @@ def run_to_end(
     However the work ends, `finish` is called once, and then the view closes. The text that
     `finish` returns is printed after the word "interrupted" if the work was interrupted.
     """
-    ending = threading.Lock()
+    end_lock = threading.Lock()
 
     def end(status: Status) -> None:
-        if not ending.acquire(blocking=False):
+        if not end_lock.acquire(blocking=False):
             return
         try:
             remark = finish(status)
@@ -114,18 +116,18 @@ def interruptible(give_up: Callable[[], None]) -> Iterator[Callable[[], bool]]:
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
-    has_come = False
+    is_interrupted = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        nonlocal has_come
-        if not has_come:
-            has_come = True
-            deadline = threading.Timer(GRACE_SECONDS, leave)
+        nonlocal is_interrupted
+        if not is_interrupted:
+            is_interrupted = True
+            deadline = threading.Timer(GRACE_SECONDS, exit_now)
             deadline.daemon = True
             deadline.start()
             loop.call_soon_threadsafe(task.cancel)
 
-    def leave() -> None:
+    def exit_now() -> None:
         try:
             give_up()
         finally:
@@ -136,9 +138,9 @@ def interruptible(give_up: Callable[[], None]) -> Iterator[Callable[[], bool]]:
 
     handlers = {number: signal.signal(number, interrupt) for number in ending_signals()}
     try:
-        yield lambda: has_come
+        yield lambda: is_interrupted
     finally:
-        if not has_come:
+        if not is_interrupted:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 

@@ -8,11 +8,11 @@ import sys
 from shlex import join
 from typing import TextIO
 
-from collab.cli.screen.episode import show_episode, show_line
+from collab.cli.screen.episode import show_episode, show_episode_line
 from collab.cli.screen.page import BAD, BOLD, GOOD, WARN, WARNING, Page
 from collab.cli.screen.results import (
-    held_out_after,
     held_out_text,
+    held_out_title,
     opening_line,
     show_evaluation,
     show_gains,
@@ -21,7 +21,7 @@ from collab.cli.screen.results import (
     show_summary,
     step_line,
 )
-from collab.cli.screen.streams import guarded, json_text
+from collab.cli.screen.streams import guard_stream, json_text
 from collab.evaluation.results import EvaluationFinished, EvaluationStarted, TeamStarted
 from collab.probe.results import TeamProbe
 from collab.records import Record
@@ -30,7 +30,7 @@ from collab.study.results import CellFinished, StudyResults, StudyStarted
 from collab.trainers.training.events import Evaluation, StepFinished
 from collab.wording import counted
 
-IN_FULL = 4
+MAX_FULL_EPISODES = 4
 """Up to this many episodes are shown in full. If there are more, each gets one line."""
 
 
@@ -43,11 +43,11 @@ class View:
     def __init__(self) -> None:
         self._stage = ""
 
-    def see(self, event: Record) -> None:
+    def show(self, event: Record) -> None:
         """Show an event of a run, a training run, an evaluation or a study."""
         raise NotImplementedError
 
-    def loading(self, stage: str, done: int, total: int) -> None:  # noqa: ARG002
+    def show_loading(self, stage: str, done: int, total: int) -> None:  # noqa: ARG002
         """Report a model's download on stderr, once per stage. Another thread may call this."""
         if stage != self._stage:
             self._stage = stage
@@ -67,7 +67,7 @@ class JsonView(View):
         super().__init__()
         self._lines = _claim_stdout()
 
-    def see(self, event: Record) -> None:
+    def show(self, event: Record) -> None:
         self._lines.write(json_text(event) + "\n")
         self._lines.flush()
 
@@ -86,45 +86,45 @@ class TextView(View):
         """Width of the longest id of an episode."""
         self._in_full = self._in_evaluation = False
 
-    def see(self, event: Record) -> None:
-        self._see_run(event)
-        self._see_training(event)
-        self._see_evaluation(event)
-        self._see_study(event)
+    def show(self, event: Record) -> None:
+        self._show_run(event)
+        self._show_training(event)
+        self._show_evaluation(event)
+        self._show_study(event)
 
-    def _see_run(self, event: Record) -> None:
+    def _show_run(self, event: Record) -> None:
         match event:
             case RunStarted():
-                self._open(event)
+                self._start_run(event)
             case EpisodeFinished() if not self._in_evaluation:
                 if self._in_full:
                     show_episode(self.page, event.episode)
                 else:
-                    show_line(self.page, event.episode, self._width)
+                    show_episode_line(self.page, event.episode, self._width)
             case RunFinished():
-                self._finish(event)
+                self._finish_run(event)
             case BestOf():
                 self.page.line(event.text())
             case TeamProbe():
                 show_probe(self.page, event)
 
-    def _see_training(self, event: Record) -> None:
+    def _show_training(self, event: Record) -> None:
         match event:
             case StepFinished():
                 self.page.line(*step_line(event))
             case Evaluation():
-                text = f"{held_out_after(event.step)}: {held_out_text(event)}"
+                text = f"{held_out_title(event.step)}: {held_out_text(event)}"
                 self.page.line((text, BOLD))
             case _:
                 return
         for warning in event.warnings:
             self.page.line(WARNING, warning)
 
-    def _see_evaluation(self, event: Record) -> None:
+    def _show_evaluation(self, event: Record) -> None:
         match event:
             case EvaluationStarted():
                 self._folder = event.folder or ""
-                self._warn_of(event.isolation)
+                self._warn_if_unsafe(event.isolation)
             case TeamStarted():
                 self._in_evaluation = True
                 missing = counted(event.planned - event.recorded, "episode")
@@ -135,7 +135,7 @@ class TextView(View):
                 if self._folder:
                     self.page.line("record: ", (self._folder, BOLD))
 
-    def _see_study(self, event: Record) -> None:
+    def _show_study(self, event: Record) -> None:
         match event:
             case StudyStarted():
                 self._folder = event.folder
@@ -149,23 +149,23 @@ class TextView(View):
                 show_study(self.page, event)
                 self.page.line("study: ", (self._folder, BOLD))
 
-    def _open(self, event: RunStarted) -> None:
+    def _start_run(self, event: RunStarted) -> None:
         self._folder, self._models = event.folder or "", event.models
-        self._in_full = len(event.tasks) * event.samples <= IN_FULL
+        self._in_full = len(event.tasks) * event.samples <= MAX_FULL_EPISODES
         self._width = max(map(len, event.tasks), default=0) + len(f"#{event.samples - 1}")
         self.page.line(*opening_line(event))
         if event.trainer:
             self.page.line(event.trainer)
         for warning in event.warnings:
             self.page.line(WARNING, warning)
-        self._warn_of(event.isolation)
+        self._warn_if_unsafe(event.isolation)
         self.page.line()
 
-    def _warn_of(self, isolation: str | None) -> None:
+    def _warn_if_unsafe(self, isolation: str | None) -> None:
         if isolation == "unsafe":
             self.page.line(("generated programs run without isolation (--sandbox unsafe)", WARN))
 
-    def _finish(self, event: RunFinished) -> None:
+    def _finish_run(self, event: RunFinished) -> None:
         if "steps" in event.summary:
             show_training(self.page, event, self._folder)
             return
@@ -210,4 +210,4 @@ def _claim_stdout() -> TextIO:
     claimed = os.fdopen(os.dup(number), "w", encoding="utf-8")
     os.dup2(2, number)
     sys.stdout = sys.stderr
-    return guarded(claimed)
+    return guard_stream(claimed)

@@ -21,7 +21,7 @@ from collab.rewards.declared import earnings_of, measures_of
 from collab.rewards.library import language_of
 from collab.wording import counted
 
-PARTS = ("part", ">points", ">of", "why")
+PART_COLUMNS = ("part", ">points", ">of", "why")
 
 
 def show_episode(
@@ -42,9 +42,9 @@ def show_episode(
             page.line()
             page.line((f"turn {turn.index + 1}", BOLD))
         for decision in turn.decisions:
-            for block in _decision_of(decision) if decisions else _calls_of(decision):
+            for block in _decision_blocks(decision) if decisions else _call_blocks(decision):
                 page.blocks([block])
-        show_work(page, turn)
+        show_artifacts(page, turn)
         if turn.score:
             show_score(page, turn.score, reward)
         show_feedback(page, turn)
@@ -56,7 +56,7 @@ def show_episode(
     page.line()
 
 
-def _calls_of(decision: Decision) -> Iterator[Block]:
+def _call_blocks(decision: Decision) -> Iterator[Block]:
     """Yield each tool call of an agent with its result."""
     for message in decision.observation:
         if call := message.answers:
@@ -64,7 +64,7 @@ def _calls_of(decision: Decision) -> Iterator[Block]:
             yield Block(f"{call.name} answers {decision.agent}", message.content, "text")
 
 
-def _decision_of(decision: Decision) -> Iterator[Block]:
+def _decision_blocks(decision: Decision) -> Iterator[Block]:
     """Yield everything that an agent observes, its response and its tool calls."""
     action = decision.action
     place = f"{decision.agent}, round {decision.round + 1}" if decision.round else decision.agent
@@ -88,16 +88,16 @@ def call_block(agent: str, call: ToolCall) -> Block:
     return Block(title, json.dumps(call.arguments, ensure_ascii=False), "text")
 
 
-def show_work(page: Page, turn: Turn) -> None:
+def show_artifacts(page: Page, turn: Turn) -> None:
     """Print each agent's artifact, and the joint artifact."""
     agents = list(dict.fromkeys(decision.agent for decision in turn.decisions))
-    page.blocks([_work_of(turn, agent) for agent in agents])
+    page.blocks([_artifact_block(turn, agent) for agent in agents])
     if turn.joint.strip():
         title = "state" if turn.score and turn.score.summary else "joined"
         page.blocks([Block(title, turn.joint, _language(turn))])
 
 
-def _work_of(turn: Turn, agent: str) -> Block:
+def _artifact_block(turn: Turn, agent: str) -> Block:
     actions = [decision.action for decision in turn.decisions if decision.agent == agent]
     tokens = sum(action.usage.new_tokens for action in actions)
     seconds = sum(action.seconds for action in actions)
@@ -107,10 +107,12 @@ def _work_of(turn: Turn, agent: str) -> Block:
     artifact = turn.artifacts.get(agent, "")
     if artifact.strip() or actions[-1].failure:
         return Block(title, artifact, _language(turn))
-    return Block(f"{title}, {_lack(actions[-1])}", actions[-1].text.strip(), "text")
+    return Block(
+        f"{title}, {_missing_artifact_reason(actions[-1])}", actions[-1].text.strip(), "text"
+    )
 
 
-def _lack(action: Action) -> str:
+def _missing_artifact_reason(action: Action) -> str:
     """Explain why a response has no artifact."""
     text = action.text.strip()
     if action.tool_calls or text_before_calls(text) != text:
@@ -123,11 +125,11 @@ def _language(turn: Turn) -> str:
 
 
 def show_score(
-    page: Page, score: Score, before: float | None = None, *, parts: bool = True
+    page: Page, score: Score, previous: float | None = None, *, parts: bool = True
 ) -> None:
     """Show the verdict, the change from the previous turn, and every part of the joint reward."""
-    change = "" if before is None else f" ({score.reward - before:+.2f} from the turn before)"
-    page.line(*verdict(score), f", reward {out_of(score.reward, score.maximum)}{change}")
+    change = "" if previous is None else f" ({score.reward - previous:+.2f} from the turn before)"
+    page.line(*verdict(score), f", reward {format_points(score.reward, score.maximum)}{change}")
     if score.summary:
         page.line((f"  {score.summary}", DIM))
     if score.by_agent:
@@ -140,7 +142,7 @@ def show_score(
         style = WARN if score.isolation == "unsafe" else DIM
         page.line((f"  scored in {score.seconds:.2f} s, isolation {score.isolation}", style))
     if parts and score.parts:
-        page.table(PARTS, [_part(part) for part in score.parts])
+        page.table(PART_COLUMNS, [_part_row(part) for part in score.parts])
 
 
 def verdict(score: Score) -> list[Piece]:
@@ -152,13 +154,13 @@ def verdict(score: Score) -> list[Piece]:
     return [solved, measured]
 
 
-def outcome(episode: Episode) -> tuple[str, str]:
+def styled_outcome(episode: Episode) -> tuple[str, str]:
     """Return the outcome of an episode in a word or two, and its style."""
     styles = {"failed": BAD, "done": "", "solved": GOOD, "not solved": BAD}
     return episode.outcome, styles[episode.outcome]
 
 
-def _part(part: PartScore) -> list[Piece]:
+def _part_row(part: PartScore) -> list[Piece]:
     if not part.applies:
         return [(part.name, DIM), ("-", DIM), ("-", DIM), (part.reason, DIM)]
     style = BAD if part.points < 0 else GOOD if part.points > 0 else ""
@@ -194,23 +196,23 @@ def show_end(page: Page, episode: Episode) -> None:
     if episode.failure:
         show_failure(page, episode.failure)
     elif (episode.horizon or len(episode.turns)) > 1 and episode.joint_return is not None:
-        text = f"return {out_of(episode.joint_return, episode.largest_return)}"
+        text = f"return {format_points(episode.joint_return, episode.largest_return)}"
         if episode.unplayed:
             rest = (
                 "its reward counts for the rest" if episode.absorbed else "the rest counts nothing"
             )
-            text += f": {solved_early(episode)}, {rest}"
+            text += f": {describe_early_end(episode)}, {rest}"
         page.line(text)
 
 
-def solved_early(episode: Episode) -> str:
+def describe_early_end(episode: Episode) -> str:
     """Return the turn in which an episode ended early, or "" if it did not."""
     if not episode.unplayed:
         return ""
     return f"solved in turn {episode.turns[-1].index + 1} of {episode.horizon}"
 
 
-def out_of(value: float, largest: float | None) -> str:
+def format_points(value: float, largest: float | None) -> str:
     """Format a reward with its maximum, e.g. `0.50 of 2.00`, or alone if `largest` is None or 0."""
     return f"{value:.2f} of {largest:.2f}" if largest else f"{value:.2f}"
 
@@ -222,10 +224,10 @@ def show_failure(page: Page, failure: Failure) -> None:
     )
 
 
-def show_line(page: Page, episode: Episode, width: int) -> None:
+def show_episode_line(page: Page, episode: Episode, width: int) -> None:
     """Show one episode in one line. `width` is the length of the longest id."""
     tokens = sum(d.action.usage.new_tokens for d in episode.decisions())
-    word, style = outcome(episode)
+    word, style = styled_outcome(episode)
     start = f"  {episode.id:<{width}}  {tokens:>6} tokens {episode.seconds:>6.1f} s"
     if failure := episode.failure:
         why = f"{failure.type}: {failure.message}".partition("\n")[0]
@@ -234,15 +236,15 @@ def show_line(page: Page, episode: Episode, width: int) -> None:
     flags = ", ".join(episode.score.flags) if episode.score else ""
     page.line(
         (f"{word:<10}", style),
-        f"{start}{_compact(episode)}",
-        (f"  {solved_early(episode)}" if episode.unplayed else "", DIM),
+        f"{start}{_score_text(episode)}",
+        (f"  {describe_early_end(episode)}" if episode.unplayed else "", DIM),
         (f"  {flags}" if flags else "", WARN),
     )
 
 
-def _compact(episode: Episode) -> str:
+def _score_text(episode: Episode) -> str:
     score = episode.score
     if score is None or episode.joint_return is None:
         return ""
     measured = "".join(f"  {text:>14}" for text in measures_of(score))
-    return f"  return {out_of(episode.joint_return, episode.largest_return)}{measured}"
+    return f"  return {format_points(episode.joint_return, episode.largest_return)}{measured}"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 GOOD, BAD, WARN, DIM, BOLD = "green", "red", "yellow", "dim", "bold"
 """Styles, by their meaning."""
 
-RIGHT = ">"
+RIGHT_ALIGNED = ">"
 """First character in the title of a right-aligned column."""
 
 Piece = str | tuple[str, str]
@@ -36,7 +36,7 @@ Piece = str | tuple[str, str]
 WARNING: Piece = ("warning: ", f"bold {WARN}")
 """Start of a line with a warning."""
 
-SIDE_BY_SIDE = 110
+SIDE_BY_SIDE_WIDTH = 110
 """Minimum number of columns for a terminal to show two blocks next to each other."""
 
 
@@ -61,8 +61,8 @@ def open_page() -> Page:
     from rich.console import Console
 
     # The page cleans its own strings, so its colors reach the terminal.
-    beneath = getattr(sys.stdout, "beneath", sys.stdout)
-    return TerminalPage(Console(file=beneath, highlight=False, markup=False, emoji=False))
+    console_stream = getattr(sys.stdout, "wrapped", sys.stdout)
+    return TerminalPage(Console(file=console_stream, highlight=False, markup=False, emoji=False))
 
 
 def show_components(
@@ -86,7 +86,7 @@ def show_components(
         except RecipeError as error:
             values, description = [None] * (len(columns) - 2), f"broken: {error}"
         if json:
-            keys = [column.removeprefix(RIGHT) for column in columns]
+            keys = [column.removeprefix(RIGHT_ALIGNED) for column in columns]
             print(dumps(dict(zip(keys, [name, *values, description], strict=True))))
         first = re.split(r"(?<=\.)(?<!Dr\.)\s+(?=[A-Z])", description)[0]
         last = (first, BAD if first.startswith("broken: ") else "")
@@ -103,7 +103,7 @@ def _cell(value: Any) -> str:
     return "-" if value is None else ", ".join(value) if isinstance(value, list) else str(value)
 
 
-def plain(pieces: Sequence[Piece]) -> str:
+def plain_text(pieces: Sequence[Piece]) -> str:
     """Return the pieces as one unstyled text."""
     return escape_controls(
         "".join(piece if isinstance(piece, str) else piece[0] for piece in pieces)
@@ -118,7 +118,7 @@ class PlainPage:
 
     def line(self, *pieces: Piece) -> None:
         """Print a line of text."""
-        print(plain(pieces).rstrip(), file=self._stream, flush=True)
+        print(plain_text(pieces).rstrip(), file=self._stream, flush=True)
 
     def heading(self, title: str) -> None:
         """Print a heading."""
@@ -132,10 +132,10 @@ class PlainPage:
 
     def table(self, columns: Columns, rows: Sequence[Sequence[Piece]]) -> None:
         """Print a table with a header."""
-        titles = [column.removeprefix(RIGHT) for column in columns]
+        titles = [column.removeprefix(RIGHT_ALIGNED) for column in columns]
         cells = [titles] if any(titles) else []
-        cells += [[plain([cell]).replace("\n", " ") for cell in row] for row in rows]
-        for line in align_rows(cells, [column.startswith(RIGHT) for column in columns]):
+        cells += [[plain_text([cell]).replace("\n", " ") for cell in row] for row in rows]
+        for line in align_rows(cells, [column.startswith(RIGHT_ALIGNED) for column in columns]):
             self.line(line)
 
 
@@ -150,7 +150,7 @@ class TerminalPage:
         from rich.padding import Padding
         from rich.text import Text
 
-        text = Text.assemble(*map(_cleaned, pieces))
+        text = Text.assemble(*map(_clean_piece, pieces))
         indent = len(text.plain) - len(text.plain.lstrip())
         self.console.print(Padding(text[indent:], (0, 0, 0, indent)) if indent else text)
 
@@ -163,7 +163,7 @@ class TerminalPage:
     def blocks(self, blocks: Sequence[Block]) -> None:
         from rich.table import Table
 
-        if self.console.width < SIDE_BY_SIDE or len(blocks) < 2:
+        if self.console.width < SIDE_BY_SIDE_WIDTH or len(blocks) < 2:
             for block in blocks:
                 self.console.print(_panel(block))
             return
@@ -192,20 +192,20 @@ class TerminalPage:
         )
         for column in columns:
             table.add_column(
-                Text(escape_controls(column.removeprefix(RIGHT))),
-                justify="right" if column.startswith(RIGHT) else "left",
-                no_wrap=column.startswith(RIGHT),
+                Text(escape_controls(column.removeprefix(RIGHT_ALIGNED))),
+                justify="right" if column.startswith(RIGHT_ALIGNED) else "left",
+                no_wrap=column.startswith(RIGHT_ALIGNED),
                 overflow="fold",
             )
         for row in rows:
-            table.add_row(*[Text.assemble(_cleaned(cell)) for cell in row])
+            table.add_row(*[Text.assemble(_clean_piece(cell)) for cell in row])
         self.console.print("", table, "", sep="\n")
 
 
 Page = PlainPage | TerminalPage
 
 
-def _cleaned(piece: Piece) -> Piece:
+def _clean_piece(piece: Piece) -> Piece:
     return (
         escape_controls(piece) if isinstance(piece, str) else (escape_controls(piece[0]), piece[1])
     )
@@ -229,16 +229,16 @@ def _panel(block: Block) -> RenderableType:
     )
 
 
-class Cleaned:
+class CleanRenderable:
     """A renderable whose text cannot send control codes to the terminal."""
 
-    def __init__(self, inner: RenderableType) -> None:
-        self._inner = inner
+    def __init__(self, renderable: RenderableType) -> None:
+        self._renderable = renderable
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.segment import Segment
 
-        for text, style, control in console.render(self._inner, options):
+        for text, style, control in console.render(self._renderable, options):
             unlinked = style.update_link(None) if style and style.link else style
             yield Segment(text if control else escape_controls(text), unlinked, control)
 
@@ -247,4 +247,4 @@ class CleanHook:
     """Removes terminal control codes from everything that the console prints."""
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        return [Cleaned(renderable) for renderable in renderables]
+        return [CleanRenderable(renderable) for renderable in renderables]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from collab.cli.screen.episode import out_of
+from collab.cli.screen.episode import format_points
 from collab.cli.screen.page import BAD, BOLD, DIM, GOOD, WARN, WARNING, Page, Piece
 from collab.evaluation.results import Estimate, Results, sections
 from collab.evaluation.table import ResultTable, TableCell, agents_table
@@ -27,17 +27,19 @@ def show_table(page: Page, table: ResultTable) -> None:
     """Show a table with its title and note. Each interval follows its mean in brackets."""
     page.line()
     page.line((table.title, BOLD))
-    page.table(_numbers_in(table.columns), [[_piece(cell) for cell in row] for row in table.rows])
+    page.table(
+        _align_numbers(table.columns), [[_cell_piece(cell) for cell in row] for row in table.rows]
+    )
     if table.note:
         page.line((table.note, DIM))
 
 
-def _numbers_in(titles: Sequence[str]) -> list[str]:
+def _align_numbers(titles: Sequence[str]) -> list[str]:
     """Return columns with titles. The columns from the second on contain numbers."""
     return [titles[0], *(f">{title}" for title in titles[1:])]
 
 
-def _piece(cell: TableCell) -> Piece:
+def _cell_piece(cell: TableCell) -> Piece:
     text = f"{cell.text} ({cell.interval})" if cell.interval else cell.text
     return (text, GOOD if cell.sign > 0 else BAD) if cell.sign else text
 
@@ -55,7 +57,7 @@ def show_summary(page: Page, summary: Mapping[str, Any], models: Mapping[str, st
     if agents:
         table = agents_table("", agents, {name: models.get(name, "") for name in agents})
         titles = [t.lower() if t in ("Agent", "Model") else f">{t.lower()}" for t in table.columns]
-        page.table(titles, [[_piece(cell) for cell in row] for row in table.rows])
+        page.table(titles, [[_cell_piece(cell) for cell in row] for row in table.rows])
 
 
 def counts_text(summary: Mapping[str, Any]) -> str:
@@ -70,7 +72,7 @@ def counts_text(summary: Mapping[str, Any]) -> str:
     if summary["mean_return"] is None and summary["failed"] < summary["episodes"]:
         text += ", not scored"
     elif summary["mean_return"] is not None:
-        text += f"; mean return {out_of(summary['mean_return'], summary['largest_return'])}"
+        text += f"; mean return {format_points(summary['mean_return'], summary['largest_return'])}"
     if summary["flagged"]:
         text += f"; {summary['flagged']} flagged"
     return text
@@ -91,15 +93,15 @@ def step_line(event: StepFinished) -> list[Piece]:
     row = event.metrics
     reward = row.get(names.RETURN_MEAN)
     cells = {
-        "return": "" if reward is None else out_of(reward, row.get(names.RETURN_MAXIMUM)),
-        "spread": _number(row.get(names.RETURN_SPREAD), ".3f"),
-        "solved": _number(row.get(names.SOLVED), ".0%"),
-        "dead": _number(row.get(names.DEAD_GROUPS), ".0%"),
-        "dropped": _number(row.get(names.DROPPED), ".0%"),
-        "entropy": "/".join(_number(value, ".2f") for value in _by_agent(row, names.ENTROPY)),
-        "kl": "/".join(_number(value, ".3f") for value in _by_agent(row, names.KL)),
-        "tok/s": _number(row.get(names.TOKENS_PER_SECOND), ".0f"),
-        "s": _number(row.get(names.SECONDS), ".1f"),
+        "return": "" if reward is None else format_points(reward, row.get(names.RETURN_MAXIMUM)),
+        "spread": _format(row.get(names.RETURN_SPREAD), ".3f"),
+        "solved": _format(row.get(names.SOLVED), ".0%"),
+        "dead": _format(row.get(names.DEAD_GROUPS), ".0%"),
+        "dropped": _format(row.get(names.DROPPED), ".0%"),
+        "entropy": "/".join(_format(value, ".2f") for value in _agent_values(row, names.ENTROPY)),
+        "kl": "/".join(_format(value, ".3f") for value in _agent_values(row, names.KL)),
+        "tok/s": _format(row.get(names.TOKENS_PER_SECOND), ".0f"),
+        "s": _format(row.get(names.SECONDS), ".1f"),
     }
     metrics = "  ".join(f"{name} {text}" for name, text in cells.items() if text)
     return [(f"step {step_text(event)}  ", BOLD), metrics]
@@ -112,15 +114,15 @@ def step_text(event: StepFinished) -> str:
     return f"{event.step} ({event.tokens / event.of_tokens:.0%})"
 
 
-def _by_agent(row: Mapping[str, float], pattern: str) -> list[float]:
+def _agent_values(row: Mapping[str, float], pattern: str) -> list[float]:
     return [value for key, value in row.items() if names.match_pattern(pattern, key) is not None]
 
 
-def _number(value: float | None, form: str) -> str:
+def _format(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
-def held_out_after(step: int) -> str:
+def held_out_title(step: int) -> str:
     """Say when a held-out evaluation took place, by the number of training steps before it."""
     return f"held out, after step {step}" if step else "held out, before training"
 
@@ -131,7 +133,7 @@ def held_out_text(event: Evaluation) -> str:
     for mode, results in (("sampled", event.sampled), ("greedy", event.greedy)):
         if results:
             mean = sum(result.joint_return for result in results.values()) / len(results)
-            parts.append(f"{mode} return {out_of(mean, largest_return(results))}")
+            parts.append(f"{mode} return {format_points(mean, largest_return(results))}")
     if event.failed:
         parts.append(f"{counted(event.failed, 'episode')} failed")
     return f"{', '.join(parts)} ({event.seconds:.0f} s)"
@@ -147,11 +149,11 @@ def show_gains(page: Page, gains: Mapping[str, Mapping[str, Any]]) -> None:
     for mode, gain in gains.items():
         error = "" if gain["error"] is None else f" ± {gain['error']:.2f}"
         row: list[Piece] = [mode, str(gain["tasks"])]
-        row += [out_of(gain[end], gain["maximum"]) for end in ("before", "after")]
+        row += [format_points(gain[end], gain["maximum"]) for end in ("before", "after")]
         row.append((f"{gain['gain']:+.2f}{error}", GOOD if gain["gain"] > 0 else BAD))
-        row += [_number(gain[f"solved_{end}"], ".0%") or "-" for end in ("before", "after")]
+        row += [_format(gain[f"solved_{end}"], ".0%") or "-" for end in ("before", "after")]
         rows.append(row)
-    page.table(_numbers_in(titles), rows)
+    page.table(_align_numbers(titles), rows)
 
 
 def show_evaluation(page: Page, results: Results) -> None:
@@ -200,7 +202,7 @@ def show_probe(page: Page, probe: TeamProbe) -> None:
     page.table(heads, list(_probe_rows(probe)))
     page.line()
     names = ("tokens", "limit", "truncated", "empty", "own", "influence")
-    page.table(["agent", *(f">{name}" for name in names)], _probe_agents(probe))
+    page.table(["agent", *(f">{name}" for name in names)], _probe_agent_rows(probe))
     page.line()
     for text in probe.advice:
         page.line(("· ", BOLD), text)
@@ -209,12 +211,12 @@ def show_probe(page: Page, probe: TeamProbe) -> None:
 def _probe_rows(probe: TeamProbe) -> Iterator[list[Piece]]:
     groups, game, best, crossed = len(probe.tasks), probe.game, probe.best, probe.crossed
     if game is None or not game.zero_sum:
-        yield from _row("mean return", probe.mean, probe.maximum)
-    yield from _row("solved", probe.solved)
+        yield from _rows("mean return", probe.mean, probe.maximum)
+    yield from _rows("solved", probe.solved)
     for name, value in game.returns.items() if game else ():
-        yield from _row(f"mean return of {name}", value, 0.0)
+        yield from _rows(f"mean return of {name}", value, 0.0)
     for name, value in game.at_end.items() if game else ():
-        yield from _row(f"{name}, at the end", value)
+        yield from _rows(f"{name}, at the end", value)
     yield ["dead groups, as played", f"{probe.dead} of {groups}", ""]
     if crossed:
         yield ["dead groups, crossed", f"{crossed.dead} of {groups}", ""]
@@ -222,11 +224,13 @@ def _probe_rows(probe: TeamProbe) -> Iterator[list[Piece]]:
         where = " in turn 1" if probe.turns > 1 and not best.whole_games else ""
         of = f"best of {best.samples}{' games' if best.whole_games else where}"
         largest = probe.maximum if best.whole_games else probe.reward_maximum
-        yield from _row(f"{of}, {'return' if best.whole_games else 'reward'}", best.reward, largest)
-        yield from _row(f"{of}, solved", best.solved)
+        yield from _rows(
+            f"{of}, {'return' if best.whole_games else 'reward'}", best.reward, largest
+        )
+        yield from _rows(f"{of}, solved", best.solved)
         of = f"best of {best.combinations or 0:,} combinations{where}"
-        yield from _row(f"{of}, reward", best.reward_combined, largest)
-        yield from _row(f"{of}, solved", best.solved_combined)
+        yield from _rows(f"{of}, reward", best.reward_combined, largest)
+        yield from _rows(f"{of}, solved", best.solved_combined)
     if crossed and crossed.interaction is not None:
         yield ["decided only together", f"{crossed.interaction:.0%}", "of the variance"]
     scored = ""
@@ -235,7 +239,7 @@ def _probe_rows(probe: TeamProbe) -> Iterator[list[Piece]]:
     yield ["generated tokens", f"{probe.tokens:,}", f"{probe.seconds:.0f} s{scored}"]
 
 
-def _row(name: str, value: Estimate | None, largest: float | None = None) -> Iterator[list[Piece]]:
+def _rows(name: str, value: Estimate | None, largest: float | None = None) -> Iterator[list[Piece]]:
     """Yield a share, or points with their maximum, and the interval, or nothing without a value."""
     if value is None:
         return
@@ -243,10 +247,10 @@ def _row(name: str, value: Estimate | None, largest: float | None = None) -> Ite
         yield [name, f"{value.mean:.0%}", (f"{value.low:.0%} to {value.high:.0%}", DIM)]
     else:
         text = f"{value.low:.2f} to {value.high:.2f}"
-        yield [name, out_of(value.mean, largest), (text, DIM)]
+        yield [name, format_points(value.mean, largest), (text, DIM)]
 
 
-def _probe_agents(probe: TeamProbe) -> list[list[Piece]]:
+def _probe_agent_rows(probe: TeamProbe) -> list[list[Piece]]:
     crossed = probe.crossed
     shares = (crossed.own, crossed.influence) if crossed else ({}, {})
     return [
@@ -256,7 +260,7 @@ def _probe_agents(probe: TeamProbe) -> list[list[Piece]]:
             str(agent.limit),
             f"{agent.truncated.mean:.0%}",
             f"{agent.empty.mean:.0%}",
-            *(_number(share.get(name), ".0%") or "-" for share in shares),
+            *(_format(share.get(name), ".0%") or "-" for share in shares),
         ]
         for name, agent in probe.agents.items()
     ]

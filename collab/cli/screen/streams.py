@@ -14,65 +14,65 @@ from collab.wording import CONTROL_CHARACTERS, escape_controls
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-FAILED, READER_LEFT = 1, 141
+FAILED, BROKEN_PIPE = 1, 141
 """Exit statuses when stdout cannot be written; after a broken pipe as in shells, 128 + SIGPIPE."""
 
 
-class Guarded:
+class GuardedStream:
     """A text stream whose reader may close the pipe, like `head`, or whose disk may be full.
 
     For stdout, SystemExit then ends the command. For stderr, the text is dropped.
     """
 
-    def __init__(self, beneath: TextIO, *, output: bool) -> None:
-        self.beneath = beneath
+    def __init__(self, wrapped: TextIO, *, output: bool) -> None:
+        self.wrapped = wrapped
         self._output = output
 
     def write(self, text: str) -> int:
-        with self._reader():
-            self.beneath.write(text)
+        with self._handle_errors():
+            self.wrapped.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with self._reader():
-            self.beneath.flush()
+        with self._handle_errors():
+            self.wrapped.flush()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.beneath, name)
+        return getattr(self.wrapped, name)
 
     @contextmanager
-    def _reader(self) -> Iterator[None]:
+    def _handle_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.beneath.fileno())
-            os.close(nowhere)
+            null_device = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null_device, self.wrapped.fileno())
+            os.close(null_device)
             if self._output and not isinstance(error, BrokenPipeError):
                 print(f"error: stdout cannot be written: {error.strerror}", file=sys.stderr)
                 raise SystemExit(FAILED) from None
             if self._output:
-                raise SystemExit(READER_LEFT) from None
+                raise SystemExit(BROKEN_PIPE) from None
 
 
-class Safe:
+class EscapingStream:
     """A text stream that escapes characters which could control a terminal."""
 
-    def __init__(self, beneath: TextIO) -> None:
-        self.beneath = beneath
+    def __init__(self, wrapped: TextIO) -> None:
+        self.wrapped = wrapped
         """The underlying stream, for pages that clean their own strings."""
 
     def write(self, text: str) -> int:
-        self.beneath.write(escape_controls(text))
+        self.wrapped.write(escape_controls(text))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.beneath, name)
+        return getattr(self.wrapped, name)
 
 
-def guarded(beneath: TextIO) -> TextIO:
+def guard_stream(wrapped: TextIO) -> TextIO:
     """Wrap a stream so that the command ends when the reader closes the pipe."""
-    return cast(TextIO, Guarded(beneath, output=True))
+    return cast(TextIO, GuardedStream(wrapped, output=True))
 
 
 def open_closed_streams() -> None:
@@ -87,21 +87,21 @@ def open_closed_streams() -> None:
 
 
 @contextmanager
-def guarded_streams() -> Iterator[None]:
+def guard_streams() -> Iterator[None]:
     """Context manager that guards stdout and stderr against closed pipes, and flushes stdout at
     exit.
     """
-    errors = cast(TextIO, Safe(cast(TextIO, Guarded(sys.stderr, output=False))))
-    with redirect_stdout(guarded(sys.stdout)), redirect_stderr(errors):
+    errors = cast(TextIO, EscapingStream(cast(TextIO, GuardedStream(sys.stderr, output=False))))
+    with redirect_stdout(guard_stream(sys.stdout)), redirect_stderr(errors):
         try:
             yield
         finally:
             sys.stdout.flush()
 
 
-def safe_output() -> redirect_stdout[TextIO]:
+def escape_output() -> redirect_stdout[TextIO]:
     """Context manager that escapes terminal control characters on stdout."""
-    return redirect_stdout(cast(TextIO, Safe(sys.stdout)))
+    return redirect_stdout(cast(TextIO, EscapingStream(sys.stdout)))
 
 
 def json_text(record: BaseModel) -> str:

@@ -57,10 +57,10 @@ def acted(episode: str, decision: Decision) -> AgentActed:
     "work", [acting(), TrainingProgress(step=1, phase="sampling", done=0, total=4)]
 )
 def test_loading_line_disappears_when_work_begins(live: LiveView, work: Any) -> None:
-    live.loading("downloading", 5_000_000, 10_000_000)
+    live.show_loading("downloading", 5_000_000, 10_000_000)
     assert "model: downloading" in lines(live)
     assert "5 of 10 MB" in lines(live)
-    live.see(work)
+    live.show(work)
     assert "model: " not in lines(live)
 
 
@@ -75,52 +75,52 @@ def test_stdout_decides_the_view(monkeypatch: pytest.MonkeyPatch, on_a_terminal:
 
 
 def test_late_progress_is_not_counted_twice(live: LiveView) -> None:
-    live.see(make_started())
+    live.show(make_started())
     episode = make_episode("t", 0, make_score(solved=False))
     [decision, *_] = episode.turns[0].decisions
-    live.see(acting(agent=decision.agent))
-    live.see(acted("t#0", decision))
-    live.see(progress(5, agent=decision.agent))
+    live.show(acting(agent=decision.agent))
+    live.show(acted("t#0", decision))
+    live.show(progress(5, agent=decision.agent))
     assert live.counts.tokens == decision.action.usage.new_tokens
-    live.see(EpisodeFinished(episode=episode))
+    live.show(EpisodeFinished(episode=episode))
     assert "1 of 1 episode, 0 of 1 solved, return 1.00 of 4.00" in lines(live)
 
 
 def test_speed_counts_tokens_of_all_responses(live: LiveView) -> None:
     episode = make_episode("t", 0, make_score(solved=True))
-    live.see(TEAM)
+    live.show(TEAM)
     for place in ("t#0", "t#1"):
-        live.see(acting(place))
-    live.see(progress(7))
-    live.see(progress(20, episode="t#1"))
-    live.see(acted("t#0", episode.turns[0].decisions[0]))
+        live.show(acting(place))
+    live.show(progress(7))
+    live.show(progress(20, episode="t#1"))
+    live.show(acted("t#0", episode.turns[0].decisions[0]))
     assert live.counts.since is not None
     live.counts.since = time.monotonic() - 10
-    live.see(EpisodeFinished(episode=episode))
+    live.show(EpisodeFinished(episode=episode))
     text = "5 of 12 episodes, 1 of 1 solved, return 1.00 of 4.00, 3 tokens/s"
     assert text in lines(live)
     assert lines(live).startswith("coding ")
 
 
 def test_streamed_text_cannot_control_the_terminal(live: LiveView) -> None:
-    live.see(make_started())
-    live.see(acting())
-    live.see(progress(2, "\x1b[2J[red]x"))
+    live.show(make_started())
+    live.show(acting())
+    live.show(progress(2, "\x1b[2J[red]x"))
     assert "\\x1b[2J[red]x" in lines(live)
 
 
 def test_training_view_shows_steps_and_cost(live: LiveView) -> None:
-    live.see(make_started(agents=("aux", "main"), samples=4))
+    live.show(make_started(agents=("aux", "main"), samples=4))
     for step in (1, 2):
-        live.see(StepFinished(step=step, steps=6, metrics={"seconds": 30.0, "cost": 0.5}))
-    live.see(TrainingProgress(step=3, phase="sampling", done=1, total=4))
+        live.show(StepFinished(step=step, steps=6, metrics={"seconds": 30.0, "cost": 0.5}))
+    live.show(TrainingProgress(step=3, phase="sampling", done=1, total=4))
     assert "2 of 6 steps, $1.0000" in lines(live)
     assert "step 3: sampling" in lines(live)
     assert "1 of 4 episodes" in lines(live)
-    live.see(TrainingProgress(step=3, phase="update"))
+    live.show(TrainingProgress(step=3, phase="update"))
     assert "episodes" not in lines(live)
     assert live.bars.tasks[-1].total is None
-    live.see(StepFinished(step=3, steps=6, metrics={}, tokens=500, of_tokens=2000))
+    live.show(StepFinished(step=3, steps=6, metrics={}, tokens=500, of_tokens=2000))
     assert "500 of 2,000 tokens" in lines(live)
 
 
@@ -128,23 +128,23 @@ def test_training_view_shows_steps_and_cost(live: LiveView) -> None:
     ("step", "start"), [(0, "held out, before training"), (3, "held out, after step 3")]
 )
 def test_evaluation_view_names_the_training_step(live: LiveView, step: int, start: str) -> None:
-    live.see(TrainingProgress(step=step, phase="evaluation", done=2, total=3))
+    live.show(TrainingProgress(step=step, phase="evaluation", done=2, total=3))
     assert start in lines(live)
-    live.see(TrainingProgress(step=4, phase="sampling", done=2, total=3))
+    live.show(TrainingProgress(step=4, phase="sampling", done=2, total=3))
     assert start not in lines(live)
     assert "step 4: sampling" in lines(live)
 
 
 def test_a_study_shows_the_cells_in_progress(live: LiveView) -> None:
-    live.see(CellStarted(cell="game-magrpo-seed-0", resumed=False))
+    live.show(CellStarted(cell="game-magrpo-seed-0", resumed=False))
     assert "game-magrpo-seed-0" in lines(live)
-    live.see(CellFinished(cell="game-magrpo-seed-0", status="done", seconds=1.0))
+    live.show(CellFinished(cell="game-magrpo-seed-0", status="done", seconds=1.0))
     assert "game-magrpo-seed-0" not in lines(live)
 
 
 def test_report_prints_each_loading_stage_once(capsys: pytest.CaptureFixture[str]) -> None:
     view = TextView(PlainPage(io.StringIO()))
     for done in (0, 1_000_000):
-        view.loading("downloading", done, 10_000_000)
+        view.show_loading("downloading", done, 10_000_000)
     view.close()
     assert capsys.readouterr().err == "model: downloading 10 MB\n"
