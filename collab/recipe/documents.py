@@ -21,7 +21,7 @@ from collab.runs.reading import read_bytes
 from collab.wording import explain_read_error
 
 
-def parse(text: str) -> Any:
+def parse_strict_json(text: str) -> Any:
     """Return the value of a JSON text that a user wrote.
 
     Raises:
@@ -30,7 +30,10 @@ def parse(text: str) -> Any:
     """
     try:
         return parse_json(
-            text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_number
+            text,
+            object_pairs_hook=_make_object,
+            parse_constant=_refuse_constant,
+            parse_float=_parse_number,
         )
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if "\n" in text.strip() else ""
@@ -53,7 +56,7 @@ def parse_json(text: str | bytes, **hooks: Any) -> Any:
     return value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
@@ -61,11 +64,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON value; write null where there is no number")
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"the number {text:.40} is beyond the range of a float")
@@ -80,21 +83,21 @@ def _check_surrogates(value: Any) -> None:
         raise ValueError(f"\\u{ord(half):04x} is half of a surrogate pair") from None
 
 
-MOST_CHARACTERS = 500_000
+MAX_YAML_CHARACTERS = 500_000
 """Longest YAML text. PyYAML reads 250,000 values in ten seconds."""
-MOST_VALUES = 100_000
+MAX_VALUES = 100_000
 """Limit on the values that a document's aliases expand to. Longer documents may have one value per
 character."""
-MOST_BITS = 1024
+MAX_BITS = 1024
 """Longest whole number, in bits. Python refuses to print longer ones."""
-MOST_DIGITS = 10_000
+MAX_DIGITS = 10_000
 """Longest number, in characters. YAML reads numbers to base 60 in quadratic time."""
-MOST_ODD_KEYS = 1_000
+MAX_NON_STRING_KEYS = 1_000
 """Limit on a mapping's keys that are not strings: numbers can be chosen so that all collide."""
 
-_QUOTE = "; write a template in quotes: '{{ task.prompt }}'"
-_HALF = re.compile("[\ud800-\udfff]")
-ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_QUOTE_REMEDY = "; write a template in quotes: '{{ task.prompt }}'"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+CONSTRUCTOR_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors that YAML's own constructors raise for an invalid value, e.g. the date 2024-99-99."""
 
 
@@ -131,84 +134,88 @@ def parse_yaml(text: str, place: str) -> Any:
     Raises:
         RecipeError: the string is not valid YAML. The message gives the line.
     """
-    if len(text) > MOST_CHARACTERS:
-        raise RecipeError(f"{place}: more than {MOST_CHARACTERS:,} characters of YAML; shorten it")
+    if len(text) > MAX_YAML_CHARACTERS:
+        raise RecipeError(
+            f"{place}: more than {MAX_YAML_CHARACTERS:,} characters of YAML; shorten it"
+        )
     try:
         value = _load(text)
-        stands_for = _size(value, {})
+        expanded_size = _expanded_size(value, {})
     except yaml.MarkedYAMLError as error:
-        where = f", {_place(error.problem_mark)}" if error.problem_mark else ""
-        began = f" {error.context}, {_place(error.context_mark)}" if error.context_mark else ""
-        remedy = _QUOTE if error.problem == "found unhashable key" else ""
+        where = f", {_position(error.problem_mark)}" if error.problem_mark else ""
+        began = f" {error.context}, {_position(error.context_mark)}" if error.context_mark else ""
+        remedy = _QUOTE_REMEDY if error.problem == "found unhashable key" else ""
         raise RecipeError(f"{place}{where}: {error.problem}{began}{remedy}") from error
     except yaml.YAMLError as error:
         raise RecipeError(f"{place}: {error}") from error
     except RecursionError:
         raise RecipeError(f"{place}: nested too deep") from None
-    if stands_for > max(MOST_VALUES, len(text)):
+    if expanded_size > max(MAX_VALUES, len(text)):
         raise RecipeError(
-            f"{place}: its aliases expand to {stands_for:.0g} values, more than {MOST_VALUES:,};"
+            f"{place}: its aliases expand to {expanded_size:.0g} values, more than {MAX_VALUES:,};"
             " write the values out"
         )
     return value
 
 
-def _place(mark: yaml.Mark) -> str:
+def _position(mark: yaml.Mark) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}"
 
 
-def _size(value: Any, known: dict[int, int]) -> int:
+def _expanded_size(value: Any, sizes: dict[int, int]) -> int:
     """Count the values in a document. An aliased value counts once per use."""
     if not isinstance(value, dict | list):
         return 1
-    if (size := known.get(id(value))) is not None:
+    if (size := sizes.get(id(value))) is not None:
         if size == 0:
             raise yaml.YAMLError("an alias refers to a value that contains it")
         return size
-    known[id(value)] = 0
+    sizes[id(value)] = 0
     parts = value.values() if isinstance(value, dict) else value
-    known[id(value)] = size = 1 + sum(_size(part, known) for part in parts)
+    sizes[id(value)] = size = 1 + sum(_expanded_size(part, sizes) for part in parts)
     return size
 
 
-_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
-class _Strict(SafeConstructor):
+class _StrictConstructor(SafeConstructor):
     """Refuses values that records cannot hold, and documents that take too long to read."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        if node.tag in _NUMBERS and len(node.value) > MOST_DIGITS:
-            raise _refused(f"a number of more than {MOST_DIGITS:,} characters", node)
+        if node.tag in _NUMBER_TAGS and len(node.value) > MAX_DIGITS:
+            raise _refusal(f"a number of more than {MAX_DIGITS:,} characters", node)
         try:
             value = super().construct_object(node, deep)
-        except ODD as error:
-            raise _refused(f"not a value: {error}", node) from error
-        if isinstance(value, int) and value.bit_length() > MOST_BITS:
-            raise _refused(f"a whole number of more than {MOST_BITS} bits", node)
-        if isinstance(value, str) and _HALF.search(value):
-            raise _refused("half a character: a lone surrogate", node)
+        except CONSTRUCTOR_ERRORS as error:
+            raise _refusal(f"not a value: {error}", node) from error
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise _refusal(f"a whole number of more than {MAX_BITS} bits", node)
+        if isinstance(value, str) and _SURROGATE.search(value):
+            raise _refusal("half a character: a lone surrogate", node)
         if isinstance(value, str) and "\0" in value:
-            raise _refused("the character NUL", node)
+            raise _refusal("the character NUL", node)
         return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys: set[Any] = set()
-        odd = 0
+        non_string_keys = 0
         for key_node, _ in node.value:
             if key_node.tag == "tag:yaml.org,2002:merge":  # merges of merges could take any memory
-                raise _refused("the merge key '<<'; write the merged keys out", key_node)
+                raise _refusal("the merge key '<<'; write the merged keys out", key_node)
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, str) and key in keys:
-                raise _refused(f"the key '{key}' occurs twice", key_node)
+                raise _refusal(f"the key '{key}' occurs twice", key_node)
             if isinstance(key, str):
                 keys.add(key)
-            elif (odd := odd + 1) > MOST_ODD_KEYS:
-                raise _refused(f"more than {MOST_ODD_KEYS:,} keys that are not strings", key_node)
+            elif (non_string_keys := non_string_keys + 1) > MAX_NON_STRING_KEYS:
+                raise _refusal(
+                    f"more than {MAX_NON_STRING_KEYS:,} keys that are not strings", key_node
+                )
         return super().construct_mapping(node, deep)
 
 
-class _Loader(_Strict, yaml.SafeLoader):
+class _Loader(_StrictConstructor, yaml.SafeLoader):
     pass
 
 
@@ -230,15 +237,15 @@ def _fast_loader() -> Any:
     because libyaml's crashes on deep nesting."""
     from yaml._yaml import CParser
 
-    class Fast(Composer, CParser, _Strict, Resolver):
+    class Fast(Composer, CParser, _StrictConstructor, Resolver):
         def __init__(self, stream: str) -> None:
             CParser.__init__(self, stream)
             Composer.__init__(self)
-            _Strict.__init__(self)
+            _StrictConstructor.__init__(self)
             Resolver.__init__(self)
 
     return Fast
 
 
-def _refused(why: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
+def _refusal(why: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
     return yaml.constructor.ConstructorError(None, None, why, node.start_mark)

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from collab.errors import CollabError, RecipeError
-from collab.recipe.documents import MOST_CHARACTERS
+from collab.recipe.documents import MAX_YAML_CHARACTERS
 from collab.recipe.load import read_recipe
 from collab.recipe.names import functions_passed_in_python
 from collab.recipe.packing import Packing
@@ -34,10 +34,10 @@ def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
         OSError: a file that it names cannot be copied.
     """
     text = _preface(recipe) + _as_yaml(packing.pack(recipe))
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_YAML_CHARACTERS:
         raise RecipeError(
             f"with all settings, the recipe has {len(text):,} characters of YAML, more than"
-            f" {MOST_CHARACTERS:,}; shorten its texts"
+            f" {MAX_YAML_CHARACTERS:,}; shorten its texts"
         )
     write_atomically(path, text)
     _approve(path)

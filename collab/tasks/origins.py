@@ -112,7 +112,7 @@ def _unpacked(path: Path, content: bytes) -> bytes:
 
 def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
     try:
-        rows = documents.parse(text)
+        rows = documents.parse_strict_json(text)
     except ValueError as error:
         lines = "; if each line is a row, call the file .jsonl" * text.lstrip().startswith("{")
         raise TaskError(f"{path}: not JSON: {error}{lines}") from error
@@ -131,7 +131,7 @@ def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
             if count == MOST_ROWS:
                 raise TaskError(f"{path}: more than {MOST_ROWS:,} problems; split the file")
             try:
-                yield f"line {number}", documents.parse(line.rstrip("\n"))
+                yield f"line {number}", documents.parse_strict_json(line.rstrip("\n"))
             except ValueError as error:
                 place = f"{source_name(str(path))}, line {number}"
                 raise TaskError(f"{place}: not JSON: {error}") from error

@@ -83,7 +83,7 @@ def test_schema_accepts_one_server_as_a_recipe_does() -> None:
 
 
 def test_too_long_recipe_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collab.recipe.writing.MOST_CHARACTERS", 100)
+    monkeypatch.setattr("collab.recipe.writing.MAX_YAML_CHARACTERS", 100)
     with pytest.raises(RecipeError, match=r"has [\d,]+ characters of YAML, more than 100; shorten"):
         write_recipe(tmp_path / "recipe.yaml", load_recipe("coding"), Packing(tmp_path))
     assert not (tmp_path / "recipe.yaml").exists()
