@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from collab.errors import RecipeError, UnknownName
 from collab.naming import as_name
-from collab.recipe import library, overrides
+from collab.recipe import library
 from collab.recipe.base import Spec
 from collab.recipe.feedback import SOURCES
 from collab.recipe.files import Files
@@ -27,6 +27,12 @@ from collab.recipe.in_python import (
 )
 from collab.recipe.library import ORIGINS, Kind, is_member, suite_data_of_member
 from collab.recipe.model import parse_model
+from collab.recipe.overrides import (
+    MODEL_PREFIX,
+    apply_setting,
+    order_settings,
+    strings_in_settings,
+)
 from collab.recipe.question import allow, allowed_in, own_functions, question_of
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
 from collab.recipe.task import TABLES, TaskSpec, drop_former_source, with_seeds
@@ -126,10 +132,10 @@ def read_recipe(
     if is_scored and not _is_address(data.get("task"), files):
         data["task"] = with_rewards(data.get("task"), objects, rewards, hidden)
         data = _expand_recipe(data, files)
-    for setting in overrides.ordered(settings):
-        if setting.strip().startswith(overrides.MODEL):
+    for setting in order_settings(settings):
+        if setting.strip().startswith(MODEL_PREFIX):
             data = _with_model(data)
-        overrides.apply(data, setting)
+        apply_setting(data, setting)
         data = _expand_recipe(data, files)
     data = _with_model(data)
     place = (
@@ -138,7 +144,7 @@ def read_recipe(
     recipe = validate(Recipe, data, _with_files(place, files))
     words = {str(value) for value in (task, *keys.values()) if value} | objects.words
     allowed = allowed_in(name) if isinstance(name, Spec) else set()
-    typed = overrides.texts(settings) | words | allowed
+    typed = strings_in_settings(settings) | words | allowed
     return recipe, question_of(place, recipe, files, set() if written_in else typed)
 
 
@@ -180,11 +186,11 @@ def read_task(
     files = Files()
     files.search_from(Path(name))
     data = {"task": _expand("task", _as_suite(name, like), files)}
-    for setting in overrides.ordered(settings):
-        overrides.apply(data, setting)
+    for setting in order_settings(settings):
+        apply_setting(data, setting)
         data["task"] = _expand("task", data["task"], files)
     spec = validate(TaskSpec, data["task"], name)
-    return spec, question_of(name, spec, files, overrides.texts(settings) | {name})
+    return spec, question_of(name, spec, files, strings_in_settings(settings) | {name})
 
 
 def read_trainer(name: str) -> TrainerSpec:

@@ -11,18 +11,18 @@ from collab.recipe.documents import parse_yaml
 from collab.recipe.library import ORIGINS
 from collab.recipe.task import drop_former_source
 
-_NAMED = {"agents": "agent", "parts": "part of the reward"}
+_ENTRY_NOUNS = {"agents": "agent", "parts": "part of the reward"}
 """Keys whose entries the user names, so that a mistyped name would silently add an entry."""
 
 
-MODEL = "model"
+MODEL_PREFIX = "model"
 """Beginning of the settings of the recipe's model."""
 
-LONGEST_POSITION = 9
+MAX_POSITION_DIGITS = 9
 """Longest list position, in digits."""
 
 
-def apply(data: dict[str, Any], setting: str) -> None:
+def apply_setting(data: dict[str, Any], setting: str) -> None:
     """Change `data` in place by a setting of the form `key.key=value`, with a value in YAML.
 
     `agents.NAME` is short for `team.agents.NAME`. A number selects an entry of a list.
@@ -43,7 +43,7 @@ def apply(data: dict[str, Any], setting: str) -> None:
         data["task"].pop("splits", None)  # ranges of the old rows
     if keys[:-1] == ["task", "source"] and _has_other_kind(former, {keys[-1]: value}):
         data["task"] = drop_former_source(data["task"], keys[-1], value)
-    _assign(data, keys, value, setting)
+    _set_value(data, keys, value, setting)
 
 
 def _has_other_kind(former: Any, source: Any) -> bool:
@@ -54,17 +54,17 @@ def _has_other_kind(former: Any, source: Any) -> bool:
     return any(former.get(origin) and not source.get(origin) for origin in ORIGINS)
 
 
-def ordered(settings: Sequence[str]) -> list[str]:
+def order_settings(settings: Sequence[str]) -> list[str]:
     """Return the settings with the model and the details of the row source last. A setting of where
     the rows come from drops the existing details and splits, and one of the team may choose the
     model."""
-    return sorted(settings, key=_is_last)
+    return sorted(settings, key=_comes_last)
 
 
-def _is_last(setting: str) -> bool:
+def _comes_last(setting: str) -> bool:
     path = setting.partition("=")[0].strip()
     is_detail = path.startswith("task.source.") and path.split(".")[2] not in ORIGINS
-    return is_detail or path.startswith(("task.splits", MODEL))
+    return is_detail or path.startswith(("task.splits", MODEL_PREFIX))
 
 
 def flatten(data: Any, above: str = "") -> dict[str, Any]:
@@ -77,10 +77,10 @@ def flatten(data: Any, above: str = "") -> dict[str, Any]:
     return settings
 
 
-def texts(settings: Sequence[str]) -> set[str]:
+def strings_in_settings(settings: Sequence[str]) -> set[str]:
     """Return all strings in the values of settings that the user typed.
 
-    Each list also counts as one string, in the form of `as_command`.
+    Each list also counts as one string, in the form of `join_command`.
     """
     words: set[str] = set()
     waiting = [parse_yaml(setting.partition("=")[2], setting) for setting in settings]
@@ -90,22 +90,22 @@ def texts(settings: Sequence[str]) -> set[str]:
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value
-            words.add(as_command(value))
+            words.add(join_command(value))
         else:
             words.add(str(value))
     return words
 
 
-def as_command(words: Iterable[object]) -> str:
+def join_command(words: Iterable[object]) -> str:
     """Return the words of a command as one string. It differs from every string that is a single
     word."""
     return "".join(f"\0{word}" for word in words)
 
 
-def _assign(data: Any, keys: list[str], value: Any, setting: str) -> None:
+def _set_value(data: Any, keys: list[str], value: Any, setting: str) -> None:
     for above, key in zip([None, *keys], keys[:-1], strict=False):
-        if above in _NAMED and isinstance(data, dict) and key not in data:
-            raise UnknownName(_NAMED[above], key, data)
+        if above in _ENTRY_NOUNS and isinstance(data, dict) and key not in data:
+            raise UnknownName(_ENTRY_NOUNS[above], key, data)
         data = _descend(data, key, setting)
     last = keys[-1]
     if isinstance(data, list):
@@ -125,6 +125,6 @@ def _descend(data: Any, key: str, setting: str) -> Any:
 
 
 def _position(data: list[Any], key: str, setting: str) -> int:
-    if not key.isdecimal() or len(key) > LONGEST_POSITION or int(key) >= len(data):
+    if not key.isdecimal() or len(key) > MAX_POSITION_DIGITS or int(key) >= len(data):
         raise RecipeError(f"setting {setting}: '{key}' is not a position in a list of {len(data)}")
     return int(key)

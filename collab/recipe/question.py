@@ -23,7 +23,7 @@ from collab.recipe.hosted import AnthropicSpec, MCPServer, OpenAISpec
 from collab.recipe.in_python import is_file_of_passed_rows
 from collab.recipe.model import ENGINES, ReplaySpec, ScriptedSpec, VLLMSpec, parse_model
 from collab.recipe.names import names_of_data, names_of_spec
-from collab.recipe.overrides import as_command
+from collab.recipe.overrides import join_command
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
 from collab.recipe.trainer import TrainerSpec
@@ -173,10 +173,10 @@ def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candi
 
 
 def _typed_form(server: MCPServer | VLLMSpec) -> str:
-    """Return the address or the whole command of a server, in the form of `overrides.texts`."""
+    """Return the address or the whole command of a server, as `strings_in_settings` has it."""
     if isinstance(server, MCPServer) and isinstance(server.mcp, str):
         return server.mcp
-    return as_command(server.command_words)
+    return join_command(server.command_words)
 
 
 def _is_own_source(file: Path) -> bool:

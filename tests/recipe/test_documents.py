@@ -8,7 +8,7 @@ import pytest
 from collab.errors import RecipeError
 from collab.recipe import documents, load_recipe
 from collab.recipe.documents import parse_json, parse_yaml
-from collab.recipe.overrides import apply
+from collab.recipe.overrides import apply_setting
 
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
@@ -117,7 +117,7 @@ def test_valid_json_is_parsed_in_full() -> None:
 @pytest.mark.parametrize("key", ["²", "9" * 5000, "-1", ""])
 def test_invalid_list_position_is_refused(key: str) -> None:
     with pytest.raises(RecipeError):
-        apply({"feedback": [1]}, f"feedback.{key}=2")
+        apply_setting({"feedback": [1]}, f"feedback.{key}=2")
 
 
 def test_binary_file_is_refused(tmp_path: Path) -> None:

@@ -164,16 +164,16 @@ async def _cancel_tasks() -> bool:
 def _open_model(name: str, settings: Sequence[str]) -> Model:
     from collab.cli.live.view import View
     from collab.models.open import open_model
-    from collab.recipe import overrides
     from collab.recipe.base import Spec
     from collab.recipe.load import validate
     from collab.recipe.model import ModelSpec, parse_model
+    from collab.recipe.overrides import apply_setting
 
     class CheckedModel(Spec):
         model: ModelSpec
 
     data = parse_model(name)
     for setting in settings:
-        overrides.apply(data, setting)
+        apply_setting(data, setting)
     spec = validate(CheckedModel, {"model": data}, "--check").model
     return open_model(spec, progress=View().show_loading)
