@@ -15,15 +15,15 @@ from collab.evaluation.selection import Selection
 from collab.evaluation.teams import choose_k, find_teams, labels_of
 from collab.recipe import Recipe
 from collab.recipe.in_python import (
-    PLAYED,
-    GivenObjects,
+    RUN_SECTIONS,
+    ObjectConverter,
     Overrides,
     Rewards,
     Rows,
     TeamLike,
-    reward_of,
+    reward_data,
     rows_in,
-    settings_of,
+    split_keywords,
 )
 from collab.records import Episode
 from collab.runtime import Team
@@ -89,7 +89,7 @@ def evaluate(
         CollabError: no episode of any team finished. Other failures are counted in the results.
     """
     top = {*Recipe.model_fields} - {"team", "task"}
-    keys, settings = settings_of(more, PLAYED, top=top, written=settings)
+    keys, settings = split_keywords(more, RUN_SECTIONS, top_keys=top, typed_settings=settings)
     rows = rows_in(task)
     named = [team.recipe if isinstance(team, Team) else team for team in teams]
     python_teams = {
@@ -153,7 +153,7 @@ def _shared(given: Any, what: str, teams: Sequence[Team], data_of: Callable[[Any
 
 
 def _reward_data(rewards: Rewards) -> Any:
-    return GivenObjects().data(reward_of(rewards))
+    return ObjectConverter().convert(reward_data(rewards))
 
 
 def _names(hidden: str | Sequence[str]) -> set[str]:

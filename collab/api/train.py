@@ -11,7 +11,7 @@ from typing import Any
 from collab.api.training import Training
 from collab.errors import RecipeError
 from collab.recipe import Recipe, allow, read_recipe
-from collab.recipe.in_python import Overrides, Rewards, Task, TeamLike, settings_of
+from collab.recipe.in_python import Overrides, Rewards, Task, TeamLike, split_keywords
 from collab.recipe.recipe import SECTIONS
 from collab.runs.about import mark_interrupted, new_run_path
 from collab.runs.layout import TRAINING
@@ -147,8 +147,8 @@ def _recipe(
         given = replace(given, rewards=rewards, hidden=hidden)
         team = team.recipe
     top = {*Recipe.model_fields} - {"team", "task", "trainer"}
-    keys, settings = settings_of(
-        given.keys, SECTIONS, top=top, written=given.settings, first="trainer"
+    keys, settings = split_keywords(
+        given.keys, SECTIONS, top_keys=top, typed_settings=given.settings, preferred="trainer"
     )
     given = replace(given, settings=settings, keys={**keys, "trainer": trainer})
     recipe, question = read_recipe(team, given, defaults={"trainer": "magrpo"})

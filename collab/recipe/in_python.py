@@ -23,7 +23,7 @@ from collab.recipe.base import Spec, paths_of
 from collab.recipe.recipe import SECTIONS
 from collab.recipe.team import TeamSpec
 
-_NAME = "rows"
+_ROWS_NAME = "rows"
 
 
 def is_rows(task: Any) -> bool:
@@ -31,7 +31,7 @@ def is_rows(task: Any) -> bool:
     return isinstance(task, Iterable) and not isinstance(task, str | Mapping)
 
 
-def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
+def suite_from_rows(rows: Iterable[Any]) -> dict[str, Any]:
     """Return the data of a suite with these rows, as in YAML, but without a reward.
 
     Problems are of kind `code` if every row has an `entry_point` and a `test`, otherwise `text`.
@@ -39,14 +39,14 @@ def suite_of(rows: Iterable[Any]) -> dict[str, Any]:
     Raises:
         RecipeError: there is no row, a row is not a mapping, or JSON cannot hold one of its fields.
     """
-    checked = [_checked(number, row) for number, row in enumerate(rows)]
+    checked = [_check_row(number, row) for number, row in enumerate(rows)]
     if not checked:
         raise RecipeError("the task is an empty list; pass at least one row")
     is_code = all({"entry_point", "test"} <= row.keys() for row in checked)
     return {
-        "name": _NAME,
+        "name": _ROWS_NAME,
         "kind": "code" if is_code else "text",
-        "source": {"path": str(_written(checked))},
+        "source": {"path": str(_write_rows(checked))},
     }
 
 
@@ -57,10 +57,10 @@ def source_name(file: str) -> str:
 
 def is_file_of_passed_rows(file: Path) -> bool:
     """Return True for the file of rows that were passed in Python."""
-    return bool(_folder.cache_info().currsize) and file.is_relative_to(_folder())
+    return bool(_rows_folder.cache_info().currsize) and file.is_relative_to(_rows_folder())
 
 
-def _checked(number: int, row: Any) -> dict[str, Any]:
+def _check_row(number: int, row: Any) -> dict[str, Any]:
     if not isinstance(row, Mapping):
         raise RecipeError(
             f"row {number} of the task is a {type(row).__name__}, not a mapping of fields; for a"
@@ -77,10 +77,10 @@ def _checked(number: int, row: Any) -> dict[str, Any]:
     return {str(name): value for name, value in row.items()}
 
 
-def _written(rows: Iterable[Mapping[str, Any]]) -> Path:
+def _write_rows(rows: Iterable[Mapping[str, Any]]) -> Path:
     """Write the rows to a file and return its path. Equal rows share one file."""
     content = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    file = _folder() / blake2b(content, digest_size=8).hexdigest() / f"{_NAME}.jsonl"
+    file = _rows_folder() / blake2b(content, digest_size=8).hexdigest() / f"{_ROWS_NAME}.jsonl"
     if not file.exists():
         file.parent.mkdir(parents=True)
         file.write_bytes(content)
@@ -88,54 +88,57 @@ def _written(rows: Iterable[Mapping[str, Any]]) -> Path:
 
 
 @cache
-def _folder() -> Path:
+def _rows_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="collab-rows-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
-PLAYED = {name: section for name, section in SECTIONS.items() if name != "trainer"}
+RUN_SECTIONS = {name: section for name, section in SECTIONS.items() if name != "trainer"}
 """The sections that describe how a team runs."""
 
 
-def settings_of(
-    given: Mapping[str, Any],
+def split_keywords(
+    keywords: Mapping[str, Any],
     sections: Mapping[str, type[Spec]],
     *,
-    top: set[str],
-    written: Sequence[str] | None = None,
-    first: str = "",
+    top_keys: set[str],
+    typed_settings: Sequence[str] | None = None,
+    preferred: str = "",
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return keyword arguments, split into top-level keys of the recipe (`top`) and settings of the
-    recipe's sections. The settings follow those `written` as on the command line; None: the caller
-    takes none. A key of the section `first` belongs to it, even if others have it, too.
+    """Split keyword arguments into top-level keys of the recipe and settings of its sections.
+
+    Args:
+        typed_settings: settings as on the command line, which come first; None: the caller takes
+            none.
+        preferred: the section to which a key belongs if several have it.
 
     Raises:
         UnknownName: no section has the key.
         RecipeError: several sections have the key, or the settings are not a list.
     """
-    if isinstance(written, str):
-        raise RecipeError(f"settings is a list, e.g. ['team.turns=2'], got '{written}'")
-    objects, settings = GivenObjects(), [*(written or ())]
-    for key, value in given.items():
-        if key in top:
+    if isinstance(typed_settings, str):
+        raise RecipeError(f"settings is a list, e.g. ['team.turns=2'], got '{typed_settings}'")
+    converter, settings = ObjectConverter(), [*(typed_settings or ())]
+    for key, value in keywords.items():
+        if key in top_keys:
             continue
         paths = paths_of(key, sections)
-        paths = [f"{first}.{key}"] if f"{first}.{key}" in paths else paths
+        paths = [f"{preferred}.{key}"] if f"{preferred}.{key}" in paths else paths
         if len(paths) > 1:
             places = [path.partition(".")[0] for path in paths]
             ways = [f"{place}={{'{key}': {value!r:.40}}}" for place in places]
-            if written is not None:
+            if typed_settings is not None:
                 ways = [f"settings=['{path}={value!s:.40}']" for path in paths]
             raise RecipeError(
                 f"{key} is a key of {' and of '.join(places)}; write {' or '.join(ways)}"
             )
         if not paths:
             known = {name for section in sections.values() for name in section.model_fields}
-            raise UnknownName("setting", key, known | top)
-        text = yaml.safe_dump(objects.data(value, key), default_flow_style=True, width=10**9)
+            raise UnknownName("setting", key, known | top_keys)
+        text = yaml.safe_dump(converter.convert(value, key), default_flow_style=True, width=10**9)
         settings.append(f"{paths[0]}={text}")
-    return {key: value for key, value in given.items() if key in top}, settings
+    return {key: value for key, value in keywords.items() if key in top_keys}, settings
 
 
 Function = Callable[..., Any]
@@ -176,7 +179,7 @@ class Overrides:
     """Keys of the recipe or of a section of it. A key of the recipe that is None is ignored."""
 
 
-_AS_WRITTEN = ("options", "hidden")
+_DATA_KEYS = ("options", "hidden")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,14 +206,14 @@ class Agent:
     trainable: bool | None = None
 
 
-class GivenObjects:
-    """Turns objects into a recipe's data. Functions get names, which are recorded in `words`."""
+class ObjectConverter:
+    """Turns objects into a recipe's data. Functions get names."""
 
     def __init__(self) -> None:
-        self.words: set[str] = set()
-        """Names of the functions that the user passed, which need no approval."""
+        self.passed_names: set[str] = set()
+        """Names of functions and files of rows that the user passed. They need no approval."""
 
-    def data(self, value: Any, key: str = "") -> Any:
+    def convert(self, value: Any, key: str = "") -> Any:
         """Convert the value of `key` to plain data: text, numbers, lists and mappings.
 
         A scalar of numpy or torch becomes a number.
@@ -222,33 +225,35 @@ class GivenObjects:
         if isinstance(value, Spec):
             return value.model_dump(mode="json", exclude_none=True)
         if isinstance(value, Agent):
-            given = {field.name: getattr(value, field.name) for field in fields(value)}
-            return self.data({name: item for name, item in given.items() if item is not None})
+            agent_fields = {field.name: getattr(value, field.name) for field in fields(value)}
+            return self.convert(
+                {name: item for name, item in agent_fields.items() if item is not None}
+            )
         if isinstance(value, PathLike):
             return str(Path(value))
         if isinstance(value, Mapping):
-            free = key in _AS_WRITTEN  # everything below it is free, too
+            free = key in _DATA_KEYS  # everything below it is free, too
             return {
-                str(name): self.data(item, key if free else str(name))
+                str(name): self.convert(item, key if free else str(name))
                 for name, item in value.items()
             }
         if isinstance(value, list | tuple):
-            return [self.data(item, key) for item in value]
-        return self._named(value, key) if callable(value) else _scalar(value, key)
+            return [self.convert(item, key) for item in value]
+        return self._name_function(value, key) if callable(value) else _plain_scalar(value, key)
 
-    def _named(self, function: Function, key: str) -> str | dict[str, str]:
-        if key in _AS_WRITTEN:
+    def _name_function(self, function: Function, key: str) -> str | dict[str, str]:
+        if key in _DATA_KEYS:
             raise RecipeError(
                 f"{key}: the function {plain_name(function)} cannot be an option, because options"
                 " must be JSON; bind it to the component with functools.partial"
             )
         name = register_function(function)
-        self.words.add(name)
+        self.passed_names.add(name)
         return {"engine": name} if key == "model" else name
 
 
-def given_task(
-    task: Task, current: Any, objects: GivenObjects, *, like: str, rewarded: bool
+def task_data(
+    task: Task, current: Any, converter: ObjectConverter, *, like: str, has_rewards: bool
 ) -> Any:
     """Return the data of `task`, which replaces the recipe's task `current`. Rows without rewards
     keep the other keys of `current`. Without it, they are scored `like` a suite, or not at all if
@@ -258,10 +263,10 @@ def given_task(
         RecipeError: the rows cannot be problems.
     """
     if not is_rows(task):
-        return objects.data(task)
-    suite = suite_of(task)
-    objects.words.add(suite["source"]["path"])
-    if rewarded:
+        return converter.convert(task)
+    suite = suite_from_rows(task)
+    converter.passed_names.add(suite["source"]["path"])
+    if has_rewards:
         return suite
     if current is None and like == "code" and suite["kind"] == "text":
         return suite
@@ -273,7 +278,7 @@ def given_task(
 
 
 def with_rewards(
-    task: Any, objects: GivenObjects, rewards: Rewards | None, hidden: Sequence[str] | None
+    task: Any, converter: ObjectConverter, rewards: Rewards | None, hidden: Sequence[str] | None
 ) -> dict[str, Any]:
     """Return the task with `rewards` and `hidden` in place of its own; None keeps the task's.
     Without any reward, its problems are text.
@@ -285,7 +290,7 @@ def with_rewards(
         raise RecipeError("rewards and hidden need a task, e.g. task='humaneval'")
     changed = dict(task)
     if rewards is not None:
-        changed["reward"] = objects.data(reward_of(rewards))
+        changed["reward"] = converter.convert(reward_data(rewards))
         if changed["reward"] is None and changed.get("kind", "code") == "code":
             changed["kind"] = "text"
     if hidden is not None:
@@ -311,7 +316,7 @@ def rows_in(problems: Any) -> Rows | None:
     return listed if any(isinstance(item, Mapping) for item in listed) else None
 
 
-def reward_of(rewards: Rewards) -> str | dict[str, Any] | None:
+def reward_data(rewards: Rewards) -> str | dict[str, Any] | None:
     """Return a joint reward in its YAML form, in which functions are still Python objects; None for
     an empty list.
 
@@ -324,10 +329,10 @@ def reward_of(rewards: Rewards) -> str | dict[str, Any] | None:
         if "parts" in rewards:
             return dict(rewards)
         if "use" not in rewards:
-            return {"parts": {name: _part(part) for name, part in rewards.items()}}
+            return {"parts": {name: _part_data(part) for name, part in rewards.items()}}
     single = callable(rewards) or isinstance(rewards, Mapping) or _is_weighted(rewards)
     listed: Any = [rewards] if single else rewards
-    parts = [_part(part) for part in listed]
+    parts = [_part_data(part) for part in listed]
     named: dict[str, Any] = {}
     for part in parts:
         use = part["use"]
@@ -336,7 +341,7 @@ def reward_of(rewards: Rewards) -> str | dict[str, Any] | None:
     return {"parts": named} if named else None
 
 
-def _part(part: Any) -> dict[str, Any]:
+def _part_data(part: Any) -> dict[str, Any]:
     if callable(part) or isinstance(part, str):
         return {"use": part}
     if isinstance(part, Mapping) and "use" in part:
@@ -354,7 +359,7 @@ def _is_weighted(part: Any) -> bool:
     return pair and isinstance(part[1], int | float) and not isinstance(part[1], bool)
 
 
-def _scalar(value: Any, key: str) -> Any:
+def _plain_scalar(value: Any, key: str) -> Any:
     """Return a string, number, boolean or None as YAML has it.
 
     Raises:

@@ -16,13 +16,13 @@ from collab.recipe.base import Spec
 from collab.recipe.feedback import SOURCES
 from collab.recipe.files import Files
 from collab.recipe.in_python import (
-    GivenObjects,
+    ObjectConverter,
     Overrides,
     Rewards,
     Task,
     TeamLike,
-    given_task,
-    settings_of,
+    split_keywords,
+    task_data,
     with_rewards,
 )
 from collab.recipe.library import ORIGINS, Kind, is_member, suite_data_of_member
@@ -43,12 +43,12 @@ from collab.wording import plain_reason
 
 S = TypeVar("S", bound=Spec)
 
-WRITTEN_IN = "COLLAB_WRITTEN_IN"
+SETTINGS_FILE_VARIABLE = "COLLAB_WRITTEN_IN"
 """Environment variable with the file that holds a command's arguments, if a user did not type them.
 """
 
 _MAX_EXTENDS = 8
-_NAMED = ("team", "task", "trainer", "model", "reward")
+_NAMEABLE_KEYS = ("team", "task", "trainer", "model", "reward")
 """Keys that take a name or a mapping."""
 
 
@@ -84,53 +84,59 @@ def load_recipe(
         RecipeError: an unknown name or key, a wrong value, a file that cannot be read.
         Untrusted: the recipe is third-party, would run code, and is not approved.
     """
-    given = Overrides(task=task, rewards=rewards, hidden=hidden, settings=settings, keys=more)
-    recipe, question = read_recipe(name, given, defaults=defaults)
+    overrides = Overrides(task=task, rewards=rewards, hidden=hidden, settings=settings, keys=more)
+    recipe, question = read_recipe(name, overrides, defaults=defaults)
     allow(recipe, question, trust)
     return recipe
 
 
 def read_recipe(
     name: TeamLike,
-    given: Overrides | None = None,
+    overrides: Overrides | None = None,
     *,
     defaults: Mapping[str, Any] | None = None,
     is_run: bool = False,
-    written_in: Path | None = None,
+    settings_file: Path | None = None,
 ) -> tuple[Recipe, Question]:
     """Return the recipe, not yet approved, and the question that the user must answer before it
     runs.
 
     Args:
         is_run: True if the file `name` is in a run's folder, before the file has said so itself.
-        written_in: the file with the overrides. Default: $COLLAB_WRITTEN_IN; if that is unset, the
+        settings_file: the file with the overrides. Default: $COLLAB_WRITTEN_IN; if it is unset, the
             user typed them, and the names in them need no approval.
 
     Raises:
         RecipeError: see `load_recipe`.
     """
-    given = given or Overrides()
-    task, rewards, hidden = given.task, given.rewards, given.hidden
+    overrides = overrides or Overrides()
+    task, rewards, hidden = overrides.task, overrides.rewards, overrides.hidden
     top = {*Recipe.model_fields}
-    keys, settings = settings_of(given.keys, SECTIONS, top=top, written=given.settings)
-    files, objects = Files(), GivenObjects()
-    if written_in := written_in or _path_in(WRITTEN_IN):
-        files.read(written_in)
-    written = _written(name, files, objects, is_run=is_run)
-    data = {**(defaults or {}), **written}
-    data.update({key: objects.data(item, key) for key, item in keys.items() if item is not None})
+    keys, settings = split_keywords(
+        overrides.keys, SECTIONS, top_keys=top, typed_settings=overrides.settings
+    )
+    files, converter = Files(), ObjectConverter()
+    if settings_file := settings_file or _path_from_environment(SETTINGS_FILE_VARIABLE):
+        files.read(settings_file)
+    base = _read_base(name, files, converter, is_run=is_run)
+    data = {**(defaults or {}), **base}
+    data.update(
+        {key: converter.convert(item, key) for key, item in keys.items() if item is not None}
+    )
     if task is not None and not (isinstance(task, str) and _is_suite(data.get("task"), task)):
         like = _suite_for_files(_expand("team", data.get("team"), files), files)
         current = _as_suite(data.get("task"), like)
-        data["task"] = given_task(task, current, objects, like=like, rewarded=rewards is not None)
+        data["task"] = task_data(
+            task, current, converter, like=like, has_rewards=rewards is not None
+        )
         if isinstance(task, str):
             suite = Files()
             suite.project = files.project
-            objects.words |= own_functions(_expand_recipe({"task": task}, suite), suite)
+            converter.passed_names |= own_functions(_expand_recipe({"task": task}, suite), suite)
     data = _expand_recipe(data, files)
     is_scored = rewards is not None or hidden is not None
     if is_scored and not _is_address(data.get("task"), files):
-        data["task"] = with_rewards(data.get("task"), objects, rewards, hidden)
+        data["task"] = with_rewards(data.get("task"), converter, rewards, hidden)
         data = _expand_recipe(data, files)
     for setting in order_settings(settings):
         if setting.strip().startswith(MODEL_PREFIX):
@@ -141,14 +147,14 @@ def read_recipe(
     place = (
         name if isinstance(name, str) else str(data.get("name") or "the recipe passed in Python")
     )
-    recipe = validate(Recipe, data, _with_files(place, files))
-    words = {str(value) for value in (task, *keys.values()) if value} | objects.words
+    recipe = validate(Recipe, data, _place_with_files(place, files))
+    words = {str(value) for value in (task, *keys.values()) if value} | converter.passed_names
     allowed = allowed_in(name) if isinstance(name, Spec) else set()
     typed = strings_in_settings(settings) | words | allowed
-    return recipe, question_of(place, recipe, files, set() if written_in else typed)
+    return recipe, question_of(place, recipe, files, set() if settings_file else typed)
 
 
-def _with_files(place: str, files: Files) -> str:
+def _place_with_files(place: str, files: Files) -> str:
     """Return the recipe's name with the user's files that it was read from, for errors."""
     read = [p for p in (*files.trusted, *files.foreign) if not library.is_shipped(p)]
     here = Path.cwd()
@@ -157,7 +163,7 @@ def _with_files(place: str, files: Files) -> str:
     return f"{place} ({others})" if others else place
 
 
-def _path_in(variable: str) -> Path | None:
+def _path_from_environment(variable: str) -> Path | None:
     return Path(os.environ[variable]) if os.environ.get(variable) else None
 
 
@@ -213,15 +219,15 @@ def validate(spec: type[S], data: Any, place: str) -> S:
     try:
         return spec.model_validate(data)
     except ValidationError as error:
-        raise RecipeError("\n".join(_explain(place, error))) from None
+        raise RecipeError("\n".join(_error_lines(place, error))) from None
 
 
-def _explain(place: str, error: ValidationError) -> list[str]:
+def _error_lines(place: str, error: ValidationError) -> list[str]:
     lines = []
     for problem in error.errors():
         path = ".".join(str(key) for key in problem["loc"])
         message = plain_reason(problem["msg"])
-        if problem["type"] == "model_type" and path.rpartition(".")[2] in _NAMED:
+        if problem["type"] == "model_type" and path.rpartition(".")[2] in _NAMEABLE_KEYS:
             message = "must be a name or a mapping"
         if problem["type"] == "missing" and path == "team":
             message = "missing; name a team, e.g. team: coding (`collab teams` lists them)"
@@ -232,11 +238,11 @@ def _explain(place: str, error: ValidationError) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _written(
-    name: TeamLike, files: Files, objects: GivenObjects, *, is_run: bool
+def _read_base(
+    name: TeamLike, files: Files, converter: ObjectConverter, *, is_run: bool
 ) -> dict[str, Any]:
     if isinstance(name, Mapping | Spec):
-        data: dict[str, Any] = objects.data(name)
+        data: dict[str, Any] = converter.convert(name)
         return {"team": data} if "agents" in data else data
     path = from_hub.fetch_team(str(name)) if str(name).startswith(from_hub.PREFIX) else Path(name)
     if path.is_dir() and (path / RECIPE).is_file():
@@ -279,8 +285,8 @@ def _suite_for_files(team: Any, files: Files) -> str:
 def _with_model(data: dict[str, Any]) -> dict[str, Any]:
     """Fill in the team's own model for a recipe that names none."""
     team = data.get("team")
-    written_for = team.get("model") if isinstance(team, dict) else None
-    model = data.get("model") or written_for or DEFAULT_MODEL
+    team_model = team.get("model") if isinstance(team, dict) else None
+    model = data.get("model") or team_model or DEFAULT_MODEL
     return {**data, "model": parse_model(model) if isinstance(model, str) else model}
 
 
@@ -332,10 +338,12 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
         return value
     if "extends" in value:
         keys = {key: item for key, item in value.items() if key != "extends"}
-        base = _expand(kind, _known(kind, str(value["extends"]), file, files), files, depth + 1)
+        base = _expand(
+            kind, _check_extends(kind, str(value["extends"]), file, files), files, depth + 1
+        )
         value = _merge_task(base, keys) if kind == "task" else _merge(base, keys)
     if kind == "team":
-        _expand_team(value)
+        _expand_short_forms(value)
     if kind == "task":
         value = with_seeds(value)
         if isinstance(value.get("reward"), str | dict):
@@ -343,7 +351,7 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
     return value
 
 
-def _known(kind: Kind, name: str, file: Path | None, files: Files) -> str:
+def _check_extends(kind: Kind, name: str, file: Path | None, files: Files) -> str:
     """Return the name of an `extends`. If it is unknown, the error names the `file` with it."""
     try:
         library.find(kind, name, files.project)
@@ -357,13 +365,13 @@ def _merge_task(base: Any, override: dict[str, Any]) -> Any:
     """Merge a task into the task that it extends. Its own row source replaces the other's."""
     source = override.get("source")
     source = source if isinstance(source, dict) else {}
-    given = [key for key in ORIGINS if source.get(key)]
-    if len(given) != 1 or not isinstance(base.get("source"), dict):
+    origins = [key for key in ORIGINS if source.get(key)]
+    if len(origins) != 1 or not isinstance(base.get("source"), dict):
         return _merge(base, override)
-    return _merge(drop_former_source(base, given[0], source[given[0]]), override)
+    return _merge(drop_former_source(base, origins[0], source[origins[0]]), override)
 
 
-def _expand_team(team: dict[str, Any]) -> None:
+def _expand_short_forms(team: dict[str, Any]) -> None:
     """Write out the short forms of models and feedback, so `--set` can reach into them."""
     agents = team.get("agents")
     for part in (team, *(agents.values() if isinstance(agents, dict) else ())):

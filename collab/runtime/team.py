@@ -13,7 +13,7 @@ from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe, allow, load_recipe, read_recipe
 from collab.recipe.in_python import (
-    PLAYED,
+    RUN_SECTIONS,
     Agent,
     Overrides,
     Problems,
@@ -22,7 +22,7 @@ from collab.recipe.in_python import (
     TeamLike,
     recipe_of_parts,
     rows_in,
-    settings_of,
+    split_keywords,
 )
 from collab.recipe.team import TeamSpec
 from collab.records import Problem
@@ -237,7 +237,7 @@ def _recipe_of(
             " name or file, use collab.load"
         )
     top = {*Recipe.model_fields, *TeamSpec.model_fields}
-    parts, settings = settings_of(keys, PLAYED, top=top)
+    parts, settings = split_keywords(keys, RUN_SECTIONS, top_keys=top)
     return load_recipe(recipe_of_parts({"agents": agents, **parts}), settings=settings, trust=trust)
 
 
@@ -269,7 +269,7 @@ def load(
         Untrusted: the recipe is third-party, would run code, and is not approved.
     """
     top = {*Recipe.model_fields} - {"team", "task"}
-    keys, settings = settings_of(more, PLAYED, top=top, written=settings)
+    keys, settings = split_keywords(more, RUN_SECTIONS, top_keys=top, typed_settings=settings)
     given = Overrides(task=task, settings=settings, keys=keys)
     scoring = Overrides(rewards=rewards, hidden=hidden)
     if task is not None:

@@ -210,7 +210,7 @@ class Cell:
         """
         keys = {"trainer": self.entry.trainer, "model": self.spec.model, "seed": self.seed}
         given = Overrides(task=self.suite, settings=self.settings, keys=keys)
-        return read_recipe(self.spec.recipe, given, written_in=self.file)
+        return read_recipe(self.spec.recipe, given, settings_file=self.file)
 
     def arguments(self) -> list[str]:
         """Return arguments of `collab train`, without the folder."""

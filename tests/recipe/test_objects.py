@@ -16,7 +16,7 @@ from collab.models.fakes import EchoModel
 from collab.passed_functions import is_passed_in_python, passed_function, register_function
 from collab.plugins import load_function
 from collab.recipe import load_recipe
-from collab.recipe.in_python import Agent, GivenObjects, settings_of
+from collab.recipe.in_python import Agent, ObjectConverter, split_keywords
 from collab.recipe.names import functions_passed_in_python
 from collab.recipe.recipe import SECTIONS, Recipe
 from collab.tasks import open_suite
@@ -261,7 +261,7 @@ def test_own_rows_replace_those_of_a_file(here: Path) -> None:
     ],
 )  # fmt: skip
 def test_numpy_scalar_becomes_a_python_number(value: Any, data: Any) -> None:
-    found = GivenObjects().data(value, "learning_rate")
+    found = ObjectConverter().convert(value, "learning_rate")
     assert found == data
     assert type(found) is type(data)
     assert yaml.safe_load(yaml.safe_dump({"it": found})) == {"it": data}
@@ -270,7 +270,7 @@ def test_numpy_scalar_becomes_a_python_number(value: Any, data: Any) -> None:
 @pytest.mark.parametrize("value", [{1, 2}, b"half", np.array([1.0]), 1j, object()], ids=type)
 def test_value_unsupported_by_yaml_is_refused_with_its_key(value: Any) -> None:
     with pytest.raises(RecipeError, match=r"^learning_rate: YAML cannot hold .* of type"):
-        GivenObjects().data({"trainer": {"learning_rate": value}})
+        ObjectConverter().convert({"trainer": {"learning_rate": value}})
 
 
 def test_engine_is_passed_by_a_function() -> None:
@@ -289,5 +289,5 @@ def test_a_key_of_several_sections_needs_its_section() -> None:
             load_recipe(TEAM, **keywords)
     with pytest.raises(RecipeError, match=r"budget; write sandbox=.* or budget={'seconds': 60}$"):
         collab.Team({"a": Agent()}, seconds=60)
-    _, settings = settings_of({"tokens": 60}, SECTIONS, top=set(), first="trainer")
+    _, settings = split_keywords({"tokens": 60}, SECTIONS, top_keys=set(), preferred="trainer")
     assert [*map(str.split, settings)] == [["trainer.tokens=60", "..."]]

@@ -32,11 +32,11 @@ def mine(group):
 
 
 async def train_here(
-    arguments: Sequence[str], log: Path, *, threads: int, written_in: Path | None = None
+    arguments: Sequence[str], log: Path, *, threads: int, settings_file: Path | None = None
 ) -> tuple[int, str]:
     """Train in this process; a new one would import torch again."""
     assert threads >= 1
-    assert written_in is None or written_in.is_file()
+    assert settings_file is None or settings_file.is_file()
     log.write_text("")
     if arguments[0] == "--resume":
         out = Path(arguments[1])

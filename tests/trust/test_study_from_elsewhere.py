@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from collab.cli.app import app
 from collab.errors import RecipeError, Untrusted
 from collab.recipe import load_recipe
-from collab.recipe.load import WRITTEN_IN
+from collab.recipe.load import SETTINGS_FILE_VARIABLE
 from collab.study.spec import cells_of, load_study
 
 TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n'
@@ -140,7 +140,7 @@ def test_function_changed_between_two_runs_needs_approval(
     [cell] = cells_of(load_study(path, trust=True))
     recipe, *words = cell.arguments()
     settings = [text for key, text in pairwise(words) if key == "--set"]
-    monkeypatch.setenv(WRITTEN_IN, str(path))
+    monkeypatch.setenv(SETTINGS_FILE_VARIABLE, str(path))
     load_recipe(recipe, task=cell.suite, settings=settings, trainer=cell.entry.trainer)
     file = path.parent / "code" / "evil.py"
     file.write_text(file.read_text() + "changed = True\n")

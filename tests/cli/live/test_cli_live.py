@@ -94,8 +94,8 @@ def test_speed_counts_tokens_of_all_responses(live: LiveView) -> None:
     live.show(progress(7))
     live.show(progress(20, episode="t#1"))
     live.show(acted("t#0", episode.turns[0].decisions[0]))
-    assert live.counts.since is not None
-    live.counts.since = time.monotonic() - 10
+    assert live.counts.started is not None
+    live.counts.started = time.monotonic() - 10
     live.show(EpisodeFinished(episode=episode))
     text = "5 of 12 episodes, 1 of 1 solved, return 1.00 of 4.00, 3 tokens/s"
     assert text in lines(live)
