@@ -34,7 +34,7 @@ class Spec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _known_keys(cls, data: Any) -> Any:
+    def _resolve_keys(cls, data: Any) -> Any:
         if isinstance(data, dict):
             data = {cls.renamed.get(key, key): value for key, value in data.items()}
             for key in cls.removed.keys() & data.keys():
@@ -42,11 +42,11 @@ class Spec(BaseModel):
                 if (value := data.pop(key)) != default:
                     raise ValueError(f"{key} {value!r} was removed; leave the key out{instead}")
             if unknown := [str(key) for key in data if key not in cls.model_fields]:
-                raise _unknown_keys(unknown, list(cls.model_fields), cls._sections())
+                raise _unknown_keys_error(unknown, list(cls.model_fields), cls._sections())
         return data
 
     @model_validator(mode="after")
-    def _values_fit(self) -> Self:
+    def _check_values(self) -> Self:
         for fault in self._faults():
             raise ValueError(fault)
         return self
@@ -86,30 +86,30 @@ def paths_of(key: str, sections: Mapping[str, type[Spec]]) -> list[str]:
     ]
 
 
-_SAME_LEVEL = 0.8
+_SAME_LEVEL_SIMILARITY = 0.8
 """Similarity from which a key of the same level is suggested rather than one of a section: `task`
 for `tasks`, but `trainer.report_episodes` for `report_episodes`."""
-_SHOWN = 20
+_MAX_LISTED_KEYS = 20
 """Number of unknown keys that one error lists."""
 
 
-def _unknown_keys(
+def _unknown_keys_error(
     keys: list[str], known: list[str], sections: dict[str, type[Spec]]
 ) -> PydanticCustomError:
     """Make one error with a line per key, as a validator can raise only one."""
     below = [field for section in sections.values() for field in section.model_fields]
     lines = []
-    for key in keys[:_SHOWN]:
+    for key in keys[:_MAX_LISTED_KEYS]:
         close = (
-            nearest_name(key, known, cutoff=_SAME_LEVEL)
+            nearest_name(key, known, cutoff=_SAME_LEVEL_SIMILARITY)
             or "' or '".join(paths_of(key, sections))
             or nearest_name(key, known)
             or "' or '".join(paths_of(nearest_name(key, below) or "", sections))
         )
         remedy = f"did you mean '{close}'?" if close else f"known keys: {', '.join(sorted(known))}"
         lines.append(f"unknown key '{key}'; {remedy}")
-    if len(keys) > _SHOWN:
-        lines.append(f"{len(keys) - _SHOWN:,} more unknown keys")
+    if len(keys) > _MAX_LISTED_KEYS:
+        lines.append(f"{len(keys) - _MAX_LISTED_KEYS:,} more unknown keys")
     return PydanticCustomError("unknown_key", "{lines}", {"lines": "\n".join(lines)})
 
 
@@ -127,19 +127,19 @@ class Component(Spec):
         return f"{self.use} ({', '.join(f'{k}={v}' for k, v in self.options.items())})"
 
 
-def _read(value: Any) -> Any:
+def _parse_component(value: Any) -> Any:
     return {"use": value} if isinstance(value, str) else value
 
 
-def _write(component: Component) -> str | dict[str, Any]:
+def _component_data(component: Component) -> str | dict[str, Any]:
     if not component.options:
         return component.use
     return {"use": component.use, "options": component.options}
 
 
-Named = Annotated[
+NamedComponent = Annotated[
     Component,
-    BeforeValidator(_read, json_schema_input_type=str | Component),
-    PlainSerializer(_write, return_type=str | dict[str, Any]),
+    BeforeValidator(_parse_component, json_schema_input_type=str | Component),
+    PlainSerializer(_component_data, return_type=str | dict[str, Any]),
 ]
 """A component, written as `NAME` or as `{use: NAME, options: {...}}`."""

@@ -22,12 +22,12 @@ class Files:
         """Third-party files, each with a digest of its content."""
         self.project: Path | None = None
         """The folder in which names are looked up first."""
-        self.first: Path | None = None
+        self.recipe_file: Path | None = None
         """The file of the recipe, if it has one."""
 
     def search_from(self, path: Path) -> None:
         """Look names up in the project of this file first, if the file exists."""
-        self.first = path if path.is_file() else None
+        self.recipe_file = path if path.is_file() else None
         self.project = library.project_of(path) if path.is_file() else None
 
     def read(self, path: Path, *, may_be_own: bool = True) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class Files:
         else:
             self.foreign[real] = blake2b(real.read_bytes(), digest_size=16).hexdigest()
             mark_foreign(real.parent)
-        return _anchored(data, path.parent, library.project_of(path))
+        return _anchor_names(data, path.parent, library.project_of(path))
 
     def holds(self, path: Path) -> bool:
         """Return True if a file is in the folder of a file that was read, or in the shipped
@@ -58,7 +58,7 @@ class Files:
         return library.is_shipped(real) or any(real.is_relative_to(f) for f in folders)
 
 
-def _anchored(data: dict[str, Any], folder: Path, project: Path) -> dict[str, Any]:
+def _anchor_names(data: dict[str, Any], folder: Path, project: Path) -> dict[str, Any]:
     """Return a recipe's data with whole paths for the names of files in `folder`, where the recipe
     was read.
 
@@ -73,23 +73,23 @@ def _anchored(data: dict[str, Any], folder: Path, project: Path) -> dict[str, An
             file, _, function = text.rpartition(":")
             places = (place / file for place in (folder, project))
             file_there = next((place for place in places if place.is_file()), None)
-            return f"{_relative(file_there)}:{function}" if file_there else text
-        beside = folder / text
+            return f"{_display_path(file_there)}:{function}" if file_there else text
+        path = folder / text
         if kind == "data":
-            data_file = beside if beside.exists() or not Path(text).exists() else Path(text)
+            data_file = path if path.exists() or not Path(text).exists() else Path(text)
             return str(data_file.resolve())
-        return str(beside.resolve()) if _is_there(beside) else text
+        return str(path.resolve()) if _can_be_named(path) else text
 
     result: dict[str, Any] = map_names(data, change)
     return result
 
 
-def _is_there(path: Path) -> bool:
+def _can_be_named(path: Path) -> bool:
     """Return True for a file, or for a folder with a model, an adapter or a run."""
     return any((path / mark).is_file() for mark in ("", *REFERENCED_FILES))
 
 
-def _relative(path: Path) -> str:
+def _display_path(path: Path) -> str:
     """Format a file's path for reading: relative if it is below the current folder."""
     real, here = path.resolve(), Path.cwd().resolve()
     return str(real.relative_to(here)) if real.is_relative_to(here) else str(real)

@@ -15,7 +15,7 @@ from collab.recipe.base import Spec
 from collab.trust.blocking import server_key
 
 
-def address(url: str, name: str, form: str, key: str) -> str:
+def check_address(url: str, name: str, form: str, key: str) -> str:
     """Return `url`, after checking that it is an address. `name` is the option, for messages.
 
     Raises:
@@ -36,7 +36,7 @@ def address(url: str, name: str, form: str, key: str) -> str:
     return url.rstrip("/")
 
 
-def _variable(key: str) -> str:
+def _check_key_variable(key: str) -> str:
     if not re.fullmatch(r"([A-Z_][A-Z0-9_]*_)?API_KEY", key):
         raise ValueError(
             "key is the name of an environment variable that ends in _API_KEY, e.g."
@@ -46,14 +46,14 @@ def _variable(key: str) -> str:
     return key
 
 
-KeyVariable = Annotated[str, AfterValidator(_variable)]
+KeyVariable = Annotated[str, AfterValidator(_check_key_variable)]
 """The name of an environment variable that holds a key."""
 
 
 class HostedSpec(Spec):
     """A model that a service hosts."""
 
-    usual_url: ClassVar[str]
+    default_url: ClassVar[str]
     url_variable: ClassVar[str]
     """The environment variable that replaces the usual address."""
 
@@ -71,18 +71,22 @@ class HostedSpec(Spec):
     @property
     def url(self) -> str:
         """The address that requests go to. One from the environment is not checked."""
-        return self.base_url or os.environ.get(self.url_variable) or self.usual_url
+        return self.base_url or os.environ.get(self.url_variable) or self.default_url
 
     @field_validator("base_url")
     @classmethod
-    def _url_is_an_address(cls, url: str | None) -> str | None:
-        return None if url is None else address(url, "base_url", "http://HOST:PORT/v1", "its key")
+    def _check_url(cls, url: str | None) -> str | None:
+        return (
+            None
+            if url is None
+            else check_address(url, "base_url", "http://HOST:PORT/v1", "its key")
+        )
 
 
 class AnthropicSpec(HostedSpec):
     """Claude, through the Messages API. The key comes from ANTHROPIC_API_KEY."""
 
-    usual_url = "https://api.anthropic.com"
+    default_url = "https://api.anthropic.com"
     url_variable = "ANTHROPIC_BASE_URL"
     key: ClassVar[str] = "ANTHROPIC_API_KEY"
 
@@ -99,7 +103,7 @@ class AnthropicSpec(HostedSpec):
 class OpenAISpec(HostedSpec):
     """A model on any server with OpenAI's chat completions API: vLLM, llama.cpp, Ollama, ..."""
 
-    usual_url = "https://api.openai.com/v1"
+    default_url = "https://api.openai.com/v1"
     url_variable = "OPENAI_BASE_URL"
 
     engine: Literal["openai"] = "openai"
@@ -119,7 +123,7 @@ class OpenAISpec(HostedSpec):
 
     @model_validator(mode="before")
     @classmethod
-    def _url_in_the_name(cls, data: Any) -> Any:
+    def _split_name(cls, data: Any) -> Any:
         name = data.get("name") if isinstance(data, dict) else None
         if not isinstance(name, str) or not name.startswith(("http://", "https://")):
             return data
@@ -166,7 +170,7 @@ class MCPServer(Spec):
 
     @field_validator("mcp")
     @classmethod
-    def _command_or_address(cls, mcp: tuple[str, ...] | str) -> tuple[str, ...] | str:
+    def _check_mcp(cls, mcp: tuple[str, ...] | str) -> tuple[str, ...] | str:
         if not mcp or not all(mcp):
             raise ValueError("mcp is empty; give a command, [python, server.py], or an address")
         if isinstance(mcp, tuple):
@@ -175,7 +179,7 @@ class MCPServer(Spec):
             raise ValueError(
                 f"mcp is not an address; write a command word by word: [{', '.join(mcp.split())}]"
             )
-        return address(mcp, "mcp", "http://HOST:PORT/mcp", "its key")
+        return check_address(mcp, "mcp", "http://HOST:PORT/mcp", "its key")
 
     def _faults(self) -> Iterator[str]:
         if isinstance(self.mcp, str) and self.environment:
@@ -184,7 +188,7 @@ class MCPServer(Spec):
             yield "key works with an address only; for a command, set environment"
 
 
-def _tool(value: Any) -> Any:
+def _parse_tool(value: Any) -> Any:
     if isinstance(value, str | MCPServer):
         return value
     if not isinstance(value, dict) or "mcp" not in value:
@@ -192,5 +196,5 @@ def _tool(value: Any) -> Any:
     return MCPServer.model_validate(value)
 
 
-ToolName = Annotated[str | MCPServer, BeforeValidator(_tool)]
+ToolName = Annotated[str | MCPServer, BeforeValidator(_parse_tool)]
 """A tool of an agent, or a server with several tools."""

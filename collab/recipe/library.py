@@ -28,7 +28,7 @@ ORIGINS = ("package", "path", "hub", "generate")
 """Keys of a suite's source that set where its rows come from."""
 FAMILIES = {"reasoning_gym": "name", "verifiers": "environment"}
 """Families of suites, with the option of the generator of that name that selects a member."""
-_MEMBER = re.compile(rf"(?:{'|'.join(FAMILIES)})/[a-z][\w-]*", re.ASCII)
+_MEMBER_NAME = re.compile(rf"(?:{'|'.join(FAMILIES)})/[a-z][\w-]*", re.ASCII)
 
 
 YAML_ENDINGS = (".yaml", ".yml")
@@ -46,19 +46,21 @@ def name_of(path: Path) -> str:
 
 def roots(project: Path | None = None) -> list[Path]:
     """Return the folders that hold `agents/`, `tasks/` and `trainers/`, in order of precedence."""
-    return [*([project] if project else []), Path.cwd(), shipped()]
+    return [*([project] if project else []), Path.cwd(), library_root()]
 
 
 def project_of(file: Path) -> Path:
     """Return the folder of a recipe file, or the folder above if it is in `agents/`."""
-    inner = {part for folder in FOLDERS.values() for part in Path(folder).parts}
+    folder_names = {part for folder in FOLDERS.values() for part in Path(folder).parts}
     folder = file.resolve().parent
-    while folder.name in inner and not any((folder / name).is_dir() for name in FOLDERS.values()):
+    while folder.name in folder_names and not any(
+        (folder / name).is_dir() for name in FOLDERS.values()
+    ):
         folder = folder.parent
     return folder
 
 
-def shipped() -> Path:
+def library_root() -> Path:
     """Return the library that comes with collab: inside the wheel, or the checkout's own root."""
     package = Path(__file__).resolve().parent.parent
     inside = package / "library"
@@ -67,15 +69,15 @@ def shipped() -> Path:
 
 def is_shipped(path: Path) -> bool:
     """Return True if a file, given by its whole path, is part of the shipped library."""
-    return any(path.is_relative_to(shipped() / folder) for folder in FOLDERS.values())
+    return any(path.is_relative_to(library_root() / folder) for folder in FOLDERS.values())
 
 
-_NOUNS = {"task": "suite"}
-_FORMER: dict[tuple[Kind, str], list[str]] = {("trainer", "magrpo-tree"): ["cross-tree"]}
+_KIND_NOUNS = {"task": "suite"}
+_CURRENT_NAMES: dict[tuple[Kind, str], list[str]] = {("trainer", "magrpo-tree"): ["cross-tree"]}
 """The current names of renamed components."""
 
 
-def find(kind: Kind, name: str, project: Path | None = None) -> Path:
+def find_component(kind: Kind, name: str, project: Path | None = None) -> Path:
     """Return the YAML file of a component, by path or by name. A name is looked up in `project`
     first.
 
@@ -92,7 +94,7 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
     if is_yaml(name) or "/" in name:
         path = Path(name)
         if not path.is_file():
-            noun = _NOUNS.get(kind, kind)
+            noun = _KIND_NOUNS.get(kind, kind)
             raise RecipeError(f"{noun} file '{name}' does not exist (current folder: {Path.cwd()})")
         return path
     known = dict(components(kind, project))
@@ -103,8 +105,8 @@ def find(kind: Kind, name: str, project: Path | None = None) -> Path:
         elif kind == "task" and " " in name:
             remedy = "(for a text of your own: collab run TEAM --prompt TEXT, or in Python the row"
             remedy += " {'prompt': TEXT})"
-        suggested = _FORMER.get((kind, name), known)
-        raise UnknownName(_NOUNS.get(kind, kind), name, suggested, remedy=remedy)
+        suggested = _CURRENT_NAMES.get((kind, name), known)
+        raise UnknownName(_KIND_NOUNS.get(kind, kind), name, suggested, remedy=remedy)
     return known[name]
 
 
@@ -121,7 +123,7 @@ def components(kind: Kind, project: Path | None = None) -> Iterator[tuple[str, P
 
 def is_member(name: str) -> bool:
     """Return True for the name of a family's member, e.g. `reasoning_gym/word_sorting`."""
-    return _MEMBER.fullmatch(name) is not None
+    return _MEMBER_NAME.fullmatch(name) is not None
 
 
 def suite_data_of_member(name: str) -> dict[str, Any] | None:

@@ -330,9 +330,9 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
             f"{kind} {value!r:.60}: more than {_MAX_EXTENDS} levels of 'extends'; if it extends"
             " itself, e.g. a shipped one of the same name, rename it"
         )
-    file = files.first
+    file = files.recipe_file
     if isinstance(value, str):
-        file = library.find(kind, value, files.project)
+        file = library.find_component(kind, value, files.project)
         value = {"name": as_name(file.stem), **files.read(file)}
     if not isinstance(value, dict):
         return value
@@ -354,7 +354,7 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
 def _check_extends(kind: Kind, name: str, file: Path | None, files: Files) -> str:
     """Return the name of an `extends`. If it is unknown, the error names the `file` with it."""
     try:
-        library.find(kind, name, files.project)
+        library.find_component(kind, name, files.project)
     except UnknownName as error:
         where = f"(`extends` in {file})" if file else "(`extends`)"
         raise UnknownName(error.kind, name, error.known, remedy=where) from None

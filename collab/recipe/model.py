@@ -21,7 +21,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from collab.errors import RecipeError, UnknownName
 from collab.recipe.base import Spec
-from collab.recipe.hosted import AnthropicSpec, OpenAISpec, address
+from collab.recipe.hosted import AnthropicSpec, OpenAISpec, check_address
 from collab.records import Sampling
 from collab.trust.blocking import server_key
 
@@ -175,7 +175,9 @@ class VLLMSpec(Spec):
     @classmethod
     def _servers_are_addresses(cls, servers: tuple[str, ...]) -> tuple[str, ...]:
         form, key = "http://HOST:PORT", f"a key, {cls.key},"
-        checked = [address(url, f"server {n}", form, key) for n, url in enumerate(servers, start=1)]
+        checked = [
+            check_address(url, f"server {n}", form, key) for n, url in enumerate(servers, start=1)
+        ]
         return tuple(url.removesuffix("/v1") for url in checked)
 
     def _faults(self) -> Iterator[str]:

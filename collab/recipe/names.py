@@ -30,20 +30,19 @@ _COMPONENT_KEYS = {
     "recipe", "tasks", "trainers",
 }  # fmt: skip
 """Keys that name components. The last three are keys of a study."""
-_FREE_TEXT = {
+_FREE_TEXT_KEYS = {
     "role", "prompt", "revise", "discuss", "templates",
     "name", "description", "options", "hidden",
 }  # fmt: skip
 """Keys whose values are passed on unchanged."""
-_OF_THE_USER = {"agents", "parts", "functions", "local_parts", "splits", "seats"}
+_USER_NAMED_KEYS = {"agents", "parts", "functions", "local_parts", "splits", "seats"}
 """Keys of mappings whose own keys are names chosen by the user, with no meaning here."""
 
 VERIFIERS = "verifiers"
 """The generator with the option `environment`: a module to import."""
 
-_COMPONENT_FILE = (*library.YAML_ENDINGS, ".jsonl", ".json", ".gz")
-_PREPARED = ("scripted", "replay")
-_LOCAL = ("transformers", "vllm", *_PREPARED)
+_COMPONENT_ENDINGS = (*library.YAML_ENDINGS, ".jsonl", ".json", ".gz")
+_LOCAL_ENGINES = ("transformers", "vllm", "scripted", "replay")
 
 
 def environment_function(name: str) -> str:
@@ -86,13 +85,13 @@ def functions_passed_in_python(spec: Spec) -> tuple[str, ...]:
 def map_names(value: Any, change: Change, key: str = "") -> Any:
     """Return a copy of the value of `key` in a recipe's data, or of all data, with `change` applied
     to every name in it."""
-    if isinstance(value, dict) and key in _OF_THE_USER:
+    if isinstance(value, dict) and key in _USER_NAMED_KEYS:
         return {name: map_names(item, change) for name, item in value.items()}
     if isinstance(value, dict):
         fields = _map_model(value, change) if key == "model" else value
         return {
-            inner: item if inner in _FREE_TEXT else map_names(item, change, _key_of(str(inner)))
-            for inner, item in fields.items()
+            name: item if name in _FREE_TEXT_KEYS else map_names(item, change, _last_key(str(name)))
+            for name, item in fields.items()
         }
     if isinstance(value, list | tuple):
         return [map_names(item, change, key) for item in value]
@@ -100,25 +99,25 @@ def map_names(value: Any, change: Change, key: str = "") -> Any:
         return value
     if key == "model" and not is_in_file(value):
         return _map_model_text(value, change)
-    kind = _kind_of(value, key)
+    kind = _find_kind(value, key)
     return change(kind, key, value) if kind else value
 
 
-def _key_of(path: str) -> str:
+def _last_key(path: str) -> str:
     """Return the last key of a setting's path, or "" if the user chose it."""
     key, *above = reversed(path.split("."))
-    is_chosen = above[:1] and above[0] in _OF_THE_USER and above[1:2] != ["agents"]
+    is_chosen = above[:1] and above[0] in _USER_NAMED_KEYS and above[1:2] != ["agents"]
     return "" if is_chosen else key
 
 
-def _kind_of(text: str, key: str) -> Kind | None:
+def _find_kind(text: str, key: str) -> Kind | None:
     if key == "mcp":
         return "program" if text.endswith(".py") else None
     if is_in_file(text):
         return "file function"
     if key in (*_FUNCTION_KEYS, "feedback") and is_in_module(text):
         return "module function"
-    if key in _COMPONENT_KEYS and ("/" in text or text.endswith(_COMPONENT_FILE)):
+    if key in _COMPONENT_KEYS and ("/" in text or text.endswith(_COMPONENT_ENDINGS)):
         return "component"
     if key in ("path", "learn_from", "episodes"):  # `episodes`: the former name
         return "data"
@@ -129,11 +128,11 @@ def _map_model_text(text: str, change: Change) -> str:
     engine, separator, name = text.partition(":")
     if not separator:
         return change("model", "transformers", text)
-    return f"{engine}:{change('model', engine, name)}" if engine in _LOCAL else text
+    return f"{engine}:{change('model', engine, name)}" if engine in _LOCAL_ENGINES else text
 
 
 def _map_model(model: dict[str, Any], change: Change) -> dict[str, Any]:
     engine, name = str(model.get("engine", "transformers")), model.get("name")
-    if engine in _LOCAL and isinstance(name, str):
+    if engine in _LOCAL_ENGINES and isinstance(name, str):
         return {**model, "name": change("model", engine, name)}
     return model

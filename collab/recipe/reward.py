@@ -10,9 +10,8 @@ from pydantic import Field, field_validator
 
 from collab.recipe.base import Spec
 
-MOST_CHARACTERS = 500
-"""Limit on an alarm's text."""
-_FILLED_IN = re.compile(
+MAX_ALARM_CHARACTERS = 500
+_FORMAT_FIELD = re.compile(
     r"\{\{|\}\}|\{(?:first|now|gain)(?::[+ ]?[0-9]{0,2}(?:\.[0-9]{1,2})?[%efg]?)?\}"
 )
 """Literal braces and the fields that `str.format` may replace. Others could take any memory."""
@@ -31,7 +30,7 @@ class AlarmSpec(Spec):
     """Warn if the mean is no higher than in the first steps although the return has risen."""
     while_solved: float | None = Field(default=None, ge=0, le=1)
     """Warn only if more than this share of the episodes is solved."""
-    says: str = Field(max_length=MOST_CHARACTERS)
+    says: str = Field(max_length=MAX_ALARM_CHARACTERS)
     """The warning's text. `{first}`, `{now}` and `{gain}` are replaced by the first value, the
     current value and the gain in return. A format may follow, e.g. `{now:.0%}` or `{gain:+.2f}`."""
 
@@ -47,8 +46,8 @@ class AlarmSpec(Spec):
 
     @field_validator("says")
     @classmethod
-    def _can_be_filled_in(cls, says: str) -> str:
-        rest = _FILLED_IN.sub("", says)
+    def _check_format(cls, says: str) -> str:
+        rest = _FORMAT_FIELD.sub("", says)
         if wrong := re.search("[{}].*", rest):
             raise ValueError(
                 f"{wrong[0]!r:.80} cannot be formatted; it may name {{first}}, {{now}} and"

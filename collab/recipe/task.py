@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from collab.naming import SuiteName
-from collab.recipe.base import Component, Named, Spec
+from collab.recipe.base import Component, NamedComponent, Spec
 from collab.recipe.library import ORIGINS
 from collab.recipe.reward import RewardSpec
 
@@ -85,7 +85,7 @@ class SourceSpec(Spec):
     hub: str | None = None
     """A dataset's name on the hub. It needs `pip install 'collab-agents[hub]'`. The whole dataset
     is downloaded for any split."""
-    generate: Named | None = None
+    generate: NamedComponent | None = None
     """A generator: `duet`, `pocket_code`, `reasoning_gym`, `same_name`, `signals`, `split_sum`,
     `two_files`, `verifiers`, or your own, `file.py:function`. It is called with a `random.Random`
     and its options, as in `{use: pocket_code, options: {level: 2}}`."""
@@ -104,7 +104,7 @@ class SourceSpec(Spec):
     """The split of a `hub` dataset, or several splits in order, e.g. `train+test`."""
     revision: str | None = None
     """A hub revision: branch, tag or commit. A run's folder records the commit that was used."""
-    adapt: Named | None = None
+    adapt: NamedComponent | None = None
     """Converts each row of the source to a problem: the name of a format, such as `mbpp`, or your
     own `file.py:function`, called with a row and its options."""
 
@@ -146,7 +146,7 @@ class TaskSpec(Spec):
     """`code` problems have `prompt`, `entry_point` and `test`, and `text` problems any fields. In
     an `environment`, the agents' actions change a state. Its problems are seeds, with more options
     of the environment in other fields."""
-    environment: Named | None = None
+    environment: NamedComponent | None = None
     """The game, e.g. `nim`, or your own, `file.py:Class`. With options: `{use: nim, options:
     {...}}`. The game pays the reward."""
     seats: dict[str, str] = Field(default={}, examples=[{"first": "alice", "second": "bob"}])

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from collab.naming import Name, joint_name
-from collab.recipe.base import Component, Named, Spec
+from collab.recipe.base import Component, NamedComponent, Spec
 from collab.recipe.feedback import FeedbackSpec
 from collab.recipe.hosted import ToolName
 from collab.recipe.model import ModelSpec, SamplingSpec
@@ -132,7 +132,7 @@ class AgentSpec(Spec):
     It suits base models, and small models that need worked examples."""
     templates: dict[str, str] = {}
     """Further observations by name, for protocols that use them, e.g. `rebut` in a debate."""
-    harness: Named = Component(use="respond")
+    harness: NamedComponent = Component(use="respond")
     """The agent's behavior during its move. `respond` generates one response. `tools` lets the
     agent call tools until it answers, with limits such as `{use: tools, options: {calls: 4}}`.
     `file.py:function` is your own."""
@@ -188,7 +188,7 @@ class TeamSpec(Spec):
     name: Name = ""
     """Name of the team. Default: the names of its agents, such as `aux+main`."""
     description: str = ""
-    protocol: Named = Component(use="parallel")
+    protocol: NamedComponent = Component(use="parallel")
     """The order of moves, and what each agent sees of the others: `single`, `parallel`,
     `sequential`, `discussion`, `debate`, `pipeline`, `critic_loop`, `repair`, or your own,
     `file.py:function`. Options are given as `{use: debate, options: {rebuttals: 2}}`."""

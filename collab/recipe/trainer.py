@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from collab.recipe.base import Component, Named, Spec
+from collab.recipe.base import Component, NamedComponent, Spec
 from collab.recipe.feedback import FeedbackSpec
 from collab.recipe.team import MOST_TURNS
 
@@ -89,7 +89,7 @@ class TrainerSpec(Spec):
     name: str = ""
     description: str = ""
 
-    algorithm: Named = Component(use="magrpo")
+    algorithm: NamedComponent = Component(use="magrpo")
     """The algorithm that computes each response's weight. `magrpo` (mean baseline), `marloo`
     (leave-one-out), `maremax` (largest), `mareinforce` (none); `cross`, `coma`, `shapley` and
     `removal`, which score further joint actions; `iac` and `maac`, critics; `rae`, a moving

@@ -303,7 +303,7 @@ def _warn_unused_templates(recipe: Recipe, seen: _Observed) -> list[str]:
 
 def _warn_unused_feedback(team: TeamSpec, turn: RehearsedTurn) -> list[str]:
     """Warn of the user's feedback if no turn follows. Shipped teams may have such feedback."""
-    shipped = library.shipped() / library.FOLDERS["team"] / f"{team.name}.yaml"
+    shipped = library.library_root() / library.FOLDERS["team"] / f"{team.name}.yaml"
     if team.turns > 1 or turn.asks_feedback or not team.feedback:
         return []
     if shipped.is_file() and read_recipe(str(shipped))[0].team.feedback == team.feedback:

@@ -29,7 +29,7 @@ from collab.feedback.static import Static
 from collab.recipe import RewardSpec, SandboxSpec
 from collab.recipe.documents import read_mapping
 from collab.recipe.feedback import ExecutionFeedbackSpec, StaticFeedbackSpec
-from collab.recipe.library import shipped
+from collab.recipe.library import library_root
 from collab.records import Problem, Score
 from collab.rewards import Scorer
 from collab.sandbox import Sandbox
@@ -96,7 +96,9 @@ async def scored(scorer: Scorer, row: Row, response: str) -> Score:
 
 
 def reward() -> RewardSpec:
-    return RewardSpec.model_validate(read_mapping(shipped() / "tasks" / "rewards" / "code.yaml"))
+    return RewardSpec.model_validate(
+        read_mapping(library_root() / "tasks" / "rewards" / "code.yaml")
+    )
 
 
 def in_batches(pairs: list[tuple[Row, str]]) -> Iterator[list[tuple[Row, str]]]:

@@ -14,7 +14,7 @@ from collab.errors import ModelError, RecipeError
 from collab.models.local.adapters import Adapters
 from collab.models.weights import load_model
 from collab.recipe import Recipe, load_recipe, load_task
-from collab.recipe.library import shipped
+from collab.recipe.library import library_root
 from collab.recipe.model import TransformersSpec
 from collab.runtime.dry_run import (
     count_characters,
@@ -177,13 +177,13 @@ def test_adapter_of_another_model_is_refused(project: Path, tmp_path: Path) -> N
     save_tiny(tmp_path / "tiny", WORDS)
     adapter = Path("agents/pocket-smollm2/aux")
     model = {"name": str(tmp_path / "tiny"), "device": "cpu"}
-    agents = {"a": {"prompt": "a", "adapter": str(shipped() / adapter), "model": model}}
+    agents = {"a": {"prompt": "a", "adapter": str(library_root() / adapter), "model": model}}
     found = r"its base is 'HuggingFaceTB/SmolLM2-135M-Instruct', with hidden size 576, not \d+; use"
     with pytest.raises(ModelError, match=found):
         rehearse(make(agents=agents))
     with pytest.raises(ModelError, match=found):
         Adapters(load_model(tmp_path / "tiny", TransformersSpec(**model)), "tiny").name_of(
-            str(shipped() / adapter)
+            str(library_root() / adapter)
         )
 
 

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from collab.recipe import RewardSpec
 from collab.recipe.documents import read_mapping
-from collab.recipe.library import shipped
+from collab.recipe.library import library_root
 from collab.records import Problem
 
 FIELDS = {"tldr": "prompt", "arxiv": "abstract_text"}
@@ -13,7 +13,9 @@ SOURCE = "The old bridge keeper painted his bridge and moved the lamps."
 
 @lru_cache
 def shipped_reward(name: str) -> RewardSpec:
-    return RewardSpec.model_validate(read_mapping(shipped() / "tasks" / "rewards" / f"{name}.yaml"))
+    return RewardSpec.model_validate(
+        read_mapping(library_root() / "tasks" / "rewards" / f"{name}.yaml")
+    )
 
 
 def problem_for(name: str) -> Problem:

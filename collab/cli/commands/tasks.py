@@ -73,20 +73,20 @@ def _suite_row(path: Path) -> list[str]:
     The suites that it extends are followed up to one with a source.
     """
     from collab.recipe.documents import read_mapping
-    from collab.recipe.library import find
+    from collab.recipe.library import find_component
 
     data = read_mapping(path)
     for _ in range(_MAX_EXTENDS):
-        if "extends" not in data or _source(data)[0]:
+        if "extends" not in data or _describe_source(data)[0]:
             break
         others = {key: value for key, value in data.items() if key not in ("extends", "source")}
         beside = path.parent / (name := str(data["extends"]))
-        path = beside if beside.is_file() else find("task", name)
+        path = beside if beside.is_file() else find_component("task", name)
         data = {**read_mapping(path), **others}
-    return [*_source(data), str(data.get("description", ""))]
+    return [*_describe_source(data), str(data.get("description", ""))]
 
 
-def _source(data: dict[str, Any]) -> tuple[str, str]:
+def _describe_source(data: dict[str, Any]) -> tuple[str, str]:
     """Return the source of a suite's rows, and the extra that it needs."""
     from collab.recipe.library import FAMILIES, ORIGINS
 

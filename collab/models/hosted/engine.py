@@ -204,7 +204,7 @@ class HostedEngine(Model, ABC):
             self._url = address(spec.url, spec.url_variable, "https://HOST", "a key")
         except ValueError as error:
             raise RecipeError(str(error)) from None
-        if not self._key and (self.always_needs_key or self._url == spec.usual_url):
+        if not self._key and (self.always_needs_key or self._url == spec.default_url):
             raise ModelUnavailable(f"model {spec.name!r} needs a key: set {spec.key}")
         parts = urlsplit(self._url)
         host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
