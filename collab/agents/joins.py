@@ -13,7 +13,7 @@ from collab.agents import classes
 from collab.analysis.scopes import Definition, Scope, Variable, scopes_of
 from collab.errors import AgentError
 from collab.plugins import call_function, check_call, check_not_async, find_function
-from collab.recipe.team import NOBODY, Roles
+from collab.recipe.team import NO_ROLES, Roles
 from collab.records import Problem
 from collab.syntax import first_line, normalize_newlines, parse, split_lines
 
@@ -142,7 +142,7 @@ _FUTURE_IMPORT = re.compile(r"^from __future__ import (?:\([\w\s,]*\).*|.+)$", r
 Join = Callable[[Mapping[str, str], Problem], Joint]
 
 
-def join_for(name: str, roles: Roles = NOBODY) -> Join:
+def join_for(name: str, roles: Roles = NO_ROLES) -> Join:
     """Return the join called `name`, or the user's own at `module:function`.
 
     Args:

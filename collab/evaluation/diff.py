@@ -20,7 +20,7 @@ from collab.evaluation.values import (
     paired_differences,
     task_values,
 )
-from collab.recipe.differences import contents_in, differing, recipe_in, results_depend_on
+from collab.recipe.differences import file_digests, find_differences, outcome_settings, recipe_in
 from collab.records import Episode, Record
 from collab.records.run import open_run
 from collab.runs import metric_names as names
@@ -132,7 +132,7 @@ def _diff(first: Path, second: Path) -> RunDiff:
     }
     settings = tuple(
         DifferingSetting(key=key, first=value, second=other_value)
-        for key, (value, other_value) in differing(_settings(first), _settings(second))
+        for key, (value, other_value) in find_differences(_settings(first), _settings(second))
     )
     returns = metrics.get(names.RETURN)
     return RunDiff(
@@ -231,8 +231,8 @@ _MANY = 200
 
 def _settings(folder: Path) -> dict[str, str]:
     """Return the recipe's settings, digests of its functions and rows, and versions."""
-    recipe = results_depend_on(recipe_in(folder))
-    settings = {key: _text(value) for key, value in recipe.items()} | contents_in(folder)
+    recipe = outcome_settings(recipe_in(folder))
+    settings = {key: _text(value) for key, value in recipe.items()} | file_digests(folder)
     with suppress(CollabError):
         versions = read_about(folder).get("versions", {})
         settings |= {f"versions.{name}": version for name, version in versions.items()}

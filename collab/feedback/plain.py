@@ -10,7 +10,7 @@ from collab.agents.joins import Joint
 from collab.errors import FeedbackError
 from collab.plugins import check_call, check_options, find_function
 from collab.recipe.feedback import PluginFeedbackSpec
-from collab.recipe.team import NOBODY, Roles, roles_of
+from collab.recipe.team import NO_ROLES, Roles, roles_of
 from collab.records import Feedback, Problem
 from collab.records.episode import FormerArtifacts
 from collab.sandbox.jail.whole_program import MAIN
@@ -30,7 +30,7 @@ class Outcome(FormerArtifacts):
     """True if the reward counts the task as solved, or None if it does not decide."""
     turn: int
     sample: int = 0
-    roles: Roles = NOBODY
+    roles: Roles = NO_ROLES
     """Roles in the team. By default, every agent contributes, and `main` or the last agent writes
     the entry point."""
 

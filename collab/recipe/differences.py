@@ -13,13 +13,13 @@ from pydantic import ValidationError
 from collab.recipe.documents import read_mapping
 from collab.recipe.load import read_recipe
 from collab.recipe.overrides import flatten
-from collab.recipe.packing import Packing
+from collab.recipe.packing import RecipePacker
 from collab.recipe.recipe import SECTIONS, Recipe
 from collab.recipe.reward import RewardSpec
 from collab.runs.layout import DATA, FUNCTIONS, RECIPE, TRAINING
 
 
-def differing(*settings: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def find_differences(*settings: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield each key whose values differ, with its value in each of `settings`, None if it has no
     such key.
     """
@@ -38,8 +38,11 @@ def changes_since(before: Path, now: Recipe) -> Iterator[str]:
     run, was = before.parent, read_recipe(str(before), is_run=True)[0]
     with TemporaryDirectory() as name:
         fresh = Path(name)
-        old, new = flatten(Packing(run).pack(was)), flatten(Packing(fresh, as_read=False).pack(now))
-        for key, (earlier, later) in differing(old, new):
+        old, new = (
+            flatten(RecipePacker(run).pack(was)),
+            flatten(RecipePacker(fresh, as_read=False).pack(now)),
+        )
+        for key, (earlier, later) in find_differences(old, new):
             yield f"{key} was {earlier!r:.80} and is {later!r:.80} now"
         for path in filter(Path.is_file, fresh.rglob("*")):
             file = path.relative_to(fresh)
@@ -58,7 +61,7 @@ def recipe_in(folder: Path) -> dict[str, Any]:
     return next((read_mapping(file) for file in files if file.is_file()), {})
 
 
-def results_depend_on(recipe: Mapping[str, Any]) -> dict[str, Any]:
+def outcome_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings in a recipe's data, flat, with current names, without descriptions."""
     names = {
         f"{section}.{former}": f"{section}.{now}"
@@ -69,14 +72,14 @@ def results_depend_on(recipe: Mapping[str, Any]) -> dict[str, Any]:
     return {key: settings[key] for key in settings if key.rpartition(".")[2] != "description"}
 
 
-def contents_in(folder: Path) -> dict[str, str]:
+def file_digests(folder: Path) -> dict[str, str]:
     """Return a digest of each of a run's functions and rows, by file."""
     places = (*sorted(folder.glob(f"{FUNCTIONS}*")), folder / DATA)
     files = (path for place in places for path in sorted(place.rglob("*")) if path.is_file())
-    return {file.relative_to(folder).as_posix(): _content(file, folder) for file in files}
+    return {file.relative_to(folder).as_posix(): _digest_file(file, folder) for file in files}
 
 
-def _content(file: Path, folder: Path) -> str:
+def _digest_file(file: Path, folder: Path) -> str:
     if not file.resolve().is_relative_to(folder.resolve()):
         return "a link out of the folder, not read"
     try:

@@ -35,7 +35,7 @@ from collab.recipe.overrides import (
 )
 from collab.recipe.question import allow, allowed_in, own_functions, question_of
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
-from collab.recipe.task import TABLES, TaskSpec, drop_former_source, with_seeds
+from collab.recipe.task import TABLE_ENDINGS, TaskSpec, drop_former_source, with_seeds
 from collab.recipe.trainer import TrainerSpec
 from collab.runs.layout import RECIPE
 from collab.trust import Consent, Question, from_hub
@@ -312,7 +312,7 @@ def _as_suite(task: Any, like: str) -> Any:
     """Return a suite that is a data file in its YAML form, extending `like`."""
     if isinstance(task, str) and (suite := suite_data_of_member(task)) and not Path(task).exists():
         return suite
-    data = (".jsonl", ".json", ".gz", *TABLES)  # tables are refused where they are read
+    data = (".jsonl", ".json", ".gz", *TABLE_ENDINGS)  # tables are refused where they are read
     if not isinstance(task, str) or Path(task).suffix not in data:
         return task
     path = Path(task)

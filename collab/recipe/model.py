@@ -156,11 +156,11 @@ class VLLMSpec(Spec):
             device=self.trainer_device,
         )
 
-    def among(self, engines: int) -> VLLMSpec:
+    def divide_memory(self, engines: int) -> VLLMSpec:
         """Return this model with its share of the memory divided by `engines`."""
         return self.model_copy(update={"memory_share": self.memory_share / engines})
 
-    def run_by(self, servers: tuple[str, ...]) -> VLLMSpec:
+    def with_servers(self, servers: tuple[str, ...]) -> VLLMSpec:
         """Return this model with its engine replaced by running servers that were started with its
         settings."""
         kept = self.model_dump(exclude={*_SERVER_FLAGS, "servers", "seeds"})

@@ -20,7 +20,7 @@ from collab.trust.blocking import check_unchanged_since_approval
 from collab.trust.sources import digest_of, loaded_sources, sources_of
 
 
-class Packing:
+class RecipePacker:
     """Copies the files that recipes name into one folder, each once."""
 
     def __init__(self, folder: Path, *, as_read: bool = True) -> None:
@@ -41,52 +41,50 @@ class Packing:
             Untrusted: a third-party file has changed since it was approved.
         """
         data: dict[str, Any] = map_names(
-            recipe.model_dump(mode="json", exclude_none=True), self._change
+            recipe.model_dump(mode="json", exclude_none=True), self._pack_name
         )
         return data
 
-    def _change(self, kind: Kind, key: str, text: str) -> str:
+    def _pack_name(self, kind: Kind, key: str, text: str) -> str:
         if (kind, text) not in self._packed:
-            self._packed[kind, text] = self._place(kind, key, text)
+            self._packed[kind, text] = self._pack_new_name(kind, key, text)
         return self._packed[kind, text]
 
-    def _place(self, kind: Kind, key: str, text: str) -> str:
-        if kind in ("module function", "component") or self._stands_within(text):
+    def _pack_new_name(self, kind: Kind, key: str, text: str) -> str:
+        if kind in ("module function", "component") or self._is_in_folder(text):
             return text
         if kind == "file function":
             file, _, function = text.rpartition(":")
-            return (
-                f"{self._place_function(Path(file))}:{function}" if Path(file).is_file() else text
-            )
+            return f"{self._copy_function(Path(file))}:{function}" if Path(file).is_file() else text
         path = Path(text)
         if not path.exists():
             return text
         if kind == "program":
-            return self._place_function(path)
+            return self._copy_function(path)
         if kind == "data" and (path / EPISODES).is_file():
             path /= EPISODES
         if path.is_file() and (kind == "data" or key == "scripted"):
-            return self._within(path) or self._copy_data(path)
-        return self._within(path) or str(path.resolve())
+            return self._relative_path(path) or self._copy_data(path)
+        return self._relative_path(path) or str(path.resolve())
 
-    def _stands_within(self, text: str) -> bool:
+    def _is_in_folder(self, text: str) -> bool:
         """Return True if a name is already relative to the folder, as a trained adapter's is."""
         file = text.rpartition(":")[0] if is_in_file(text) else text
         return not Path(file).is_absolute() and (self.folder / file).exists()
 
-    def _within(self, path: Path) -> str | None:
+    def _relative_path(self, path: Path) -> str | None:
         """Return the path relative to the folder, if it is inside."""
         real, folder = path.resolve(), self.folder.resolve()
         return real.relative_to(folder).as_posix() if real.is_relative_to(folder) else None
 
-    def _place_function(self, file: Path) -> str:
+    def _copy_function(self, file: Path) -> str:
         sources = (self._as_read and loaded_sources(file)) or sources_of(file)
         digest = digest_of(sources)
         check_unchanged_since_approval(str(file.resolve()), digest)
-        if within := self._within(file):
-            return within
+        if path_in_folder := self._relative_path(file):
+            return path_in_folder
         contents = {source.place: source.content for source in sources}
-        for root in self._free(FUNCTIONS, "", contents):
+        for root in self._free_names(FUNCTIONS, "", contents):
             for place, content in contents.items():
                 target = self.folder / root / place
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -99,19 +97,19 @@ class Packing:
     def _copy_data(self, path: Path) -> str:
         content = (self._as_read and last_read_data(path)) or path.read_bytes()
         stem, dot, suffixes = path.name.partition(".")
-        place = next(self._free(f"{DATA}/{stem}", dot + suffixes, {Path(): content}))
+        place = next(self._free_names(f"{DATA}/{stem}", dot + suffixes, {Path(): content}))
         target = self.folder / place
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
         return place
 
-    def _free(self, name: str, suffix: str, contents: Mapping[Path, bytes]) -> Iterator[str]:
+    def _free_names(self, name: str, suffix: str, contents: Mapping[Path, bytes]) -> Iterator[str]:
         """Yield `name`, `name-2` and so on, except names that other content already has."""
         for number in count(1):
             place = f"{name}{suffix}" if number == 1 else f"{name}-{number}{suffix}"
-            if not any(_differs(self.folder / place / p, c) for p, c in contents.items()):
+            if not any(_has_other_content(self.folder / place / p, c) for p, c in contents.items()):
                 yield place
 
 
-def _differs(path: Path, content: bytes) -> bool:
+def _has_other_content(path: Path, content: bytes) -> bool:
     return path.exists() and (not path.is_file() or path.read_bytes() != content)

@@ -16,22 +16,22 @@ from collab.recipe.reward import RewardSpec
 ALWAYS_HIDDEN = ("test", "canonical_solution")
 """Fields of a `code` problem that no agent ever sees, in any suite."""
 
-SEED = "seed"
+SEED_FIELD = "seed"
 """The field that holds the seed of an environment's problem. No agent sees it."""
 
-SEEDS = "seeds"
+SEEDS_GENERATOR = "seeds"
 """The generator whose rows contain only a seed."""
 
-TABLES = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
+TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
 """File extensions of tables that collab does not read."""
 
 
-_OF_ONE_ORIGIN = {
+_KEYS_BY_ORIGIN = {
     "package": ("file",),
     "hub": ("config", "split", "revision"),
     "generate": ("rows", "seed", "levels"),
 }
-OF_THE_ORIGIN = (*ORIGINS, *chain(*_OF_ONE_ORIGIN.values()))
+ORIGIN_KEYS = (*ORIGINS, *chain(*_KEYS_BY_ORIGIN.values()))
 """Keys to drop once the rows come from another source. `adapt` and `leave_out` stay."""
 
 
@@ -42,16 +42,18 @@ def _has_other_origin(former: Any, source: Any) -> bool:
     """
     if not (isinstance(former, dict) and isinstance(source, dict)):
         return False
-    return any(former.get(key) and _differs(key, former[key], source.get(key)) for key in ORIGINS)
+    return any(
+        former.get(key) and _is_other_origin(key, former[key], source.get(key)) for key in ORIGINS
+    )
 
 
-def _differs(origin: str, former: Any, value: Any) -> bool:
+def _is_other_origin(origin: str, former: Any, value: Any) -> bool:
     if value and origin == "package":
         return False
     if isinstance(value, dict) and "use" not in value:
         return False
-    used, uses = (v.get("use") if isinstance(v, dict) else v for v in (former, value))
-    return bool(used != uses)
+    former_use, new_use = (v.get("use") if isinstance(v, dict) else v for v in (former, value))
+    return bool(former_use != new_use)
 
 
 def drop_former_source(task: dict[str, Any], origin: str, value: Any) -> dict[str, Any]:
@@ -63,7 +65,7 @@ def drop_former_source(task: dict[str, Any], origin: str, value: Any) -> dict[st
     source = task["source"]
     if not _has_other_origin(source, {origin: value}):
         return task
-    kept = {key: source[key] for key in source if key == origin or key not in OF_THE_ORIGIN}
+    kept = {key: source[key] for key in source if key == origin or key not in ORIGIN_KEYS}
     return {**{key: task[key] for key in task if key != "splits"}, "source": kept}
 
 
@@ -72,7 +74,7 @@ def with_seeds(task: dict[str, Any]) -> dict[str, Any]:
     source = task.get("source", {})
     if task.get("kind") != "environment" or not isinstance(source, dict) or {*ORIGINS} & {*source}:
         return task
-    return {**task, "source": {"generate": SEEDS, **source}}
+    return {**task, "source": {"generate": SEEDS_GENERATOR, **source}}
 
 
 class SourceSpec(Spec):
@@ -129,11 +131,11 @@ class SourceSpec(Spec):
             yield "a source with 'package' also needs 'file'"
 
     @property
-    def idle(self) -> dict[str, str]:
+    def unused_keys(self) -> dict[str, str]:
         """Maps each key without effect to the origin of rows that it works with."""
         fields = type(self).model_fields
-        others = [origin for origin in _OF_ONE_ORIGIN if not getattr(self, origin)]
-        keys = {key: origin for origin in others for key in _OF_ONE_ORIGIN[origin]}
+        others = [origin for origin in _KEYS_BY_ORIGIN if not getattr(self, origin)]
+        keys = {key: origin for origin in others for key in _KEYS_BY_ORIGIN[origin]}
         return {key: of for key, of in keys.items() if getattr(self, key) != fields[key].default}
 
 
@@ -151,7 +153,7 @@ class TaskSpec(Spec):
     {...}}`. The game pays the reward."""
     seats: dict[str, str] = Field(default={}, examples=[{"first": "alice", "second": "bob"}])
     """Maps each seat of the game to its agent. By default, agents take the seats in order."""
-    source: SourceSpec = SourceSpec(generate=Component(use=SEEDS))
+    source: SourceSpec = SourceSpec(generate=Component(use=SEEDS_GENERATOR))
     """Source of the rows. By default, each row of an environment is a seed for a game; `rows` and
     `seed` choose them."""
     id_field: str = "task_id"
@@ -169,7 +171,9 @@ class TaskSpec(Spec):
     @field_validator("hidden")
     @classmethod
     def _always_hidden(cls, hidden: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        always = {"code": ALWAYS_HIDDEN, "environment": (SEED,)}.get(info.data.get("kind", ""), ())
+        always = {"code": ALWAYS_HIDDEN, "environment": (SEED_FIELD,)}.get(
+            info.data.get("kind", ""), ()
+        )
         return tuple(dict.fromkeys((*always, *hidden)))
 
     def _faults(self) -> Iterator[str]:

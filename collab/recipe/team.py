@@ -15,11 +15,11 @@ from collab.recipe.hosted import ToolName
 from collab.recipe.model import ModelSpec, SamplingSpec
 from collab.records import Style, WhenSolved
 
-ENTRY = "$entry"
+ENTRY_PLACEHOLDER = "$entry"
 """Placeholder in a reward part's options for the agent with the entry role."""
-HELPER = "$helper"
+HELPER_PLACEHOLDER = "$helper"
 """Placeholder in a reward part's options for each helper in turn."""
-HELPER_NAME = "helper_name"
+HELPER_NAME_FIELD = "helper_name"
 """The field of a code problem with the name of the function that its helper writes."""
 
 
@@ -34,7 +34,7 @@ class Roles:
     helpers: tuple[str, ...]
     """Agents that write functions which the entry agent may call."""
 
-    def among(self, agents: Collection[str]) -> Roles:
+    def limited_to(self, agents: Collection[str]) -> Roles:
         """Return the roles for a joint artifact of these agents' answers only, as a protocol may
         choose."""
         contributors = tuple(agent for agent in self.contributors if agent in agents)
@@ -45,20 +45,20 @@ class Roles:
     def function_of(self, agent: str, public: Mapping[str, Any]) -> str:
         """Return the function that a helper writes for a problem, or the agent's own name for other
         agents."""
-        named = public.get(HELPER_NAME) if agent in self.helpers else None
+        named = public.get(HELPER_NAME_FIELD) if agent in self.helpers else None
         return str(named or agent)
 
     def lacks(self, name: str, agents: Collection[str]) -> str:
         """Return an error text if a team of `agents` has no agent or role called `name`, otherwise
         ""."""
-        if name == HELPER and not self.helpers:
+        if name == HELPER_PLACEHOLDER and not self.helpers:
             return f"the team has no helper: only {self.entry} writes code"
-        if name not in (ENTRY, HELPER) and name not in agents:
+        if name not in (ENTRY_PLACEHOLDER, HELPER_PLACEHOLDER) and name not in agents:
             return f"the team has no agent '{name}'"
         return ""
 
 
-NOBODY = Roles((), "", ())
+NO_ROLES = Roles((), "", ())
 
 
 def roles_of(
@@ -78,20 +78,20 @@ def roles_of(
     return Roles(tuple(contributors), entry, tuple(agent for agent in writers if agent != entry))
 
 
-MOST_TURNS = 1000
+MAX_TURNS = 1000
 """Maximum number of turns of an episode. The length of its prompts grows with each turn."""
 
-MOST_AGENTS = 256
+MAX_AGENTS = 256
 
 CODE_JOINS = ("python", "python-owned", "files", "class")
 """Joins that make a program."""
-DISCUSS = """\
+DEFAULT_DISCUSS = """\
 {% for name, response in others.items() %}Agent {{ name }} answered:
 {{ response }}
 
 {% endfor %}Reconsider your answer in the light of the others' and give your final one in full.
 """
-REVISE = """\
+DEFAULT_REVISE = """\
 {% for name, response in others.items() %}Agent {{ name }} now answers:
 {{ response }}
 
@@ -101,9 +101,9 @@ REVISE = """\
 """
 
 
-PROMPT = "{{ task.prompt }}"
-OBSERVATION = "{{ observation }}"
-TEMPLATES = ("prompt", "revise", "discuss")
+DEFAULT_PROMPT = "{{ task.prompt }}"
+GAME_PROMPT = "{{ observation }}"
+TEMPLATE_FIELDS = ("prompt", "revise", "discuss")
 """Templates that every agent has."""
 
 
@@ -119,9 +119,9 @@ class AgentSpec(Spec):
     prompt: str | None = None
     """First observation. In a sequential team it also sees `others`, the earlier responses.
     Default: `{{ task.prompt }}`, and `{{ observation }}` in an environment."""
-    revise: str = REVISE
+    revise: str = DEFAULT_REVISE
     """Observation of every later turn. It sees `feedback` and everything that `prompt` sees."""
-    discuss: str = DISCUSS
+    discuss: str = DEFAULT_DISCUSS
     """Observation of the second round of a discussion. It sees `others`, the first answers."""
     prefix: str = ""
     """Fixed beginning of every response: a template with the same variables as `prompt`. Training
@@ -192,7 +192,7 @@ class TeamSpec(Spec):
     """The order of moves, and what each agent sees of the others: `single`, `parallel`,
     `sequential`, `discussion`, `debate`, `pipeline`, `critic_loop`, `repair`, or your own,
     `file.py:function`. Options are given as `{use: debate, options: {rebuttals: 2}}`."""
-    turns: int = Field(default=1, ge=1, le=MOST_TURNS)
+    turns: int = Field(default=1, ge=1, le=MAX_TURNS)
     """H, the number of turns of an episode. `when_solved` defines what happens after the task is
     solved."""
     when_solved: WhenSolved = "absorb"
@@ -214,12 +214,12 @@ class TeamSpec(Spec):
     """The suite that provides kind and reward if the task is a data file, e.g. `tldr`."""
     sampling: SamplingSpec = SamplingSpec()
     """Sampling settings. An agent's own keys win, then the recipe's, then the team's."""
-    agents: dict[str, AgentSpec] = Field(min_length=1, max_length=MOST_AGENTS)
+    agents: dict[str, AgentSpec] = Field(min_length=1, max_length=MAX_AGENTS)
     """Agents by name, in the order in which they act and are joined."""
 
     @model_validator(mode="before")
     @classmethod
-    def _is_called_something(cls, data: Any) -> Any:
+    def _add_default_name(cls, data: Any) -> Any:
         agents = data.get("agents") if isinstance(data, dict) else None
         if not isinstance(agents, dict) or data.get("name"):
             return data
@@ -249,11 +249,11 @@ class TeamSpec(Spec):
 
     def _contributors(self) -> tuple[str, ...]:
         parsers = {agent.parser for agent in self.agents.values()}
-        apart = self.join in CODE_JOINS and parsers != {"text"}
+        excludes_text = self.join in CODE_JOINS and parsers != {"text"}
 
         def contributes(agent: AgentSpec) -> bool:
             if agent.contributes is None:
-                return not (apart and agent.parser == "text")
+                return not (excludes_text and agent.parser == "text")
             return agent.contributes
 
         return tuple(name for name, agent in self.agents.items() if contributes(agent))

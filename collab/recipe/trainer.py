@@ -9,16 +9,16 @@ from pydantic import Field, field_validator, model_validator
 
 from collab.recipe.base import Component, NamedComponent, Spec
 from collab.recipe.feedback import FeedbackSpec
-from collab.recipe.team import MOST_TURNS
+from collab.recipe.team import MAX_TURNS
 
-MOST_RANK = 1024
+MAX_RANK = 1024
 """Limit on an adapter's rank, read or trained. Larger ranks could take any amount of memory."""
 
 
 class LoraSpec(Spec):
     """The shape of new adapters (LoRA, arXiv 2106.09685). An agent's own one keeps its shape."""
 
-    rank: int = Field(default=16, ge=1, le=MOST_RANK)
+    rank: int = Field(default=16, ge=1, le=MAX_RANK)
     """r, the width of an adapter."""
     alpha: float = Field(default=32.0, gt=0)
     """An adapter's output is multiplied by alpha / rank."""
@@ -47,7 +47,7 @@ class PhaseSpec(Spec):
 
     steps: int = Field(ge=1)
     """Steps in the phase."""
-    turns: int = Field(ge=1, le=MOST_TURNS)
+    turns: int = Field(ge=1, le=MAX_TURNS)
     """H, the turns of an episode during the phase."""
     feedback: tuple[FeedbackSpec, ...] | None = None
     """Feedback during the phase. Default: the team's."""
@@ -63,7 +63,7 @@ TrackerName = Literal["trackio", "wandb", "tensorboard", "mlflow"]
 
 FULL_RATE, ADAPTER_RATE = 1e-5, 1e-4
 TOLERANCE, STALE_TOLERANCE = 0.1, 1.0
-STALE_CAP = 2.0
+STALE_IMPORTANCE_CAP = 2.0
 
 
 class TrainerSpec(Spec):
@@ -218,7 +218,7 @@ class TrainerSpec(Spec):
     step and every tenth. With 0, no response leaves the run's folder."""
 
     @property
-    def least_complete(self) -> int:
+    def min_complete(self) -> int:
         """Fewest complete episodes with which a group can be compared."""
         return min(2, self.group_size)
 
@@ -230,27 +230,27 @@ class TrainerSpec(Spec):
         return FULL_RATE if self.policies == "full" else ADAPTER_RATE
 
     @property
-    def objective_used(self) -> Objective:
+    def effective_objective(self) -> Objective:
         """The objective, with its default resolved."""
         if self.objective is not None:
             return self.objective
         return "reinforce" if self.clip_ratio is None else "ppo"
 
     @property
-    def corrects(self) -> bool:
+    def has_correction(self) -> bool:
         """True if a correction for a differing sampler is set."""
-        corrections = (self.cap_used, self.importance_band, self.sequence_limit)
+        corrections = (self.effective_cap, self.importance_band, self.sequence_limit)
         return any(value is not None for value in corrections)
 
     @property
-    def cap_used(self) -> float | None:
+    def effective_cap(self) -> float | None:
         """`importance_cap`, with its default resolved."""
         chosen = (self.importance_cap, self.importance_band, self.sequence_limit)
         stale = self.max_staleness > 0 and all(value is None for value in chosen)
-        return STALE_CAP if stale else self.importance_cap
+        return STALE_IMPORTANCE_CAP if stale else self.importance_cap
 
     @property
-    def tolerance_used(self) -> float:
+    def effective_tolerance(self) -> float:
         """`mismatch_tolerance`, with its default resolved."""
         if self.mismatch_tolerance is not None:
             return self.mismatch_tolerance
@@ -306,12 +306,12 @@ class TrainerSpec(Spec):
                 " 'sft', or leave out learn_from"
             )
         asks = {key: getattr(self, key) for key in ("tokens", "max_staleness")}
-        for key, value in {**asks, "a correction for the sampler": self.corrects}.items():
+        for key, value in {**asks, "a correction for the sampler": self.has_correction}.items():
             if value:
                 yield f"with `learn_from`, nothing is sampled, so {key} has no effect; leave it out"
 
     def _faults_of_objective(self) -> Iterator[str]:
-        objective, low, high = self.objective_used, self.clip_ratio, self.clip_ratio_high
+        objective, low, high = self.effective_objective, self.clip_ratio, self.clip_ratio_high
         if self.inner_epochs > 1 and objective == "reinforce" and self.algorithm.use != "sft":
             yield (
                 f"inner_epochs {self.inner_epochs} trains on episodes of an older policy; set"

@@ -12,7 +12,7 @@ from collab.errors import CollabError, RecipeError
 from collab.recipe.documents import MAX_YAML_CHARACTERS
 from collab.recipe.load import read_recipe
 from collab.recipe.names import functions_passed_in_python
-from collab.recipe.packing import Packing
+from collab.recipe.packing import RecipePacker
 from collab.recipe.question import about_adapters
 from collab.recipe.recipe import Recipe
 from collab.runs.atomic import write_atomically
@@ -24,7 +24,7 @@ def dump_recipe(recipe: Recipe) -> str:
     return _as_yaml(recipe.model_dump(mode="json", exclude_none=True))
 
 
-def write_recipe(path: Path, recipe: Recipe, packing: Packing) -> None:
+def write_recipe(path: Path, recipe: Recipe, packing: RecipePacker) -> None:
     """Write a trusted recipe with all the files it names, so that its folder can be moved, and
     approve what it names there.
 

@@ -12,7 +12,7 @@ from typing import Any
 from collab.errors import RecipeError, RecordError
 from collab.evaluation.folder import is_evaluation, read_evaluation
 from collab.evaluation.results import Results
-from collab.recipe.differences import contents_in, differing, results_depend_on, reward_in
+from collab.recipe.differences import file_digests, find_differences, outcome_settings, reward_in
 from collab.recipe.documents import read_mapping, read_text
 from collab.records import Episode
 from collab.records.run import episode_key, open_run
@@ -292,11 +292,11 @@ def cohorts_of(runs: Sequence[Run]) -> list[Cohort]:
 def _fingerprint(run: Run) -> str:
     if not run.recipe:
         return str(run.path.resolve())
-    return json.dumps([_compared(run), contents_in(run.path)], sort_keys=True)
+    return json.dumps([_compared(run), file_digests(run.path)], sort_keys=True)
 
 
 def _compared(run: Run) -> dict[str, str]:
-    settings = results_depend_on(run.recipe)
+    settings = outcome_settings(run.recipe)
     return {key: str(settings[key]) for key in settings if key not in VARYING_KEYS}
 
 
@@ -336,7 +336,7 @@ def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
     recipes = [_compared(run) for run in runs]
     keys = [
         key
-        for key, _ in differing(*recipes)
+        for key, _ in find_differences(*recipes)
         if not any(f"{key}.".startswith(f"{part}.") for part in (*others, *HOUSEKEEPING))
     ]
     return [

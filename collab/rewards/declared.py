@@ -107,7 +107,7 @@ def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
     others = [agent for agent in agents if agent not in roles.contributors]
     lines = []
     if joined is not None:
-        roles = roles.among(joined)
+        roles = roles.limited_to(joined)
         lines.append("answer: the protocol chooses whose counts")
     elif others:
         lines.append(f"answer: written by {_and(roles.contributors)}, not by {_and(others)}")

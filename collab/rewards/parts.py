@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any
 
 from collab.errors import CollabError, RewardError, convert_error
-from collab.recipe.team import ENTRY, HELPER, Roles
+from collab.recipe.team import ENTRY_PLACEHOLDER, HELPER_PLACEHOLDER, Roles
 from collab.rewards.context import Part, RewardContext
 from collab.threads import run_in_thread
 
@@ -37,7 +37,7 @@ class PartFunction:
 
         The key is the helper's name, or "" for a part that is called once.
         """
-        helpers = roles.helpers if HELPER in self.named.values() else ("",)
+        helpers = roles.helpers if HELPER_PLACEHOLDER in self.named.values() else ("",)
         return {
             helper: {
                 **self.options,
@@ -115,7 +115,7 @@ class PartFunction:
 
 
 def _placed(name: str, roles: Roles, helper: str) -> str:
-    return {ENTRY: roles.entry, HELPER: helper}.get(name, name)
+    return {ENTRY_PLACEHOLDER: roles.entry, HELPER_PLACEHOLDER: helper}.get(name, name)
 
 
 def _mean(parts: Mapping[str, Part]) -> Part:

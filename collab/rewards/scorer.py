@@ -46,7 +46,7 @@ class Scorer:
             SandboxError: the sandbox itself failed.
         """
         started = time.perf_counter()
-        roles = self._roles.among(agents) if self._roles else roles_of(agents)
+        roles = self._roles.limited_to(agents) if self._roles else roles_of(agents)
         ordered = {**dict.fromkeys([*artifacts, *agents], ""), **artifacts}
         context = RewardContext(
             problem, joint, ordered, roles=roles, sandbox=self._sandbox, trial_of=trial_of

@@ -11,7 +11,7 @@ from collab.agents.parsers import Parser
 from collab.errors import CollabError, ModelError, RecipeError, format_error
 from collab.models import Call, Model, Request
 from collab.recipe import AgentSpec, Recipe
-from collab.recipe.team import OBSERVATION, PROMPT, REVISE, TEMPLATES
+from collab.recipe.team import DEFAULT_PROMPT, DEFAULT_REVISE, GAME_PROMPT, TEMPLATE_FIELDS
 from collab.records import Feedback, Message, Problem, Sampling, Style
 from collab.runtime.harness import Harness, harness_for
 from collab.seeds import derive_seed
@@ -96,9 +96,9 @@ def make_agents(
 
 def _fill_default_templates(spec: AgentSpec, *, is_game: bool) -> AgentSpec:
     """Fill in the default templates. In a game, every turn has a new observation."""
-    default = OBSERVATION if is_game else PROMPT
+    default = GAME_PROMPT if is_game else DEFAULT_PROMPT
     prompt = default if spec.prompt is None else spec.prompt
-    revise = prompt if is_game and spec.revise == REVISE else spec.revise
+    revise = prompt if is_game and spec.revise == DEFAULT_REVISE else spec.revise
     return spec.model_copy(update={"prompt": prompt, "revise": revise})
 
 
@@ -122,7 +122,7 @@ def _make_agent(
         prefix=prefix_of(name, spec),
         style=spec.style,
         templates={
-            **{field: template(field) for field in TEMPLATES},
+            **{field: template(field) for field in TEMPLATE_FIELDS},
             **{
                 key: Template(text, f"team.agents.{name}.templates.{key}")
                 for key, text in spec.templates.items()

@@ -29,7 +29,7 @@ from collab.recipe import BudgetSpec, Recipe, library, read_recipe
 from collab.recipe.feedback import ExpertFeedbackSpec, FeedbackSpec
 from collab.recipe.hosted import MCPServer
 from collab.recipe.model import TransformersSpec
-from collab.recipe.team import DISCUSS, TeamSpec
+from collab.recipe.team import DEFAULT_DISCUSS, TeamSpec
 from collab.records import Action, Feedback, Problem
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from collab.runtime.acting import RolloutContext
@@ -289,7 +289,7 @@ def _warn_unused_templates(recipe: Recipe, seen: _Observed) -> list[str]:
         f"team.agents.{name}.{key}"
         for name, agent in recipe.team.agents.items()
         for key in (
-            *(["discuss"] if agent.discuss != DISCUSS else []),
+            *(["discuss"] if agent.discuss != DEFAULT_DISCUSS else []),
             *(f"templates.{key}" for key in agent.templates),
         )
     ]

@@ -232,7 +232,7 @@ class EpisodeRun:
             solved=turn.score.solved if turn.score else None,
             turn=turn.index,
             sample=self.sample,
-            roles=self.context.recipe.team.roles.among(turn.joined),
+            roles=self.context.recipe.team.roles.limited_to(turn.joined),
         )
         specs = self.context.recipe.team.feedback
         turn.drop_feedback()

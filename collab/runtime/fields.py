@@ -8,7 +8,7 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe
-from collab.recipe.team import PROMPT, AgentSpec
+from collab.recipe.team import DEFAULT_PROMPT, AgentSpec
 from collab.runtime.rehearsal import gives_feedback
 from collab.wording import format_option
 
@@ -69,7 +69,7 @@ def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
 
 def _sources(agent: AgentSpec, *, revised: bool) -> list[str]:
     revise = [agent.revise] if revised else []
-    prompt = PROMPT if agent.prompt is None else agent.prompt
+    prompt = DEFAULT_PROMPT if agent.prompt is None else agent.prompt
     observed = [prompt, agent.discuss, *agent.templates.values()]
     return [agent.role, agent.prefix, *observed, *revise]
 

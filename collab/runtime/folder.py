@@ -9,7 +9,7 @@ from typing import Any
 
 from collab.errors import RecordError
 from collab.recipe import Recipe
-from collab.recipe.packing import Packing
+from collab.recipe.packing import RecipePacker
 from collab.recipe.writing import write_recipe
 from collab.records import Episode
 from collab.runs.about import write_about
@@ -33,7 +33,7 @@ class RunFolder:
         self.path, self._lock = path, lock
         with explain_disk_errors(path):
             path.mkdir(parents=True, exist_ok=True)
-            write_recipe(path / RECIPE, recipe, Packing(path))
+            write_recipe(path / RECIPE, recipe, RecipePacker(path))
             write_about(path, {**about, "status": "running"})
             self._episodes = Log(path / EPISODES)
 

@@ -12,7 +12,7 @@ from collab.environments.base import fault_of, fault_of_start, fault_of_state, r
 from collab.environments.library import MakeEnvironment
 from collab.errors import CollabError, EnvironmentFailed, RecipeError, convert_error
 from collab.recipe import Recipe, TaskSpec
-from collab.recipe.task import SEED
+from collab.recipe.task import SEED_FIELD
 from collab.records import PartScore, Problem, Score, Turn
 from collab.stats import mean
 from collab.threads import run_in_thread
@@ -44,7 +44,7 @@ class Game:
         self._what, self._is_plugin = f"environment '{name}'", name not in BUILT_IN
         self.environment = make(options_of(spec, problem))
         self._seats = _seated(self._what, self.environment.seats, agents, spec.seats)
-        self._random = str(problem.hidden.get(SEED, problem.address))
+        self._random = str(problem.hidden.get(SEED_FIELD, problem.address))
         self._team, self._left = tuple(agents), turns
         self._now = Step()
 
@@ -148,7 +148,7 @@ class Game:
 def options_of(spec: TaskSpec, problem: Problem) -> dict[str, Any]:
     """Return a problem's fields, except its id and seed. They are options of the environment."""
     fields = {**problem.public, **problem.hidden}
-    return {key: value for key, value in fields.items() if key not in (spec.id_field, SEED)}
+    return {key: value for key, value in fields.items() if key not in (spec.id_field, SEED_FIELD)}
 
 
 Games = Callable[[Problem], Game]

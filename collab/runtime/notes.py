@@ -32,7 +32,7 @@ def unused(recipe: Recipe, model: str | None, settings: Sequence[str] = ()) -> l
             f"the trained adapters of {', '.join(bare)} are not used: {engines} answers without"
             " weights"
         )
-    idle = recipe.task.source.idle if recipe.task else {}
+    idle = recipe.task.source.unused_keys if recipe.task else {}
     notes += [
         f"task.source.{key} is not used, as it works with '{of}' only" for key, of in idle.items()
     ]

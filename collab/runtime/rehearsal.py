@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from collab.errors import AgentError, CollabError, RecipeError, convert_error
 from collab.recipe import Recipe
-from collab.recipe.team import TEMPLATES, TeamSpec
+from collab.recipe.team import TEMPLATE_FIELDS, TeamSpec
 from collab.records import Feedback, Finding, Problem
 from collab.runtime.agents import check_template
 from collab.runtime.game import Game, Games
@@ -56,7 +56,9 @@ async def rehearse_turn(protocol: Protocol, team: TeamSpec) -> RehearsedTurn:
                 " its loop a limit"
             )
         for agent in round_.agents if round_.otherwise is None else ():
-            check_template(agent, round_.template, (*TEMPLATES, *team.agents[agent].templates))
+            check_template(
+                agent, round_.template, (*TEMPLATE_FIELDS, *team.agents[agent].templates)
+            )
         rounds.append(round_)
         return dict.fromkeys(round_.agents, "")
 

@@ -224,7 +224,7 @@ class Session:
             return await score_unplayed(self._games(problem), artifacts, self.recipe.team.turns)
         self.recipe.check_scored()
         assert self._scorer is not None, "open comes first"
-        agents = self.recipe.team.roles.among(artifacts).contributors
+        agents = self.recipe.team.roles.limited_to(artifacts).contributors
         assert self._join is not None, "open comes first"
         joint = make_joint(self._join, {name: artifacts[name] for name in agents}, problem)
         return await self._scorer.score(problem, joint, artifacts, agents)

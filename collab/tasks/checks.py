@@ -8,8 +8,8 @@ from typing import Any
 from collab.errors import TaskError
 from collab.recipe import TaskSpec
 from collab.recipe.in_python import source_name
-from collab.recipe.task import ALWAYS_HIDDEN, SEED
-from collab.recipe.team import HELPER_NAME
+from collab.recipe.task import ALWAYS_HIDDEN, SEED_FIELD
+from collab.recipe.team import HELPER_NAME_FIELD
 from collab.tasks.formats.fields import remedy
 from collab.tasks.origins import PlacedRow, Row
 
@@ -73,7 +73,7 @@ def _check_names(spec: TaskSpec, known: Sequence[str], source: str) -> None:
 def _own_hidden(spec: TaskSpec) -> Sequence[str]:
     """Return the hidden fields that the suite itself lists, without the default ones."""
     if spec.kind == "environment":
-        return [name for name in spec.hidden if name not in (SEED, *ALWAYS_HIDDEN)]
+        return [name for name in spec.hidden if name not in (SEED_FIELD, *ALWAYS_HIDDEN)]
     if spec.kind == "code" or set(spec.hidden) == set(ALWAYS_HIDDEN):
         return [name for name in spec.hidden if name not in ALWAYS_HIDDEN]
     return spec.hidden
@@ -85,8 +85,8 @@ def _check_fields(spec: TaskSpec, row: PlacedRow, needed: Sequence[str]) -> None
     If a row lacks a hidden field, it may have it under a misspelled name, which agents would see.
     """
     texts = _TEXTS_OF_CODE if spec.kind == "code" else ()
-    if spec.kind == "code" and HELPER_NAME in row.fields:
-        texts = (*texts, HELPER_NAME)
+    if spec.kind == "code" and HELPER_NAME_FIELD in row.fields:
+        texts = (*texts, HELPER_NAME_FIELD)
     if not row.fields:
         raise _fault(row, "the row has no fields")
     for field in (*texts, *needed):

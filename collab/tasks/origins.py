@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from collab.errors import TaskError
 from collab.recipe import SourceSpec, documents
 from collab.recipe.in_python import source_name
-from collab.recipe.task import TABLES
+from collab.recipe.task import TABLE_ENDINGS
 from collab.runs.reading import read_data
 from collab.tasks.generated import generated_rows
 from collab.tasks.hub import dataset_name, hub_rows
@@ -63,7 +63,7 @@ def read_file(path: Path) -> list[PlacedRow]:
             far more than its size, or holds a row that is not a mapping.
     """
     ending = Path(path.name.removesuffix(".gz")).suffix
-    if ending in TABLES:
+    if ending in TABLE_ENDINGS:
         raise TaskError(
             f"{path}: collab cannot read {ending}; save the rows as JSON lines (.jsonl) or one"
             " JSON list (.json), optionally gzipped (.gz)"

@@ -22,7 +22,7 @@ from functools import cached_property
 from collab.errors import TaskError, Unfit, nearest_name
 from collab.recipe import SourceSpec, TaskSpec
 from collab.recipe.library import ORIGINS, is_member
-from collab.recipe.task import TABLES
+from collab.recipe.task import TABLE_ENDINGS
 from collab.records import Problem
 from collab.tasks.checks import check_rows, id_of
 from collab.tasks.formats import converter_for
@@ -37,7 +37,7 @@ _ENDINGS = (
     "json.gz",
     "yaml",
     "yml",
-    *(ending[1:] for ending in TABLES),
+    *(ending[1:] for ending in TABLE_ENDINGS),
 )
 _FILE = re.compile(rf"^(.*\.(?:{'|'.join(map(re.escape, _ENDINGS))}))(?:/(.*))?$")
 _ROWS = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?")

@@ -11,7 +11,7 @@ import yaml
 from collab.errors import RecipeError
 from collab.recipe import library, load_recipe
 from collab.recipe.base import Spec
-from collab.recipe.packing import Packing
+from collab.recipe.packing import RecipePacker
 from collab.recipe.schema import PARTS, Part, json_schema
 from collab.recipe.writing import write_recipe
 
@@ -85,5 +85,5 @@ def test_schema_accepts_one_server_as_a_recipe_does() -> None:
 def test_too_long_recipe_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collab.recipe.writing.MAX_YAML_CHARACTERS", 100)
     with pytest.raises(RecipeError, match=r"has [\d,]+ characters of YAML, more than 100; shorten"):
-        write_recipe(tmp_path / "recipe.yaml", load_recipe("coding"), Packing(tmp_path))
+        write_recipe(tmp_path / "recipe.yaml", load_recipe("coding"), RecipePacker(tmp_path))
     assert not (tmp_path / "recipe.yaml").exists()

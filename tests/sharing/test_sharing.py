@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from collab.cli.app import app
 from collab.errors import ModelUnavailable, RecipeError, RecordError, Untrusted
 from collab.recipe import load_recipe
-from collab.recipe.packing import Packing
+from collab.recipe.packing import RecipePacker
 from collab.recipe.writing import write_recipe
 from collab.runs.about import write_about
 from collab.sharing.export import export_adapters, export_merged
@@ -54,7 +54,7 @@ def run(tiny_words: Path, adapters: Path, here: Path) -> Path:
     shutil.copytree(adapters, folder / "adapters")
     recipe = make_game(tiny_words, here)
     recipe = recipe.with_agents({a: {"adapter": f"adapters/{a}"} for a in "ab"})
-    write_recipe(folder / "recipe.yaml", recipe, Packing(folder))
+    write_recipe(folder / "recipe.yaml", recipe, RecipePacker(folder))
     (folder / "training.yaml").write_text("trainer: {name: magrpo, steps: 5}\n")
     (folder / "run.json").write_text(json.dumps({"team": "pair", "status": "done"}))
     rows = [
@@ -191,7 +191,7 @@ def test_weights_outside_a_foreign_folder_are_not_exported(
 
 def test_own_run_may_use_an_adapter_outside_its_folder(run: Path, tmp_path: Path) -> None:
     with_adapter_at(run, tmp_path / "elsewhere")
-    write_recipe(Path("own/recipe.yaml"), load_recipe("run"), Packing(Path("own")))
+    write_recipe(Path("own/recipe.yaml"), load_recipe("run"), RecipePacker(Path("own")))
     Path("own/run.json").write_text("{}")
     assert set(export_adapters(Path("own"), Path("out"))) == {"a", "b"}
 

@@ -39,7 +39,11 @@ def with_sampler(
 ) -> list[Episode]:
     """The episodes with log-probs of a slightly different sampler."""
     generator = torch.Generator().manual_seed(5)
-    off = naive.SAMPLER_NOISE if spec.objective_used != "reinforce" or spec.corrects else 0.0
+    off = (
+        naive.SAMPLER_NOISE
+        if spec.effective_objective != "reinforce" or spec.has_correction
+        else 0.0
+    )
 
     def changed(agent: str, action: Action) -> Action:
         with policies.of(agent).training() as model, torch.no_grad():

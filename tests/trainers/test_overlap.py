@@ -159,12 +159,16 @@ def test_overlap_is_refused_if_the_sampler_shares_the_trained_weights(
 
 def test_overlap_enables_corrections_by_default() -> None:
     stale = TrainerSpec(max_staleness=1)
-    assert (stale.cap_used, stale.tolerance_used, stale.corrects) == (2.0, 1.0, True)
-    assert TrainerSpec().cap_used is None
-    assert TrainerSpec().tolerance_used == 0.1
-    assert TrainerSpec(max_staleness=1, importance_band=(0.5, 5.0)).cap_used is None
-    assert TrainerSpec(max_staleness=1, importance_cap=1.5).cap_used == 1.5
-    assert TrainerSpec(max_staleness=1, mismatch_tolerance=0.2).tolerance_used == 0.2
+    assert (stale.effective_cap, stale.effective_tolerance, stale.has_correction) == (
+        2.0,
+        1.0,
+        True,
+    )
+    assert TrainerSpec().effective_cap is None
+    assert TrainerSpec().effective_tolerance == 0.1
+    assert TrainerSpec(max_staleness=1, importance_band=(0.5, 5.0)).effective_cap is None
+    assert TrainerSpec(max_staleness=1, importance_cap=1.5).effective_cap == 1.5
+    assert TrainerSpec(max_staleness=1, mismatch_tolerance=0.2).effective_tolerance == 0.2
 
 
 def test_training_run_is_a_tree_of_spans(exported: Any, tiny_words: Path, tmp_path: Path) -> None:

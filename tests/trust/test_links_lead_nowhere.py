@@ -8,7 +8,7 @@ from support.tiny_words import save_tiny
 from support.trust import run
 
 from collab.errors import RecordError
-from collab.recipe.differences import contents_in
+from collab.recipe.differences import file_digests
 from collab.runs.atomic import Lock
 
 
@@ -86,5 +86,5 @@ def test_a_diff_follows_no_link_out_of_a_folder(theirs: Path, tmp_path: Path) ->
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "secret.jsonl").write_text("mine")
     (theirs / "functions-2").symlink_to(tmp_path / "other")
-    contents = contents_in(theirs)
+    contents = file_digests(theirs)
     assert contents["functions-2/secret.jsonl"] == "a link out of the folder, not read"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from collab.errors import ModelError
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe.documents import parse_json
-from collab.recipe.trainer import MOST_RANK
+from collab.recipe.trainer import MAX_RANK
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from collab.runs.reading import open_file, read_bytes
 
@@ -84,8 +84,8 @@ def _find_harms(config: Mapping[str, Any]) -> Iterator[str]:
         yield f"its init_lora_weights is {start!r:.80}, which collab does not allow"
     ranks = config.get("rank_pattern")
     for rank in (config.get("r", 1), *(ranks.values() if isinstance(ranks, dict) else ())):
-        if not isinstance(rank, int) or not 1 <= rank <= MOST_RANK:
-            yield f"its rank is {rank!r:.80}, but only 1 to {MOST_RANK} are supported"
+        if not isinstance(rank, int) or not 1 <= rank <= MAX_RANK:
+            yield f"its rank is {rank!r:.80}, but only 1 to {MAX_RANK} are supported"
     yield from _find_invalid_names(config)
 
 

@@ -188,7 +188,7 @@ class Process:
         """Start the engine, and block until it is ready, because it accepts no request earlier."""
         for name, value in environment_of(self._spec).items():
             os.environ.setdefault(name, value)
-        spec = self._spec.among(len(_LOCAL_ENGINES))
+        spec = self._spec.divide_memory(len(_LOCAL_ENGINES))
         options = engine_options(spec, folder, capacity, sleep=self._must_sleep(capacity))
         try:
             with start_environment(), restore_settings():

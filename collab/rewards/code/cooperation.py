@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from collab.analysis import HelperUse, helper_use
-from collab.recipe.team import ENTRY, HELPER
+from collab.recipe.team import ENTRY_PLACEHOLDER, HELPER_PLACEHOLDER
 from collab.rewards.code.structure import function_name
 from collab.rewards.context import RewardContext
 from collab.threads import run_in_thread
@@ -169,8 +169,8 @@ def _answers(verdict: Verdict) -> dict[int, str]:
 
 async def calls(
     context: RewardContext,
-    agent: str = ENTRY,
-    helper: str = HELPER,
+    agent: str = ENTRY_PLACEHOLDER,
+    helper: str = HELPER_PLACEHOLDER,
     function: str = "entry_point",
     helper_function: str = "",
 ) -> tuple[float, str]:
@@ -194,8 +194,8 @@ async def calls(
 
 def not_wrapper(
     context: RewardContext,
-    agent: str = ENTRY,
-    helper: str = HELPER,
+    agent: str = ENTRY_PLACEHOLDER,
+    helper: str = HELPER_PLACEHOLDER,
     function: str = "entry_point",
     helper_function: str = "",
 ) -> tuple[float, str]:
@@ -211,8 +211,8 @@ def not_wrapper(
 
 def ignores(
     context: RewardContext,
-    agent: str = ENTRY,
-    helper: str = HELPER,
+    agent: str = ENTRY_PLACEHOLDER,
+    helper: str = HELPER_PLACEHOLDER,
     function: str = "entry_point",
     helper_function: str = "",
 ) -> tuple[float, str]:

@@ -77,7 +77,7 @@ class Sft(Algorithm):
         required = {
             "turn_structure": ("chains", "it keeps or drops whole episodes; set it to 'chains'"),
             "normalize": ("none", "its weights are 1 and 0, not advantages; set it to 'none'"),
-            "objective_used": (
+            "effective_objective": (
                 "reinforce",
                 "a likelihood has no ratio to clip; leave out objective, clip_ratio and"
                 " clip_ratio_high",
@@ -85,7 +85,7 @@ class Sft(Algorithm):
         }
         for key, (right, why) in required.items():
             if (value := getattr(spec, key)) != right:
-                name = key.removesuffix("_used")
+                name = key.removeprefix("effective_")
                 raise RecipeError(f"algorithm 'sft' with {name} '{value}': {why}")
 
 

@@ -64,7 +64,7 @@ class StepCredit:
     def prepare(self, problem: Problem, episodes: Sequence[Episode]) -> None:
         """Start to prepare a task's episodes for credit, without the failed ones."""
         key = tuple(episode.id for episode in episodes)
-        if len(episodes) >= self._spec.least_complete and key not in self._groups:
+        if len(episodes) >= self._spec.min_complete and key not in self._groups:
             self._groups[key] = asyncio.create_task(self._prepare(problem, tuple(episodes)))
 
     async def credit(self, played: Sequence[tuple[Problem, Sequence[Episode]]]) -> Credit:

@@ -25,7 +25,7 @@ def check_mismatch(
     for agent in policy.agents:
         sums = update.sums.get(agent)
         mismatch = sums[names.AGENT_MISMATCH] / sums[TOKENS] if sums else 0.0
-        if not mismatch <= spec.tolerance_used:
+        if not mismatch <= spec.effective_tolerance:
             staleness_hint = (
                 ". With max_staleness 1, one step of learning is part of the difference: lower"
                 " trainer.learning_rate, or set max_staleness to 0"
@@ -34,7 +34,7 @@ def check_mismatch(
             raise TrainingError(
                 f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
                 f" {mismatch:.3g} nats per token, more than trainer.mismatch_tolerance"
-                f" {spec.tolerance_used:g}{worst}. Sampler"
+                f" {spec.effective_tolerance:g}{worst}. Sampler"
                 " and trainer use different weights, or rounding is too coarse. float32 agrees to"
                 " 1e-4, bfloat16 mostly to 0.03: set model.dtype to float32, or raise"
                 " trainer.mismatch_tolerance and set trainer.importance_cap; if float32 shows the"

@@ -113,8 +113,8 @@ def correct(tokens: Tokens, difference: Tensor, spec: TrainerSpec) -> tuple[Tens
     ratio = torch.exp(difference)
     kept = torch.ones_like(ratio, dtype=torch.bool)
     factor = torch.ones_like(ratio)
-    if spec.cap_used is not None:
-        factor = ratio.clamp(max=spec.cap_used)
+    if spec.effective_cap is not None:
+        factor = ratio.clamp(max=spec.effective_cap)
     if spec.importance_band is not None:
         low, high = spec.importance_band
         kept = (ratio >= low) & (ratio <= high)
@@ -172,7 +172,7 @@ def token_loss(
     start_logprobs = logprobs.detach() if start is None else start
     tokens = Tokens(
         logprobs,
-        old=start_logprobs if spec.corrects else sampler,
+        old=start_logprobs if spec.has_correction else sampler,
         weights=_flatten_like(
             [s.token_weights or [s.weight] * len(s.token_ids) for s in samples], logprobs
         ),
@@ -181,7 +181,7 @@ def token_loss(
         ),
         responses=len(samples),
     )
-    gain, clipped = OBJECTIVES[spec.objective_used](tokens, spec)
+    gain, clipped = OBJECTIVES[spec.effective_objective](tokens, spec)
     factor, ratio, masked = correct(tokens, start_logprobs - sampler, spec)
 
     total = -(scale * (gain * factor)).sum()

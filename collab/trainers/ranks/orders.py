@@ -232,9 +232,9 @@ def with_servers(recipe: Recipe, spec: TrainerSpec, folder: Path, ranks: Process
     for place, model in enumerate(models):
         log = folder / LOGS / SERVER_LOG.format(place=place, rank=ranks.rank)
         capacity = _capacity(model, recipe, spec)
-        start = partial(_start_server, model.among(len(models)), capacity, log, ranks)
+        start = partial(_start_server, model.divide_memory(len(models)), capacity, log, ranks)
         urls = tuple(ranks.gather_results(start))
-        changed[model] = model.run_by(urls)
+        changed[model] = model.with_servers(urls)
     return recipe.with_agents(
         {
             name: {"model": changed[before]}

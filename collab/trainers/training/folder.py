@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import RecipeError, RecordError
 from collab.recipe import Recipe, read_recipe
-from collab.recipe.differences import differing
+from collab.recipe.differences import find_differences
 from collab.recipe.model import TransformersSpec
 from collab.recipe.overrides import flatten
-from collab.recipe.packing import Packing
+from collab.recipe.packing import RecipePacker
 from collab.recipe.task import SourceSpec
 from collab.recipe.writing import write_recipe
 from collab.records import Episode
@@ -52,7 +52,7 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
     Raises:
         RecipeError: a fixed setting differs. The message has both values and the remedy.
     """
-    for key, (was, is_now) in differing(_fixed(before), _fixed(now)):
+    for key, (was, is_now) in find_differences(_fixed(before), _fixed(now)):
         raise RecipeError(
             f"{key} is {was!r} in the run {run}, and {is_now!r} would change it; change the value"
             f" back, or start a new run with collab train {run / layout.TRAINING} --set {key}=..."
@@ -60,17 +60,17 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
         )
 
 
-def changes(before: Recipe, now: Recipe, packing: Packing, step: int) -> list[Change]:
+def changes(before: Recipe, now: Recipe, packing: RecipePacker, step: int) -> list[Change]:
     """Return the changed settings, each with its path, earlier and new value, and the step."""
     values = (flatten(packing.pack(recipe)) for recipe in (before, now))
     return [
         {"step": step, "key": key, "before": was, "after": is_now}
-        for key, (was, is_now) in differing(*values)
+        for key, (was, is_now) in find_differences(*values)
     ]
 
 
 def applied_changes(
-    listed: Sequence[Change], now: Recipe, packing: Packing, step: int
+    listed: Sequence[Change], now: Recipe, packing: RecipePacker, step: int
 ) -> list[Change]:
     """Return the `listed` changes that took effect. `now` is the run's recipe at `step`.
 
@@ -133,7 +133,7 @@ class TrainingFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.packing = Packing(path)
+        self.packing = RecipePacker(path)
         remedy = f"free some space, then continue with {format_option('resume', path)}"
         self._logs = {name: Log(path / name, remedy) for name in _LOGS}
         self._before_step: dict[str, int] | None = None

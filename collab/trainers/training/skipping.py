@@ -41,7 +41,7 @@ def too_many_failed(groups: Sequence[Sequence[Episode]], spec: TrainerSpec) -> s
     if len(failed) > MOST_FAILED * len(episodes):
         least = f"at least {1 - MOST_FAILED:.0%} of a step's episodes must finish"
         return f"{name_failures(failed, len(episodes))}; {least}"
-    if failed and all(len(complete_episodes(g)) < spec.least_complete for g in groups):
+    if failed and all(len(complete_episodes(g)) < spec.min_complete for g in groups):
         return f"{name_failures(failed, len(episodes))}; no group has enough left to compare"
     return None
 

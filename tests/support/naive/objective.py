@@ -159,9 +159,9 @@ def objective(
     for number, (a, advantage, share) in enumerate(responses):
         inner = torch.zeros((), dtype=torch.float64)
         for t, logprob in enumerate(logprobs[number]):
-            old = start[number] if spec.corrects else a.logprobs
+            old = start[number] if spec.has_correction else a.logprobs
             gain = token_gain(logprobs[number], old, t, advantage, spec)
-            if spec.corrects:
+            if spec.has_correction:
                 ratios = zip(start[number], a.logprobs, strict=True)
                 gain = gain * factor_of(
                     [math.exp(new - sampled) for new, sampled in ratios], t, spec

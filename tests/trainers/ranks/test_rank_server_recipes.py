@@ -52,8 +52,8 @@ def test_model_of_the_servers_keeps_the_other_options() -> None:
     assert set(VLLMSpec.model_fields) == {*changed, *of_servers, *others}
     model = VLLMSpec(name="tiny", **changed, **of_servers)
     expected = VLLMSpec(name="tiny", servers=(URL,), **changed)
-    assert model.run_by((URL,)) == expected
-    assert VLLMSpec(name="tiny", deterministic=True).run_by((URL,)).is_seeded
+    assert model.with_servers((URL,)) == expected
+    assert VLLMSpec(name="tiny", deterministic=True).with_servers((URL,)).is_seeded
 
 
 @pytest.mark.parametrize(

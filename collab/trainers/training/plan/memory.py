@@ -83,7 +83,7 @@ def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
     """Return what local vLLM engines take of a GPU: a share, or a cache and `weights`."""
     models = local_engines(recipe) if memory else []
     taken = [
-        model.among(len(models)).memory_share * memory
+        model.divide_memory(len(models)).memory_share * memory
         if model.kv_cache_gb is None
         else model.kv_cache_gb * 1e9 + weights
         for model in models

@@ -222,7 +222,7 @@ def _overlap(spec: TrainerSpec) -> list[str]:
     if not spec.max_staleness:
         return []
     options = {
-        "importance_cap": spec.cap_used,
+        "importance_cap": spec.effective_cap,
         "importance_band": spec.importance_band and list(spec.importance_band),
         "sequence_limit": spec.sequence_limit,
     }
