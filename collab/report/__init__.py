@@ -1,4 +1,4 @@
 """One self-contained HTML file about some runs: curves, comparisons and every episode."""
 
-MOST_EPISODES = 2000
+DEFAULT_MAX_EPISODES = 2000
 """Default number of episodes in a report."""

@@ -40,7 +40,7 @@ def choose_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode]
     kinds = [
         kind
         for number, run in enumerate(runs)
-        for kind in (_played(number, run), _held_out(number, run))
+        for kind in (_run_episodes(number, run), _held_out_episodes(number, run))
     ]
     total = sum(map(len, kinds))
     shares = [
@@ -53,12 +53,12 @@ def choose_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode]
     return [item for kind, share in pairs for item in sample_evenly(kind, share)], total
 
 
-def _played(number: int, run: Run) -> list[ShownEpisode]:
+def _run_episodes(number: int, run: Run) -> list[ShownEpisode]:
     phase: Phase | None = "training" if run.is_training else None
     return [ShownEpisode(number, episode, run.step_of(episode), phase) for episode in run.episodes]
 
 
-def _held_out(number: int, run: Run) -> list[ShownEpisode]:
+def _held_out_episodes(number: int, run: Run) -> list[ShownEpisode]:
     """Return the episodes ordered by problem, so that a problem's episodes are chosen together."""
     steps = [evaluation.step for evaluation in run.evaluations]
     phases: dict[int, Phase] = {}
@@ -69,10 +69,10 @@ def _held_out(number: int, run: Run) -> list[ShownEpisode]:
         for played in run.held_out
         if played.step in phases
     ]
-    return sorted(shown, key=_place)
+    return sorted(shown, key=_sort_key)
 
 
-def _place(shown: ShownEpisode) -> tuple[int, int, bool, int]:
+def _sort_key(shown: ShownEpisode) -> tuple[int, int, bool, int]:
     episode = shown.episode
     return episode.group, shown.step or 0, shown.mode == "greedy", episode.sample
 
@@ -119,41 +119,43 @@ def episode_data(
         "largest_return": episode.largest_return,
         "horizon": episode.horizon if episode.unplayed else None,
         "absorbed": episode.absorbed,
-        "shown": _shown(score, columns) if score else {},
+        "shown": _column_cells(score, columns) if score else {},
         "flags": list(score.flags) if score else [],
         "cut": any(action.is_truncated for action in actions),
         "tokens": sum(action.usage.new_tokens for action in actions),
-        "failure": _failure(episode.failure, texts),
-        "turns": [_turn(turn, texts) for turn in episode.turns],
+        "failure": _failure_data(episode.failure, texts),
+        "turns": [_turn_data(turn, texts) for turn in episode.turns],
     }
 
 
-def _shown(score: Score, columns: Sequence[Column]) -> dict[str, Any]:
+def _column_cells(score: Score, columns: Sequence[Column]) -> dict[str, Any]:
     """Return the text and the sort key of each column."""
     cells = ((column.head, column.cell(score), column.value(score)) for column in columns)
     return {head: [cell, value] for head, cell, value in cells if cell}
 
 
-_PRIVATE = {"traceback"}
-_LEFT_OUT: dict[str, Any] = {
+_PRIVATE_FIELDS = {"traceback"}
+_OMITTED_FIELDS: dict[str, Any] = {
     "decisions": {
         "__all__": {
             "action": {
                 **dict.fromkeys(("token_ids", "logprobs", "prompt_ids", "tool_calls"), True),
-                "failure": _PRIVATE,
+                "failure": _PRIVATE_FIELDS,
             },
             "observation": {"__all__": {"tool_calls", "answers"}},
         }
     },
     "feedback": {"__all__": {"__all__": {"findings"}}},
-    "failures": {"__all__": _PRIVATE},
+    "failures": {"__all__": _PRIVATE_FIELDS},
 }
-_TEXTS = ("content", "text", "artifacts", "joint", "reason", "why", "failures", "message")
+_TEXT_KEYS = ("content", "text", "artifacts", "joint", "reason", "why", "failures", "message")
 """Keys of a turn whose strings are stored in the table of texts."""
 
 
-def _turn(turn: Turn, texts: Texts) -> dict[str, Any]:
-    data: dict[str, Any] = _placed(turn.model_dump(mode="json", exclude=_LEFT_OUT), texts)
+def _turn_data(turn: Turn, texts: Texts) -> dict[str, Any]:
+    data: dict[str, Any] = _intern_texts(
+        turn.model_dump(mode="json", exclude=_OMITTED_FIELDS), texts
+    )
     for decision, shown in zip(turn.decisions, data["decisions"], strict=True):
         shown["action"]["logprobs"] = _logprobs(decision.action)
     if score := turn.score:
@@ -163,13 +165,15 @@ def _turn(turn: Turn, texts: Texts) -> dict[str, Any]:
     return data
 
 
-def _placed(value: Any, texts: Texts, key: str = "") -> Any:
+def _intern_texts(value: Any, texts: Texts, key: str = "") -> Any:
     """Return the value with each string replaced by its position in the table."""
     if isinstance(value, dict):
-        return {k: _placed(v, texts, key if key == "artifacts" else k) for k, v in value.items()}
+        return {
+            k: _intern_texts(v, texts, key if key == "artifacts" else k) for k, v in value.items()
+        }
     if isinstance(value, list):
-        return [_placed(item, texts, key if isinstance(item, str) else "") for item in value]
-    return texts(value) if isinstance(value, str) and key in _TEXTS else value
+        return [_intern_texts(item, texts, key if isinstance(item, str) else "") for item in value]
+    return texts(value) if isinstance(value, str) and key in _TEXT_KEYS else value
 
 
 def _logprobs(action: Action) -> dict[str, float] | None:
@@ -178,5 +182,5 @@ def _logprobs(action: Action) -> dict[str, float] | None:
     return {"mean": fsum(values) / len(values), "least": min(values)} if values else None
 
 
-def _failure(failure: Failure | None, texts: Texts) -> dict[str, Any] | None:
-    return _placed(failure.model_dump(exclude=_PRIVATE), texts) if failure else None
+def _failure_data(failure: Failure | None, texts: Texts) -> dict[str, Any] | None:
+    return _intern_texts(failure.model_dump(exclude=_PRIVATE_FIELDS), texts) if failure else None

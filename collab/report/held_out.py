@@ -24,7 +24,7 @@ from collab.evaluation.table import (
 from collab.evaluation.values import estimate_of, paired_differences
 from collab.records.episode import solved_flags
 from collab.report.episodes import ShownEpisode
-from collab.report.panels import RETURN, Panel, Series, Unit, bounded, maximum_of
+from collab.report.panels import RETURN_SECTION, Panel, Series, Unit, limit_axis, maximum_of
 from collab.report.runs import Cohort, Run, largest_return, maximum_text
 from collab.runs import metric_names as names
 from collab.trainers.training.events import values_by_task
@@ -53,9 +53,9 @@ def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
         if series:
             runs = [run for cohort in cohorts for run in cohort.runs]
             unit: Unit = "share" if metric == names.SOLVED else "number"
-            panel = Panel(f"{title}, held out", RETURN, series, unit, note)
+            panel = Panel(f"{title}, held out", RETURN_SECTION, series, unit, note)
             largest = maximum_of("open" if unit == "share" else "return", unit, "", runs)
-            yield bounded(panel, largest)
+            yield limit_axis(panel, largest)
 
 
 def _points(cohort: Cohort, number: int, mode: str, metric: str, *, named: bool) -> Series | None:
@@ -65,7 +65,9 @@ def _points(cohort: Cohort, number: int, mode: str, metric: str, *, named: bool)
         tasks = dict.fromkeys(task for values in by_run for task in values)
         means = [fmean(v[task] for v in by_run if task in v) for task in tasks]
         if means:
-            points[float(step)] = estimate_of(metric, means, _most(cohort, means))
+            points[float(step)] = estimate_of(
+                metric, means, _largest_possible_return(cohort, means)
+            )
     if not points:
         return None
     return Series(
@@ -81,7 +83,7 @@ def _points(cohort: Cohort, number: int, mode: str, metric: str, *, named: bool)
     )
 
 
-def ends_of(cohort: Cohort, mode: str, metric: str) -> tuple[Values, Values]:
+def first_and_last_values(cohort: Cohort, mode: str, metric: str) -> tuple[Values, Values]:
     """Return each problem's mean over all seeds, in the first evaluation and in the last one.
 
     Both results have the same problems. Runs with fewer than two evaluations are left out.
@@ -106,7 +108,7 @@ def values_of(run: Run, step: int, mode: str, metric: str) -> Values:
     return values_by_task(getattr(evaluation, mode), metric) if evaluation else {}
 
 
-def _most(cohort: Cohort, returns: Sequence[float]) -> float:
+def _largest_possible_return(cohort: Cohort, returns: Sequence[float]) -> float:
     """Return the largest possible return."""
     return max(*returns, *(largest_return(run) or 0.0 for run in cohort.runs))
 
@@ -115,12 +117,12 @@ def training_tables(cohorts: Sequence[Cohort]) -> list[ResultTable]:
     """Return the tables of held-out results before and after training, or none without two
     evaluations.
     """
-    shares = _ends_table(cohorts, names.SOLVED, "Solved, held out", "share")
-    returns = _ends_table(cohorts, names.RETURN, "Return, held out", "points")
+    shares = _before_after_table(cohorts, names.SOLVED, "Solved, held out", "share")
+    returns = _before_after_table(cohorts, names.RETURN, "Return, held out", "points")
     return [table for table in (shares, returns) if table is not None]
 
 
-def _ends_table(
+def _before_after_table(
     cohorts: Sequence[Cohort], metric: str, title: str, form: Form
 ) -> ResultTable | None:
     """Return a row for each recipe and mode, with one scale for all."""
@@ -128,13 +130,15 @@ def _ends_table(
         (cohort, mode, before, after)
         for cohort in cohorts
         for mode in MODES
-        for before, after in [ends_of(cohort, mode, metric)]
+        for before, after in [first_and_last_values(cohort, mode, metric)]
         if before
     ]
     if not changes:
         return None
     bounds = [
-        1.0 if metric == names.SOLVED else _most(cohort, [*before.values(), *after.values()])
+        1.0
+        if metric == names.SOLVED
+        else _largest_possible_return(cohort, [*before.values(), *after.values()])
         for cohort, _, before, after in changes
     ]
     several = len({cohort.label for cohort, *_ in changes}) > 1
@@ -167,11 +171,11 @@ def change_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTa
     Gains link to two of the `shown` episodes.
     """
     ends = {
-        (number, mode): ends_of(Cohort(run.name, [run]), mode, names.RETURN)
+        (number, mode): first_and_last_values(Cohort(run.name, [run]), mode, names.RETURN)
         for number, run in enumerate(runs)
         for mode in MODES
     }
-    tasks = sorted({task for before, _ in ends.values() for task in before}, key=natural)
+    tasks = sorted({task for before, _ in ends.values() for task in before}, key=natural_sort_key)
     if not tasks:
         return None
     places: Places = {}
@@ -182,17 +186,20 @@ def change_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTa
         for number, mode in ends
     ]
     rows = [
-        [text_cell(task), *(_gain(task, place, *values, places) for place, values in ends.items())]
-        for task in tasks[:MOST_TASKS]
+        [
+            text_cell(task),
+            *(_gain_cell(task, place, *values, places) for place, values in ends.items()),
+        ]
+        for task in tasks[:MAX_TASKS]
     ]
     note = (
         f"Gains of mean returns{maximum_text(runs)}, with the means before and after training."
-        f" Each diff compares the first samples before and after training.{_left_out(tasks)}"
+        f" Each diff compares the first samples before and after training.{_omission_note(tasks)}"
     )
     return make_table("Held-out problems one by one", ["Problem", *titles], rows, note)
 
 
-def _gain(
+def _gain_cell(
     task: str, column: tuple[int, str], before: Values, after: Values, places: Places
 ) -> TableCell:
     """Return the gain, with the values before and after below it."""
@@ -206,17 +213,17 @@ def _gain(
     return replace(gain, pair=link, interval=values)
 
 
-MOST_TASKS = 300
+MAX_TASKS = 300
 
 
-def _left_out(tasks: Sequence[str]) -> str:
+def _omission_note(tasks: Sequence[str]) -> str:
     """Say how many problems a table leaves out, or return "" if it shows all of them."""
-    if len(tasks) <= MOST_TASKS:
+    if len(tasks) <= MAX_TASKS:
         return ""
-    return f" The first {MOST_TASKS} of {len(tasks):,} problems are shown."
+    return f" The first {MAX_TASKS} of {len(tasks):,} problems are shown."
 
 
-Items = list[tuple[int, ShownEpisode]]
+PlacedEpisodes = list[tuple[int, ShownEpisode]]
 """Episodes, with their positions in the report."""
 
 
@@ -225,51 +232,53 @@ def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTabl
 
     `shown` are the episodes that count.
     """
-    groups: dict[tuple[str, int], Items] = {}
+    groups: dict[tuple[str, int], PlacedEpisodes] = {}
     for place, item in enumerate(shown):
         if item.mode is None:
             groups.setdefault((item.episode.task, item.run), []).append((place, item))
-    tasks = sorted({task for task, _ in groups}, key=natural)
+    tasks = sorted({task for task, _ in groups}, key=natural_sort_key)
     if len(tasks) < 2:
         return None
     numbers = sorted({number for _, number in groups})
     titles = [runs[n].name for n in numbers] if len(runs) > 1 else ["Return"]
     rows = [
-        _task_row(task, [groups.get((task, n), []) for n in numbers]) for task in tasks[:MOST_TASKS]
+        _task_row(task, [groups.get((task, n), []) for n in numbers]) for task in tasks[:MAX_TASKS]
     ]
-    note = f"Mean returns{maximum_text(runs)}, of the episodes in this report.{_left_out(tasks)}"
+    note = (
+        f"Mean returns{maximum_text(runs)}, of the episodes in this report.{_omission_note(tasks)}"
+    )
     return make_table("Problem by problem", ["Problem", *titles], rows, note)
 
 
-def _task_row(task: str, by_run: Sequence[Items]) -> list[TableCell]:
+def _task_row(task: str, by_run: Sequence[PlacedEpisodes]) -> list[TableCell]:
     """Return the cells of a problem. Without training, it links to the first two runs that have
     it.
     """
     firsts = [items[0][0] for items in by_run if items]
-    trained = any(map(_ends, by_run))
+    trained = any(map(_first_last_pair, by_run))
     pair = f"{firsts[0]}/{firsts[1]}" if len(firsts) > 1 and not trained else ""
     return [text_cell(task, pair=pair), *map(_run_cell, by_run)]
 
 
-def _run_cell(items: Items) -> TableCell:
+def _run_cell(items: PlacedEpisodes) -> TableCell:
     """Return the mean return of a run on a problem, and its solved episodes."""
     played = [item.episode for _, item in items if not item.episode.further]
     returns = [e.joint_return for e in played if e.joint_return is not None]
     if not returns:
-        return text_cell(NONE, pair=_ends(items))
+        return text_cell(NONE, pair=_first_last_pair(items))
     known = solved_flags(played)
     count = f"{sum(known)} of {len(known)} solved" if known else counted(len(played), "episode")
     mean = mean_cell(fmean(returns), None, "points")
-    return replace(mean, interval=count, pair=_ends(items))
+    return replace(mean, interval=count, pair=_first_last_pair(items))
 
 
-def natural(name: str) -> list[tuple[bool, int, str]]:
+def natural_sort_key(name: str) -> list[tuple[bool, int, str]]:
     """Return a sort key that orders numbers within a name as numbers."""
     parts = re.split(r"(\d+)", name)
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
 
-def _ends(items: Items) -> str:
+def _first_last_pair(items: PlacedEpisodes) -> str:
     """Return an episode of the first step and one of the last."""
     steps = {place: item.step for place, item in items if item.step is not None}
     if len(set(steps.values())) < 2:

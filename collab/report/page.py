@@ -31,12 +31,12 @@ SCRIPTS = (
 )
 """Scripts. Each may use those before it."""
 
-HOME = "collab.report"
+DEFAULT_PACKAGE = "collab.report"
 """Folder of a part's assets if its name is not of the form `room:part`."""
 
 
 @dataclass(frozen=True)
-class Follows:
+class Updates:
     """The address at which a served page asks for changes in its runs."""
 
     at: str
@@ -44,39 +44,39 @@ class Follows:
     """Stamp that the server returns while nothing has changed."""
 
 
-def render(report: Any, data: str, follows: Follows | None = None) -> str:
+def render_report(report: Any, data: str, updates: Updates | None = None) -> str:
     """Return the HTML page of a report. The page's script reads `data`, which is packed, and sends
-    requests only if `follows` is given."""
-    return fill("report", STYLES, SCRIPTS, follows=follows, report=report, data=Markup(data))
+    requests only if `updates` is given."""
+    return fill_page("report", STYLES, SCRIPTS, updates=updates, report=report, data=Markup(data))
 
 
-def fill(
+def fill_page(
     template: str,
     styles: Sequence[str],
     scripts: Sequence[str],
     *,
-    connects: bool = False,
-    follows: Follows | None = None,
+    may_connect: bool = False,
+    updates: Updates | None = None,
     **values: Any,
 ) -> str:
     """Fill a template with escaped values, and include its style and script.
 
     Args:
-        connects: True if the script may send requests to the page's server.
-        follows: the address that the page asks for changes. It adds the script that asks.
+        may_connect: True if the script may send requests to the page's server.
+        updates: the address that the page asks for changes. It adds the script that asks.
     """
-    scripts = [*scripts, "follow"] if follows else scripts
-    style = "\n".join(_part(f"{name}.css") for name in styles)
-    script = '"use strict";\n' + "\n".join(_part(f"{name}.js") for name in scripts)
+    scripts = [*scripts, "follow"] if updates else scripts
+    style = "\n".join(_read_asset(f"{name}.css") for name in styles)
+    script = '"use strict";\n' + "\n".join(_read_asset(f"{name}.js") for name in scripts)
     return (
         _environment()
         .get_template(f"{template}.html.j2")
         .render(
             style=Markup(style),
             script=Markup(script),
-            policy=_policy(style, script, connects=connects or follows is not None),
+            policy=_content_policy(style, script, may_connect=may_connect or updates is not None),
             version=collab.__version__,
-            follows=follows,
+            updates=updates,
             **values,
         )
     )
@@ -86,29 +86,29 @@ def fill(
 def _environment() -> Environment:
     """Return an environment that escapes every value and shows control characters by name."""
     environment = Environment(
-        loader=FunctionLoader(_part),
+        loader=FunctionLoader(_read_asset),
         autoescape=True,
         trim_blocks=True,
-        finalize=_shown,
+        finalize=_clean_value,
         undefined=StrictUndefined,
     )
     environment.filters["without"] = _without
     return environment
 
 
-def _part(name: str) -> str:
+def _read_asset(name: str) -> str:
     room, _, file = name.rpartition(":")
-    return (files(room or HOME) / "assets" / file).read_text(encoding="utf-8")
+    return (files(room or DEFAULT_PACKAGE) / "assets" / file).read_text(encoding="utf-8")
 
 
-def _policy(style: str, script: str, *, connects: bool) -> str:
+def _content_policy(style: str, script: str, *, may_connect: bool) -> str:
     """Return a policy that allows only this style and this script, and no loading or sending."""
     return "; ".join(
         [
             "default-src 'none'",
             f"style-src '{_digest(style)}'",
             f"script-src '{_digest(script)}'",
-            *(["connect-src 'self'"] if connects else []),
+            *(["connect-src 'self'"] if may_connect else []),
             "base-uri 'none'",
             "form-action 'none'",
             "require-trusted-types-for 'script'",
@@ -121,7 +121,7 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _shown(value: Any) -> Any:
+def _clean_value(value: Any) -> Any:
     return escape_controls(value) if type(value) is str else value
 
 
@@ -152,13 +152,13 @@ class Texts:
         return iter(self._places)
 
 
-def pack(data: Any) -> str:
+def pack_data(data: Any) -> str:
     """Return data as JSON, compressed by gzip and encoded in base64, so it contains no markup."""
-    text = json.dumps(_plain(data), ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(_json_value(data), ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
 
 
-def _plain(data: Any) -> Any:
+def _json_value(data: Any) -> Any:
     """Return the data with control characters in strings made visible, and numbers rounded to six
     digits as JSON.
     """
@@ -167,7 +167,7 @@ def _plain(data: Any) -> Any:
     if isinstance(data, float):
         return float(f"{data:.6g}") if isfinite(data) else None
     if isinstance(data, dict):
-        return {escape_controls(key): _plain(value) for key, value in data.items()}
+        return {escape_controls(key): _json_value(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
-        return [_plain(value) for value in data]
+        return [_json_value(value) for value in data]
     return data

@@ -9,12 +9,12 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from collab.records import Score
-from collab.report.runs import Cohort, Row, Run, largest_return, names_of_parts
+from collab.report.runs import Cohort, Row, Run, largest_return, metric_titles
 from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
 
 Unit = Literal["number", "share", "seconds", "count"]
-Reach = Literal["open", "return", "reward", "part"]
+Bound = Literal["open", "return", "reward", "part"]
 Style = Literal["line", "thin", "points"]
 
 
@@ -69,12 +69,12 @@ class MetricFamily:
     """True if the panel is drawn only for several such metrics."""
     note: str = ""
     """Explanation of the metric, if its name needs one."""
-    reach: Reach = "open"
+    bound: Bound = "open"
     """The upper bound: the largest return, the largest reward of a turn, or the weight of the part.
     """
 
 
-RETURN, PARTS, TEAM, LEARNING, COST = (
+RETURN_SECTION, PARTS_SECTION, TEAM_SECTION, LEARNING_SECTION, COST_SECTION = (
     "Return",
     "Parts of the reward",
     "Agents",
@@ -84,87 +84,96 @@ RETURN, PARTS, TEAM, LEARNING, COST = (
 
 FAMILIES = (
     MetricFamily(
-        "Joint return in training", RETURN, names.RETURN_MEAN, band=names.RETURN_STD, reach="return"
+        "Joint return in training",
+        RETURN_SECTION,
+        names.RETURN_MEAN,
+        band=names.RETURN_STD,
+        bound="return",
     ),
-    MetricFamily("Solved in training", RETURN, names.SOLVED, "share"),
-    MetricFamily("Solved by turn", RETURN, names.SOLVED_AFTER_TURN, "share", several=True),
-    *(MetricFamily(m.title, RETURN, m.metric, "share") for m in MEASURES if m.metric),
-    MetricFamily("Reward by turn", RETURN, names.REWARD, several=True, reach="reward"),
-    MetricFamily("Return of each agent, if they differ", RETURN, names.AGENT_RETURN, several=True),
-    MetricFamily("Points", PARTS, names.POINTS, split=True, reach="part"),
-    MetricFamily("Values", PARTS, names.VALUE, "share", split=True),
-    MetricFamily("Length of a response, tokens", TEAM, names.LENGTH),
-    MetricFamily("Entropy, nats per token", TEAM, names.ENTROPY),
-    MetricFamily("Truncated responses", TEAM, names.TRUNCATED, "share"),
-    MetricFamily("Responses without an artifact", TEAM, names.EMPTY, "share"),
+    MetricFamily("Solved in training", RETURN_SECTION, names.SOLVED, "share"),
+    MetricFamily("Solved by turn", RETURN_SECTION, names.SOLVED_AFTER_TURN, "share", several=True),
+    *(MetricFamily(m.title, RETURN_SECTION, m.metric, "share") for m in MEASURES if m.metric),
+    MetricFamily("Reward by turn", RETURN_SECTION, names.REWARD, several=True, bound="reward"),
+    MetricFamily(
+        "Return of each agent, if they differ", RETURN_SECTION, names.AGENT_RETURN, several=True
+    ),
+    MetricFamily("Points", PARTS_SECTION, names.POINTS, split=True, bound="part"),
+    MetricFamily("Values", PARTS_SECTION, names.VALUE, "share", split=True),
+    MetricFamily("Length of a response, tokens", TEAM_SECTION, names.LENGTH),
+    MetricFamily("Entropy, nats per token", TEAM_SECTION, names.ENTROPY),
+    MetricFamily("Truncated responses", TEAM_SECTION, names.TRUNCATED, "share"),
+    MetricFamily("Responses without an artifact", TEAM_SECTION, names.EMPTY, "share"),
     MetricFamily(
         "Share of the reward that an agent's own responses decide",
-        TEAM,
+        TEAM_SECTION,
         names.CREDIT_OWN,
         "share",
         note="Share of the reward's variance within a task. The rest depends on other agents, or on"
         " combinations of answers.",
     ),
     MetricFamily(
-        "Reward that responses decide only together", TEAM, names.CREDIT_INTERACTION, "share"
+        "Reward that responses decide only together",
+        TEAM_SECTION,
+        names.CREDIT_INTERACTION,
+        "share",
     ),
     MetricFamily(
         "Influence on the reward",
-        TEAM,
+        TEAM_SECTION,
         names.CREDIT_INFLUENCE,
         "share",
         note="The share of the reward's variance within a task that an agent's responses decide,"
         " by themselves or together with others'.",
     ),
-    MetricFamily("Reward that an answer added", TEAM, names.CREDIT_CONTRIBUTION),
-    MetricFamily("KL from the reference, nats per token", TEAM, names.KL),
-    MetricFamily("Gradient norm", LEARNING, names.GRADIENT_NORM),
-    MetricFamily("Spread of returns in a group", LEARNING, names.RETURN_SPREAD),
-    MetricFamily("Dead groups", LEARNING, names.DEAD_GROUPS, "share"),
-    MetricFamily("Episodes dropped", LEARNING, names.DROPPED, "share"),
-    MetricFamily("Flagged episodes", LEARNING, names.FLAGGED, "share"),
+    MetricFamily("Reward that an answer added", TEAM_SECTION, names.CREDIT_CONTRIBUTION),
+    MetricFamily("KL from the reference, nats per token", TEAM_SECTION, names.KL),
+    MetricFamily("Gradient norm", LEARNING_SECTION, names.GRADIENT_NORM),
+    MetricFamily("Spread of returns in a group", LEARNING_SECTION, names.RETURN_SPREAD),
+    MetricFamily("Dead groups", LEARNING_SECTION, names.DEAD_GROUPS, "share"),
+    MetricFamily("Episodes dropped", LEARNING_SECTION, names.DROPPED, "share"),
+    MetricFamily("Flagged episodes", LEARNING_SECTION, names.FLAGGED, "share"),
     MetricFamily(
         "Sampler against trainer, nats per token",
-        LEARNING,
+        LEARNING_SECTION,
         names.MISMATCH,
         note="Mean difference of the sampler's and the trainer's log-probabilities.",
     ),
     MetricFamily(
         "Tokens outside the support",
-        LEARNING,
+        LEARNING_SECTION,
         names.OUTSIDE_SUPPORT,
         "share",
         note="Sampled tokens that the trainer's top_p or top_k exclude, because of rounding.",
     ),
-    MetricFamily("Tokens clipped", LEARNING, names.CLIPPED, "share"),
-    MetricFamily("Learning rate", LEARNING, names.LEARNING_RATE),
-    MetricFamily("Share of time", COST, names.TIME, "share", stacked=True),
+    MetricFamily("Tokens clipped", LEARNING_SECTION, names.CLIPPED, "share"),
+    MetricFamily("Learning rate", LEARNING_SECTION, names.LEARNING_RATE),
+    MetricFamily("Share of time", COST_SECTION, names.TIME, "share", stacked=True),
     MetricFamily(
         "Wait for further scores, seconds per step",
-        COST,
+        COST_SECTION,
         names.UNPLAYED_WAITED,
         "seconds",
         note="Time to score further joint actions that did not overlap with sampling.",
     ),
-    MetricFamily("Seconds per step", COST, names.SECONDS, "seconds"),
-    MetricFamily("Tokens per second", COST, names.TOKENS_PER_SECOND, "count"),
-    MetricFamily("Peak memory, GB", COST, names.MEMORY),
+    MetricFamily("Seconds per step", COST_SECTION, names.SECONDS, "seconds"),
+    MetricFamily("Tokens per second", COST_SECTION, names.TOKENS_PER_SECOND, "count"),
+    MetricFamily("Peak memory, GB", COST_SECTION, names.MEMORY),
 )
 
 
-def maximum_of(reach: Reach, unit: Unit, name: str, runs: Sequence[Run]) -> float | None:
+def maximum_of(bound: Bound, unit: Unit, name: str, runs: Sequence[Run]) -> float | None:
     """Return the largest value that a metric can have, or None if it has no bound.
 
     Args:
         name: name of the part, for a part of the reward.
     """
-    if reach == "return":
+    if bound == "return":
         bounds = [row[names.RETURN_MAXIMUM] for run in runs for row in run.steps
                  if names.RETURN_MAXIMUM in row]  # fmt: skip
         bounds += [largest for run in runs if (largest := largest_return(run)) is not None]
-    elif reach == "reward":
+    elif bound == "reward":
         bounds = [score.maximum for score in _scores(runs)]
-    elif reach == "part":
+    elif bound == "part":
         bounds = [part.weight for s in _scores(runs) for part in s.parts if part.name == name]
     else:
         bounds = [1.0] if unit == "share" else []
@@ -177,7 +186,7 @@ def _scores(runs: Sequence[Run]) -> list[Score]:
     return [turn.score for episode in episodes for turn in episode.turns if turn.score]
 
 
-def bounded(panel: Panel, largest: float | None) -> Panel:
+def limit_axis(panel: Panel, largest: float | None) -> Panel:
     """Return the panel with its axis up to `largest`, and its bands within what is possible.
 
     If a value lies outside [0, `largest`], that end is left open.
@@ -195,12 +204,12 @@ def bounded(panel: Panel, largest: float | None) -> Panel:
     return replace(panel, most=largest, series=series)
 
 
-MOST_POINTS = 400
+MAX_POINTS = 400
 """Maximum number of points of a curve. If there are more steps, equal stretches of them are
 averaged.
 """
 
-SMOOTHED_FROM = 40
+MIN_SMOOTHED_POINTS = 40
 """Minimum number of points for a running mean to be drawn over the curve."""
 
 Curve = dict[float, float]
@@ -227,26 +236,24 @@ def training_panels(cohorts: Sequence[Cohort]) -> list[Panel]:
     """Return the panels of every family of metrics that some run has."""
     runs = [run for cohort in cohorts for run in cohort.runs]
     keys = list(dict.fromkeys(key for run in runs for row in run.steps for key in row))
-    shown = names_of_parts(runs)
-    return [panel for family in FAMILIES for panel in _panels(family, keys, cohorts, shown)]
+    titles = metric_titles(runs)
+    return [panel for family in FAMILIES for panel in _panels(family, keys, cohorts, titles)]
 
 
 def _panels(
-    family: MetricFamily, keys: Sequence[str], cohorts: Sequence[Cohort], shown: Mapping[str, str]
+    family: MetricFamily, keys: Sequence[str], cohorts: Sequence[Cohort], titles: Mapping[str, str]
 ) -> Iterator[Panel]:
-    """Yield panels of the metrics. `shown` holds the metric names that rewards define."""
-    matching = {
-        key: name for key in keys if (name := names.match_pattern(family.key, key)) is not None
-    }
+    """Yield panels of the metrics. `titles` holds the metric names that rewards define."""
+    matching = {key: name for key in keys if (name := names.match_pattern(family.key, key)) is not None}
     if len(matching) < 1 + family.several:
         return
     if family.stacked:
         for cohort in cohorts:
-            yield _stack(family, matching, cohort, named=len(cohorts) > 1)
+            yield _stacked_panel(family, matching, cohort, named=len(cohorts) > 1)
     elif family.split or len(cohorts) > 1:
         for key, name in matching.items():
             lines = [CurveLine(key, c.label, "", c, number) for number, c in enumerate(cohorts)]
-            title = shown.get(key) or _title(family, name)
+            title = titles.get(key) or _title(family, name)
             yield _panel(title, family, lines, name)
     else:
         lines = [
@@ -271,8 +278,8 @@ def _panel(title: str, family: MetricFamily, lines: Sequence[CurveLine], name: s
     panel = Panel(title, family.section, series, family.unit, _note(family, lines, series))
     runs = [run for cohort in {id(line.cohort): line.cohort for line in lines}.values()
             for run in cohort.runs]  # fmt: skip
-    largest = maximum_of(family.reach, family.unit, name, runs)
-    return bounded(panel, largest)
+    largest = maximum_of(family.bound, family.unit, name, runs)
+    return limit_axis(panel, largest)
 
 
 def _note(family: MetricFamily, lines: Sequence[CurveLine], series: Sequence[Series]) -> str:
@@ -283,7 +290,7 @@ def _note(family: MetricFamily, lines: Sequence[CurveLine], series: Sequence[Ser
         notes.append("Band: one standard deviation across seeds; thin: each seed.")
     if family.band and any(len(line.cohort.runs) == 1 for line in lines):
         notes.append("Band: one standard deviation of the step's episodes.")
-    if any(len(line.x) > SMOOTHED_FROM for line in series):
+    if any(len(line.x) > MIN_SMOOTHED_POINTS for line in series):
         notes.append("Running means." if seeds else "Thin: each step; bold: running mean.")
     return " ".join(notes)
 
@@ -292,22 +299,22 @@ def _series(line: CurveLine, band: str) -> Iterator[Series]:
     curves = line.curves(line.key)
     if not curves:
         return
-    smooth = max(map(len, curves)) > SMOOTHED_FROM
+    smooth = max(map(len, curves)) > MIN_SMOOTHED_POINTS
     if len(curves) == 1:
         spread = next(iter(line.curves(band)), {}) if band else {}
         if smooth:
-            yield _drawn(line, curves[0], style="thin")
+            yield _make_series(line, curves[0], style="thin")
             curves, spread = [_running_mean(curves[0])], _running_mean(spread)
-        yield _drawn(line, curves[0], spread)
+        yield _make_series(line, curves[0], spread)
         return
     curves = [_running_mean(curve) for curve in curves] if smooth else curves
     for curve in curves:
-        yield _drawn(line, curve, style="thin")
-    spread = {step: stdev(curve[step] for curve in curves) for step in _common(curves)}
-    yield _drawn(line, _across(curves), spread)
+        yield _make_series(line, curve, style="thin")
+    spread = {step: stdev(curve[step] for curve in curves) for step in _common_steps(curves)}
+    yield _make_series(line, _mean_curve(curves), spread)
 
 
-def _drawn(
+def _make_series(
     line: CurveLine, curve: Curve, spread: Curve | None = None, style: Style = "line"
 ) -> Series:
     band = spread if spread and spread.keys() >= curve.keys() else {}
@@ -323,11 +330,13 @@ def _drawn(
     )
 
 
-def _stack(family: MetricFamily, matching: dict[str, str], cohort: Cohort, *, named: bool) -> Panel:
+def _stacked_panel(
+    family: MetricFamily, matching: dict[str, str], cohort: Cohort, *, named: bool
+) -> Panel:
     series = []
     for number, (key, name) in enumerate(matching.items()):
         shares = [_curve(run.steps, key, absent=0.0) for run in cohort.runs if run.steps]
-        mean = _across(shares)
+        mean = _mean_curve(shares)
         if any(mean.values()):
             x, y = list(mean), list(mean.values())
             series.append(Series(_words(name), _words(name), number, x, y))
@@ -337,14 +346,14 @@ def _stack(family: MetricFamily, matching: dict[str, str], cohort: Cohort, *, na
 
 def _curve(rows: Sequence[Row], key: str, absent: float | None = None) -> Curve:
     values = {row["step"]: row.get(key, absent) for row in rows}
-    return _thinned({step: value for step, value in values.items() if value is not None})
+    return _thin({step: value for step, value in values.items() if value is not None})
 
 
-def _thinned(curve: Curve) -> Curve:
-    """Return at most MOST_POINTS points: the mean of each of several equal stretches, at its last
+def _thin(curve: Curve) -> Curve:
+    """Return at most MAX_POINTS points: the mean of each of several equal stretches, at its last
     step.
     """
-    size = ceil(len(curve) / MOST_POINTS)
+    size = ceil(len(curve) / MAX_POINTS)
     if size <= 1:
         return curve
     steps, values = list(curve), list(curve.values())
@@ -352,12 +361,12 @@ def _thinned(curve: Curve) -> Curve:
     return {steps[min(n + size, len(steps)) - 1]: fmean(values[n : n + size]) for n in starts}
 
 
-def _across(curves: Sequence[Curve]) -> Curve:
+def _mean_curve(curves: Sequence[Curve]) -> Curve:
     """Return the mean at the steps that every run has."""
-    return {step: fmean(curve[step] for curve in curves) for step in _common(curves)}
+    return {step: fmean(curve[step] for curve in curves) for step in _common_steps(curves)}
 
 
-def _common(curves: Sequence[Curve]) -> list[float]:
+def _common_steps(curves: Sequence[Curve]) -> list[float]:
     return [step for step in curves[0] if all(step in curve for curve in curves)] if curves else []
 
 

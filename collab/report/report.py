@@ -11,7 +11,7 @@ from typing import Any
 from collab.errors import RecordError
 from collab.evaluation.table import ResultTable, agents_table
 from collab.recipe.differences import reward_in
-from collab.report import MOST_EPISODES
+from collab.report import DEFAULT_MAX_EPISODES
 from collab.report.episodes import (
     ShownEpisode,
     choose_episodes,
@@ -23,10 +23,10 @@ from collab.report.held_out import (
     task_table,
     training_tables,
 )
-from collab.report.page import Follows, Texts, pack, render
+from collab.report.page import Texts, Updates, pack_data, render_report
 from collab.report.panels import Panel, training_panels
 from collab.report.results import evaluation_tables, run_tables
-from collab.report.runs import Reading, Run, cohorts_of, read_all, value_at
+from collab.report.runs import Reading, Run, cohorts_of, read_runs, value_at
 from collab.rewards.declared import score_columns
 from collab.rewards.library import language_of
 from collab.runs.atomic import explain_disk_errors, write_atomically
@@ -80,7 +80,9 @@ def run_facts(run: Run) -> RunFacts:
         name=run.name,
         status=run.status,
         facts=_facts(run),
-        trainer=_known({k: value_at(run.recipe, f"trainer.{v}") for k, v in TRAINER_FACTS.items()})
+        trainer=_drop_unknown(
+            {k: value_at(run.recipe, f"trainer.{v}") for k, v in TRAINER_FACTS.items()}
+        )
         if run.is_training
         else {},
         agents=agents_table(
@@ -108,7 +110,7 @@ def _facts(run: Run) -> dict[str, str]:
     teams = sorted({episode.team for episode in run.episodes})
     failed = sum(episode.failure is not None for episode in run.episodes)
     seconds = value_at(about, "summary.seconds")
-    return _known(
+    return _drop_unknown(
         {
             "team": about.get("team") or ", ".join(teams),
             "protocol": value_at(recipe, "team.protocol"),
@@ -126,7 +128,7 @@ def _facts(run: Run) -> dict[str, str]:
     )
 
 
-def _known(facts: Mapping[str, object]) -> dict[str, str]:
+def _drop_unknown(facts: Mapping[str, object]) -> dict[str, str]:
     return {
         label: f"{value:g}" if isinstance(value, float) else str(value)
         for label, value in facts.items()
@@ -158,7 +160,7 @@ def _feedback(sources: object) -> str | None:
     return ", ".join(str(name) for name in names)
 
 
-BYTES_FOR_EACH = 5_000
+MAX_BYTES_PER_EPISODE = 5_000
 """Size limit of the page per episode. At least a thousand episodes are counted."""
 
 TEXT_LIMITS = (20_000, 6_000, 2_000, 600)
@@ -200,20 +202,22 @@ class HtmlReport:
         return bool(self.panels or self.constants)
 
 
-def write_report(paths: Sequence[Path], out: Path, *, most: int = MOST_EPISODES) -> HtmlReport:
+def write_report(
+    paths: Sequence[Path], out: Path, *, max_episodes: int = DEFAULT_MAX_EPISODES
+) -> HtmlReport:
     """Write one HTML file about some runs, and return the report.
 
     Raises:
         RecordError: there is nothing to show, or `out` cannot be written, or is a file that is not
             a report.
     """
-    reading = read_all(paths)
-    report = make_report(reading, most)
+    reading = read_runs(paths)
+    report = make_report(reading, max_episodes)
     page = make_page(report, reading.runs)
     remedy = "choose another file with --out"
     with explain_disk_errors(out, remedy):
-        is_here = out.exists() and not out.is_dir()
-        if is_here and not (_is_report(out) or _is_link_to_file(out)):
+        exists = out.exists() and not out.is_dir()
+        if exists and not (_is_report(out) or _is_link_to_file(out)):
             raise RecordError(f"{out} exists and is not a report; {remedy}")
         out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, page, remedy)
@@ -233,14 +237,18 @@ def _is_link_to_file(path: Path) -> bool:
     return path.is_symlink() and path.is_file() and not str(path.readlink()).startswith("/proc/")
 
 
-def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:
-    """Return the report of some runs, with up to `most` episodes."""
+def make_report(reading: Reading, max_episodes: int = DEFAULT_MAX_EPISODES) -> HtmlReport:
+    """Return the report of some runs, with up to `max_episodes` episodes."""
     runs = reading.runs
     trained = [run for run in runs if run.is_training]
-    played = [run for run in runs if not run.is_training and run.path not in reading.entrants]
+    played = [
+        run for run in runs if not run.is_training and run.path not in reading.evaluated_folders
+    ]
     cohorts = cohorts_of(trained)
-    moving, constants = _constants([*held_out_panels(cohorts), *training_panels(cohorts)])
-    shown, total = choose_episodes(runs, most)
+    changing, constants = _split_constant_panels(
+        [*held_out_panels(cohorts), *training_panels(cohorts)]
+    )
+    shown, total = choose_episodes(runs, max_episodes)
     tables = [t for t in (change_table(runs, shown), task_table(runs, shown)) if t is not None]
     evaluated = [table for results in reading.results for table in evaluation_tables(results)]
     facts = [run_facts(run) for run in runs]
@@ -253,36 +261,36 @@ def make_report(reading: Reading, most: int = MOST_EPISODES) -> HtmlReport:
         notes=list(_notes(reading, len(shown), total)),
         tables=tables,
         cohorts=[cohort.label for cohort in cohorts] if len(cohorts) > 1 else [],
-        panels=moving,
+        panels=changing,
         constants=constants,
         alarms=[alarm for run in trained for alarm in _alarms(run)],
         shown=shown,
     )
 
 
-def make_page(report: HtmlReport, runs: Sequence[Run], follows: Follows | None = None) -> str:
+def make_page(report: HtmlReport, runs: Sequence[Run], updates: Updates | None = None) -> str:
     """Return the HTML. If it would be too large, strings are truncated, and a note says so.
 
-    `follows` is only for served pages.
+    `updates` is only for served pages.
     """
-    largest = BYTES_FOR_EACH * max(1000, len(report.shown))
+    size_limit = MAX_BYTES_PER_EPISODE * max(1000, len(report.shown))
     page = ""
     for limit in TEXT_LIMITS:
         texts = Texts(limit)
-        data = pack(_data(report, runs, texts))
+        data = pack_data(_page_data(report, runs, texts))
         notes = [*report.notes]
         if texts.shortened:
             notes.append(
                 f"{texts.shortened:,} strings are truncated at {texts.limit:,} characters to keep"
                 " this file small; the run's folder has them in full."
             )
-        page = render(replace(report, notes=notes), data, follows)
-        if len(page) <= largest:
+        page = render_report(replace(report, notes=notes), data, updates)
+        if len(page) <= size_limit:
             break
     return page
 
 
-def _data(report: HtmlReport, runs: Sequence[Run], texts: Texts) -> dict[str, Any]:
+def _page_data(report: HtmlReport, runs: Sequence[Run], texts: Texts) -> dict[str, Any]:
     columns = [score_columns(reward_in(run.recipe)) for run in runs]
     episodes = [episode_data(shown, texts, columns[shown.run]) for shown in report.shown]
     return {
@@ -317,7 +325,7 @@ def _title(reading: Reading) -> str:
     runs = reading.runs
     if len(runs) == 1:
         return runs[0].name
-    if len(reading.results) == 1 and all(run.path in reading.entrants for run in runs):
+    if len(reading.results) == 1 and all(run.path in reading.evaluated_folders for run in runs):
         return f"{', '.join(run.name for run in runs)} on {reading.results[0].suite}"
     teams = dict.fromkeys(str(run.about.get("team") or run.name) for run in runs)
     return f"{', '.join(teams)}: {counted(len(runs), 'run')}"
@@ -331,9 +339,9 @@ def _lead(runs: Sequence[Run]) -> str:
     return leads.pop() if len(leads) == 1 else ""
 
 
-def _constants(panels: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
+def _split_constant_panels(panels: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
     """Return panels whose values change, and describe the others in words."""
-    moving, constants = [], []
+    changing, constants = [], []
     for panel in panels:
         values = {value for series in panel.series for value in series.y}
         steps = max((len(series.x) for series in panel.series), default=0)
@@ -342,8 +350,8 @@ def _constants(panels: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
             shown = f"{100 * value:g} %" if panel.unit == "share" else f"{value:g}"
             constants.append(f"{panel.title[0].lower()}{panel.title[1:]} {shown}")
         else:
-            moving.append(panel)
-    return moving, constants
+            changing.append(panel)
+    return changing, constants
 
 
 def _alarms(run: Run) -> Iterator[Alarm]:

@@ -25,7 +25,7 @@ from collab.runs.log import read_episode_lines, read_lines, unique_items
 from collab.runs.metrics import EVALUATION_FINISHED, parse_row
 from collab.trainers.training.events import Evaluation, HeldOut
 
-MOST_COMPLAINTS = 10
+MAX_COMPLAINTS = 10
 
 Row = dict[str, float]
 
@@ -92,7 +92,7 @@ def read_run(path: Path) -> Run:
     about, episodes = _read_record(path, complaints)
     steps, evaluations = _read_metrics(path / METRICS, complaints)
     if not (episodes or steps or evaluations):
-        reasons = ["it has no readable episode or training step", *_first(complaints)]
+        reasons = ["it has no readable episode or training step", *_limit_complaints(complaints)]
         why = "; ".join(reasons)
         raise RecordError(f"{path} has nothing to report: {why}")
     recipe, text = _read_recipe(path, complaints)
@@ -109,16 +109,16 @@ def read_run(path: Path) -> Run:
         steps=steps,
         evaluations=evaluations,
         held_out=held_out,
-        complaints=_first(complaints),
+        complaints=_limit_complaints(complaints),
         is_training=bool(steps or evaluations) or is_training(path),
     )
 
 
-def _first(complaints: Sequence[str]) -> list[str]:
+def _limit_complaints(complaints: Sequence[str]) -> list[str]:
     """Return the first complaints, and the number of others."""
-    more = len(complaints) - MOST_COMPLAINTS
+    more = len(complaints) - MAX_COMPLAINTS
     rest = [f"{more:,} more of this kind not shown"] if more > 0 else []
-    return [*complaints[:MOST_COMPLAINTS], *rest]
+    return [*complaints[:MAX_COMPLAINTS], *rest]
 
 
 def _read_record(path: Path, complaints: list[str]) -> tuple[dict[str, Any], list[Episode]]:
@@ -174,14 +174,14 @@ class Reading:
     """The runs that a report could read, and complaints about the others."""
 
     runs: list[Run] = field(default_factory=list)
-    entrants: set[Path] = field(default_factory=set)
+    evaluated_folders: set[Path] = field(default_factory=set)
     """Folders of the teams whose numbers are in an evaluation."""
     results: list[Results] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     """Folders that cannot be read."""
 
 
-def read_all(paths: Sequence[Path]) -> Reading:
+def read_runs(paths: Sequence[Path]) -> Reading:
     """Return the readable parts of the folders.
 
     Raises:
@@ -199,7 +199,7 @@ def read_all(paths: Sequence[Path]) -> Reading:
             reading.complaints.append(str(error))
     if not reading.runs:
         raise RecordError("; ".join(reading.complaints) or "no run is given")
-    reading.runs = _named_apart(reading.runs)
+    reading.runs = _make_names_unique(reading.runs)
     return reading
 
 
@@ -223,10 +223,10 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
         raise RecordError(f"{path} has nothing to report")
     reading.runs += runs
     if record.has_numbers:
-        reading.entrants |= {run.path for run in runs}
+        reading.evaluated_folders |= {run.path for run in runs}
 
 
-def _named_apart(runs: Sequence[Run]) -> list[Run]:
+def _make_names_unique(runs: Sequence[Run]) -> list[Run]:
     """Prefix the names of as many parent folders as tell runs of the same name apart."""
     folders = [(run.path if run.path.is_dir() else run.path.parent).resolve() for run in runs]
     names = [run.name for run in runs]
@@ -239,7 +239,7 @@ def _named_apart(runs: Sequence[Run]) -> list[Run]:
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
-def names_of_parts(runs: Iterable[Run]) -> dict[str, str]:
+def metric_titles(runs: Iterable[Run]) -> dict[str, str]:
     """Return the titles that rewards declare for their metrics, by metric name."""
     rewards = [reward for run in runs if (reward := reward_in(run.recipe))]
     return {
@@ -257,7 +257,7 @@ VARYING_KEYS = ("seed", "name")
 LABEL_KEYS = ("team", "task", "trainer.algorithm")
 """Recipe parts that go into a run's label, most important first."""
 
-HOUSEKEEPING = (
+HOUSEKEEPING_KEYS = (
     "concurrency",
     "sandbox",
     "trainer.checkpoint_every",
@@ -267,8 +267,8 @@ HOUSEKEEPING = (
 )
 """Keys that do not change the results of a run."""
 
-LABEL_DIFFERENCES = 3
-LABEL_LETTERS = 40
+MAX_LABEL_SETTINGS = 3
+MAX_LABEL_VALUE_LENGTH = 40
 """Maximum length of a value in a label, because prompts are longer."""
 
 
@@ -292,16 +292,16 @@ def cohorts_of(runs: Sequence[Run]) -> list[Cohort]:
 def _fingerprint(run: Run) -> str:
     if not run.recipe:
         return str(run.path.resolve())
-    return json.dumps([_compared(run), file_digests(run.path)], sort_keys=True)
+    return json.dumps([_compared_settings(run), file_digests(run.path)], sort_keys=True)
 
 
-def _compared(run: Run) -> dict[str, str]:
+def _compared_settings(run: Run) -> dict[str, str]:
     settings = outcome_settings(run.recipe)
     return {key: str(settings[key]) for key in settings if key not in VARYING_KEYS}
 
 
 def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
-    labels = [_short(differing) for differing in _differences([group[0] for group in groups])]
+    labels = [_short_label(settings) for settings in _differences([group[0] for group in groups])]
     if "" in labels or len(set(labels)) < len(labels):
         return [" + ".join(run.name for run in group) for group in groups]
     return [
@@ -310,17 +310,17 @@ def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
     ]
 
 
-def _short(differing: Mapping[str, str]) -> str:
+def _short_label(settings: Mapping[str, str]) -> str:
     """Return the settings that differ, in a few words, or "" if there are too many."""
-    longest = max(map(len, differing.values()), default=0)
-    if len(differing) > LABEL_DIFFERENCES or longest > LABEL_LETTERS:
+    longest = max(map(len, settings.values()), default=0)
+    if len(settings) > MAX_LABEL_SETTINGS or longest > MAX_LABEL_VALUE_LENGTH:
         return ""
     return ", ".join(
-        v if key in LABEL_KEYS else f"{_leaf(key)} {v}" for key, v in differing.items()
+        v if key in LABEL_KEYS else f"{_leaf_key(key)} {v}" for key, v in settings.items()
     )
 
 
-def _leaf(key: str) -> str:
+def _leaf_key(key: str) -> str:
     """Return the last part of a setting's key that is not `name` or `use`."""
     *before, last = key.split(".")
     return before[-1] if before and last in ("name", "use") else last
@@ -331,17 +331,17 @@ def _differences(runs: Sequence[Run]) -> list[dict[str, str]]:
 
     A part that differs as a whole is represented by its name alone.
     """
-    called = [{part: _name_at(run.recipe, part) for part in LABEL_KEYS} for run in runs]
-    others = [part for part in LABEL_KEYS if len({names[part] for names in called}) > 1]
-    recipes = [_compared(run) for run in runs]
+    label_names = [{part: _name_at(run.recipe, part) for part in LABEL_KEYS} for run in runs]
+    others = [part for part in LABEL_KEYS if len({names[part] for names in label_names}) > 1]
+    recipes = [_compared_settings(run) for run in runs]
     keys = [
         key
         for key, _ in find_differences(*recipes)
-        if not any(f"{key}.".startswith(f"{part}.") for part in (*others, *HOUSEKEEPING))
+        if not any(f"{key}.".startswith(f"{part}.") for part in (*others, *HOUSEKEEPING_KEYS))
     ]
     return [
         {**{part: names[part] for part in others}, **{k: recipe.get(k, "none") for k in keys}}
-        for names, recipe in zip(called, recipes, strict=True)
+        for names, recipe in zip(label_names, recipes, strict=True)
     ]
 
 

@@ -10,7 +10,7 @@ from collab.evaluation.intervals import INTERVALS
 from collab.evaluation.table import Form, ResultTable, TableCell, make_table, mean_cell, text_cell
 from collab.report.panels import Panel, Series
 from collab.report.report import make_page, make_report
-from collab.report.runs import read_all
+from collab.report.runs import read_runs
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import REPORT
 from collab.stats import mean
@@ -31,7 +31,7 @@ def write_page(results: StudyResults, folder: Path) -> Path | None:
     cells = [folder / cell.name for cell in results.cells if cell.points]
     if not cells:
         return None
-    reading = read_all(cells)
+    reading = read_runs(cells)
     report = make_report(reading)
     report = replace(
         report,

@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 
 from collab.distribution import import_optional
 from collab.errors import CollabError, RecipeError, RecordError
-from collab.report.page import Follows, fill
+from collab.report.page import Updates, fill_page
 from collab.report.report import make_page, make_report
-from collab.report.runs import read_all
+from collab.report.runs import read_runs
 from collab.runs.about import RUNNING
 from collab.runs.layout import (
     ADAPTERS,
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 
-GROWING = (RUN, EPISODES, METRICS, EVALUATION, EVAL)
+GROWING_FILES = (RUN, EPISODES, METRICS, EVALUATION, EVAL)
 """Files that are written while a run is at work."""
 
-UNREAD = (ADAPTERS, MODELS, CHECKPOINTS, FUNCTIONS)
+UNREAD_FOLDERS = (ADAPTERS, MODELS, CHECKPOINTS, FUNCTIONS)
 
 
-class NoRun(RecordError):
+class UnknownRun(RecordError):
     """There is no such run under the folders."""
 
 
-KEPT_REPORTS = 8
+MAX_CACHED_REPORTS = 8
 """Number of reports that are kept, each for its runs as they were."""
 
 STYLES = ("base", "frame", "head", "list", "episode", "media", "collab.view:runs")
@@ -61,12 +61,12 @@ class Pages:
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = [root.resolve() for root in roots]
-        self._page = lru_cache(KEPT_REPORTS)(self._make)
-        self._one = Lock()
+        self._cached_page = lru_cache(MAX_CACHED_REPORTS)(self._make_page)
+        self._lock = Lock()
 
     def runs(self) -> str:
         """Return the page with the list of runs. Its script requests the rows."""
-        return fill("collab.view:runs", STYLES, SCRIPTS, connects=True)
+        return fill_page("collab.view:runs", STYLES, SCRIPTS, may_connect=True)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row per run, newest first, with control characters escaped."""
@@ -83,17 +83,19 @@ class Pages:
         """Return the folders of runs and evaluations with these names.
 
         Raises:
-            NoRun: a run is missing, or a link in it leads out of the folders.
+            UnknownRun: a run is missing, or a link in it leads out of the folders.
         """
         if not names:
-            raise NoRun("no run given; choose one from the list")
+            raise UnknownRun("no run given; choose one from the list")
         known = self._runs()
         known |= {_parent(name): folder.parent for name, folder in known.items()
                   if (folder.parent / EVAL).is_file()}  # fmt: skip
         for name in names:
             if name not in known:
-                raise NoRun(f"there is no run {name!r} in these folders; choose one from the list")
-            self._check(name, known[name])
+                raise UnknownRun(
+                    f"there is no run {name!r} in these folders; choose one from the list"
+                )
+            self._check_links(name, known[name])
         return [known[name] for name in dict.fromkeys(names)]
 
     def stamp(self, names: Sequence[str]) -> dict[str, Any]:
@@ -101,9 +103,9 @@ class Pages:
         changes.
 
         Raises:
-            NoRun: a run is missing.
+            UnknownRun: a run is missing.
         """
-        files = [file for folder in self.find(names) for file in _growing(folder)]
+        files = [file for folder in self.find(names) for file in _growing_files(folder)]
         stamps = [f"{stat.st_size}.{stat.st_mtime_ns}" for file in files if (stat := file.stat())]
         rows = [run_row(file.parent) for file in files if file.name == RUN]
         return {"stamp": "-".join(stamps), "working": any(r.status == RUNNING for r in rows)}
@@ -112,24 +114,26 @@ class Pages:
         """Return the report of the runs with these names, on a page that follows them.
 
         Raises:
-            NoRun: a run is missing.
+            UnknownRun: a run is missing.
         """
         stamp = self.stamp(names)["stamp"]
-        with self._one:
-            return self._page(tuple(names), stamp)
+        with self._lock:
+            return self._cached_page(tuple(names), stamp)
 
-    def _make(self, names: Sequence[str], stamp: str) -> str:
-        follows = Follows(f"/stamp?{urlencode([('run', name) for name in names])}", stamp)
+    def _make_page(self, names: Sequence[str], stamp: str) -> str:
+        updates = Updates(f"/stamp?{urlencode([('run', name) for name in names])}", stamp)
         try:
-            reading = read_all(self.find(names))
+            reading = read_runs(self.find(names))
         except CollabError as error:
-            return self.message("Nothing to show yet", str(error), follows)
-        return make_page(make_report(reading), reading.runs, follows)
+            return self.message("Nothing to show yet", str(error), updates)
+        return make_page(make_report(reading), reading.runs, updates)
 
-    def message(self, title: str, text: str, follows: Follows | None = None) -> str:
+    def message(self, title: str, text: str, updates: Updates | None = None) -> str:
         """Return a page that shows a message."""
         styles, scripts = ("base", "frame", "media"), ("dom", "collab.view:message")
-        return fill("collab.view:message", styles, scripts, follows=follows, title=title, text=text)
+        return fill_page(
+            "collab.view:message", styles, scripts, updates=updates, title=title, text=text
+        )
 
     def _runs(self) -> dict[str, Path]:
         return {
@@ -145,25 +149,27 @@ class Pages:
         # A folder's name may contain bytes that are not text, which a page cannot hold.
         return path.encode(errors="backslashreplace").decode()
 
-    def _check(self, name: str, folder: Path) -> None:
-        """Raise NoRun if a link leads outside the folders."""
+    def _check_links(self, name: str, folder: Path) -> None:
+        """Raise UnknownRun if a link leads outside the folders."""
         root = next(root for root in self._roots if folder.is_relative_to(root))
-        for path in _read(folder):
+        for path in _report_files(folder):
             if path.is_symlink() and not _is_within(path, root):
-                raise NoRun(f"{name}: {path.name} is a link to a place outside {root.name}/")
+                raise UnknownRun(f"{name}: {path.name} is a link to a place outside {root.name}/")
 
 
-def _read(folder: Path) -> Iterator[Path]:
+def _report_files(folder: Path) -> Iterator[Path]:
     """Yield all files that a report may read of a run or an evaluation."""
     for path in folder.iterdir():
         yield path
-        if path.is_dir() and not path.is_symlink() and path.name not in UNREAD:
-            yield from _read(path)
+        if path.is_dir() and not path.is_symlink() and path.name not in UNREAD_FOLDERS:
+            yield from _report_files(path)
 
 
-def _growing(folder: Path) -> list[Path]:
-    files = [folder / name for name in GROWING]
-    files += [path / name for path in sorted(folder.iterdir()) if path.is_dir() for name in GROWING]
+def _growing_files(folder: Path) -> list[Path]:
+    files = [folder / name for name in GROWING_FILES]
+    files += [
+        path / name for path in sorted(folder.iterdir()) if path.is_dir() for name in GROWING_FILES
+    ]
     return [file for file in files if file.is_file()]
 
 
@@ -176,7 +182,7 @@ def _parent(name: str) -> str:
 
 
 HOST = "127.0.0.1"
-NAMES = ["127.0.0.1", "localhost"]
+ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
 """Host names that this server answers to. Other names may belong to anyone."""
 
 HEADERS = {
@@ -223,8 +229,10 @@ def application(folders: Sequence[Path]) -> ASGIApp:
     paths = {"/": runs, "/report": report, "/runs": rows, "/stamp": stamp, "/favicon.ico": icon}
     return Starlette(
         routes=[Route(path, answer, methods=["GET"]) for path, answer in paths.items()],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=NAMES, www_redirect=False)],
-        exception_handlers={NoRun: no_run},
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=ALLOWED_HOSTS, www_redirect=False)
+        ],
+        exception_handlers={UnknownRun: no_run},
     )
 
 

@@ -7,9 +7,9 @@ from statistics import fmean, stdev
 import pytest
 from support.report_runs import make_training
 
-from collab.report.panels import MOST_POINTS, Panel, training_panels
+from collab.report.panels import MAX_POINTS, Panel, training_panels
 from collab.report.report import make_report
-from collab.report.runs import Run, cohorts_of, read_all, read_run
+from collab.report.runs import Run, cohorts_of, read_run, read_runs
 
 
 def named(panels: list[Panel], title: str) -> Panel:
@@ -87,20 +87,20 @@ def test_long_curves_are_averaged_and_smoothed() -> None:
     panel = named(panels_of(run), "Tokens per second")
     thin, bold = panel.series
     assert (thin.style, bold.style) == ("thin", "line")
-    assert len(bold.x) == MOST_POINTS
+    assert len(bold.x) == MAX_POINTS
     assert bold.x[-1] == 2000
     assert fmean(bold.y) == pytest.approx(0.5, abs=0.02)
     assert max(bold.y) - min(bold.y) < max(thin.y) - min(thin.y)
 
 
 def test_constant_metrics_are_listed_in_words(trained: Path) -> None:
-    report = make_report(read_all([trained]))
+    report = make_report(read_runs([trained]))
     assert "dead groups 0 %" in report.constants
     assert "Dead groups" not in {panel.title for panel in report.panels}
 
 
 def test_held_out_points_have_intervals(trained: Path) -> None:
-    panel = named(make_report(read_all([trained])).panels, "Joint return, held out")
+    panel = named(make_report(read_runs([trained])).panels, "Joint return, held out")
     assert [(series.label, series.x) for series in panel.series] == [
         ("sampled", [0.0, 8.0]),
         ("greedy", [0.0, 8.0]),
@@ -112,7 +112,7 @@ def test_held_out_points_have_intervals(trained: Path) -> None:
 
 def test_axes_end_at_the_largest_possible_value(trained: Path) -> None:
     """Returns range from 0 to their maximum, shares from 0 to 1, points from 0 to their weight."""
-    panels = make_report(read_all([trained])).panels
+    panels = make_report(read_runs([trained])).panels
     result = {panel.title: panel.most for panel in panels}
     assert result["Joint return, held out"] == result["Joint return in training"] == 4.0
     assert result["Solved, held out"] == 1.0
@@ -125,7 +125,7 @@ def test_alarms_are_shown(tmp_path: Path) -> None:
     path = make_training(tmp_path / "run", steps=12)
     metrics = path / "metrics.jsonl"
     metrics.write_text(metrics.read_text().replace('"groups/dead": 0.0', '"groups/dead": 1.0'))
-    alarms = make_report(read_all([path])).alarms
+    alarms = make_report(read_runs([path])).alarms
     assert [alarm.step for alarm in alarms if "of the groups are dead" in alarm.text] == [10]
 
 

@@ -13,7 +13,7 @@ from support.report_runs import data_of, make_episode, make_run, page_of
 
 from collab.records import Action, Decision, Episode, Feedback, Message, Turn
 from collab.report.episodes import ShownEpisode, episode_data
-from collab.report.page import Texts, pack
+from collab.report.page import Texts, pack_data
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u202e\x1b[2J"
 
@@ -112,7 +112,7 @@ def test_an_agent_may_have_the_name_of_a_key() -> None:
 
 
 def test_non_finite_numbers_become_null() -> None:
-    packed = pack({"seconds": float("inf"), "values": [float("nan"), 1 / 3]})
+    packed = pack_data({"seconds": float("inf"), "values": [float("nan"), 1 / 3]})
     assert json.loads(gzip.decompress(base64.b64decode(packed))) == {
         "seconds": None,
         "values": [None, 0.333333],

@@ -11,7 +11,7 @@ from support.report_runs import make_training
 
 from collab.errors import RecordError
 from collab.report.report import make_report
-from collab.report.runs import read_all, read_run
+from collab.report.runs import read_run, read_runs
 
 
 def test_a_training_run(trained: Path) -> None:
@@ -74,13 +74,13 @@ def test_a_broken_recipe(played: Path, text: str) -> None:
 
 def test_description_that_is_no_text_is_shown_as_it_is(played: Path) -> None:
     (played / "recipe.yaml").write_text("description: [two, agents]\n")
-    assert make_report(read_all([played])).lead == "['two', 'agents']"
+    assert make_report(read_runs([played])).lead == "['two', 'agents']"
 
 
 def test_unfinished_run_is_noted(played: Path) -> None:
     about = json.loads((played / "run.json").read_text())
     (played / "run.json").write_text(json.dumps({**about, "status": "running", "samples": 5}))
-    report = make_report(read_all([played]))
+    report = make_report(read_runs([played]))
     assert report.runs[0].status == "running"
     assert "the run is still running, or was killed: 8 of 20 episodes finished" in report.notes
 
@@ -99,32 +99,32 @@ def test_folder_with_nothing_to_report_is_refused(
 ) -> None:
     make(tmp_path / "run")
     with pytest.raises(RecordError, match=message):
-        read_all([tmp_path / "run"])
+        read_runs([tmp_path / "run"])
 
 
 def test_run_with_metrics_but_no_episodes_is_shown(trained: Path) -> None:
     (trained / "episodes.jsonl").unlink()
-    report = make_report(read_all([trained]))
+    report = make_report(read_runs([trained]))
     assert report.panels
     assert any("episodes.jsonl does not exist" in note for note in report.notes)
 
 
 def test_unreadable_run_is_noted_next_to_readable_ones(played: Path, tmp_path: Path) -> None:
-    report = make_report(read_all([played, tmp_path / "none"]))
+    report = make_report(read_runs([played, tmp_path / "none"]))
     assert [run.name for run in report.runs] == ["played"]
     assert any("none does not exist" in note for note in report.notes)
 
 
 def test_notes_on_several_runs_name_the_run(played: Path, trained: Path) -> None:
     (played / "run.json").write_text('{"status": "interrupted"}')
-    [note] = make_report(read_all([played, trained])).notes
+    [note] = make_report(read_runs([played, trained])).notes
     assert note == "played: the run was interrupted: 8 episodes finished"
 
 
 def test_runs_with_the_same_name_are_labeled_by_folder(tmp_path: Path) -> None:
     names = ["a/x/run", "b/x/run", "c/run"]
     runs = [make_training(tmp_path / name, seed=n) for n, name in enumerate(names)]
-    assert [run.name for run in read_all(runs).runs] == names
+    assert [run.name for run in read_runs(runs).runs] == names
 
 
 def test_report_time_grows_less_than_quadratically(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_report_time_grows_less_than_quadratically(tmp_path: Path) -> None:
         episode = make_episode("t", 0, *[make_score(solved=False)] * turns)
         (tmp_path / "episodes.jsonl").write_text(f"{episode.model_dump_json()}\n")
         started = time.process_time()
-        make_report(read_all([tmp_path]))
+        make_report(read_runs([tmp_path]))
         return time.process_time() - started
 
     seconds(10)  # import modules before timing

@@ -8,11 +8,11 @@ from support.report_runs import make_episode, make_run, make_training
 
 from collab.evaluation.table import ResultTable, mean_cell
 from collab.report.report import HtmlReport, make_report
-from collab.report.runs import read_all, read_run
+from collab.report.runs import read_run, read_runs
 
 
 def report_of(*folders: Path) -> HtmlReport:
-    return make_report(read_all(folders))
+    return make_report(read_runs(folders))
 
 
 def opened(report: HtmlReport, title: str) -> ResultTable:

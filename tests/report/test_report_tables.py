@@ -10,7 +10,7 @@ from collab.records import Score
 from collab.report.episodes import ShownEpisode, episode_data
 from collab.report.page import Texts
 from collab.report.report import HtmlReport, make_report
-from collab.report.runs import read_all, read_run
+from collab.report.runs import read_run, read_runs
 
 
 def named(report: HtmlReport, title: str) -> ResultTable:
@@ -37,7 +37,7 @@ def test_episode_solved_early_shows_its_horizon(played: Path) -> None:
 
 
 def test_problems_link_to_their_first_and_last_episodes(trained: Path) -> None:
-    report = make_report(read_all([trained]))
+    report = make_report(read_runs([trained]))
     table = named(report, "Problem by problem")
     assert [cell.text for cell in column(table, "Problem")] == [f"numbers/{n}" for n in range(4)]
     for problem, value in zip(column(table, "Problem"), column(table, "Return"), strict=True):
@@ -49,7 +49,7 @@ def test_problems_link_to_their_first_and_last_episodes(trained: Path) -> None:
 def test_each_run_has_a_column_and_each_problem_a_row(played: Path, tmp_path: Path) -> None:
     episodes = [make_episode(n, task=f"numbers/{n}", group=n, skill=1.0) for n in range(3)]
     other = make_run(tmp_path / "other", episodes)
-    report = make_report(read_all([played, other]))
+    report = make_report(read_runs([played, other]))
     table = named(report, "Problem by problem")
     assert table.columns == ["Problem", "played", "other"]
     problems = column(table, "Problem")

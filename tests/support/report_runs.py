@@ -21,7 +21,7 @@ from collab.records import (
     Turn,
     Usage,
 )
-from collab.report import MOST_EPISODES
+from collab.report import DEFAULT_MAX_EPISODES
 from collab.report.report import write_report
 from collab.trainers.training.events import HeldOut, Mode
 
@@ -226,9 +226,9 @@ def _evaluation(step: int, level: float, chance: random.Random) -> dict[str, Any
     }
 
 
-def page_of(*runs: Path, out: Path, most: int = MOST_EPISODES) -> str:
+def page_of(*runs: Path, out: Path, most: int = DEFAULT_MAX_EPISODES) -> str:
     """The HTML of a report about runs."""
-    write_report(runs, out, most=most)
+    write_report(runs, out, max_episodes=most)
     return out.read_text(encoding="utf-8")
 
 

@@ -12,7 +12,7 @@ from support.browser import HOSTILE
 from support.report_runs import data_of, make_episode, make_run, make_training
 
 from collab.runs.about import this_process
-from collab.view.server import NoRun, Pages
+from collab.view.server import Pages, UnknownRun
 
 
 def ask(server: str, path: str, method: str = "GET", **headers: str) -> tuple[int, Any, str]:
@@ -110,7 +110,7 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
     assert [row["name"] for row in folders.rows()] == ["run"]
     (run / "recipe.yaml").unlink()
     (run / "recipe.yaml").symlink_to(tmp_path / "outside" / "run" / "recipe.yaml")
-    with pytest.raises(NoRun, match=r"run: recipe\.yaml is a link to a place outside runs/"):
+    with pytest.raises(UnknownRun, match=r"run: recipe\.yaml is a link to a place outside runs/"):
         folders.find(["run"])
 
 
@@ -154,6 +154,6 @@ def test_folder_with_an_undecodable_name_is_shown(tmp_path: Path) -> None:
         assert name.encode()
         assert pages.report([name]).encode()
     (odd / os.fsdecode(b"link\xff")).symlink_to("/etc/passwd")
-    with pytest.raises(NoRun, match="a place outside runs") as error:
+    with pytest.raises(UnknownRun, match="a place outside runs") as error:
         pages.report(["odd\\udcff"])
     assert pages.message("No such run", str(error.value)).encode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from collab.cli.options import argument, complete_runs, flag, option, print_remarks
-from collab.report import MOST_EPISODES
+from collab.report import DEFAULT_MAX_EPISODES
 from collab.runs.layout import REPORT
 from collab.wording import counted
 
@@ -20,7 +20,11 @@ def command(
         "The HTML file. Default: report.html in the run's folder, or here for several runs.",
     ),
     episodes: int = option(
-        "--episodes", "N", "Maximum number of episodes in the report.", min=1, default=MOST_EPISODES
+        "--episodes",
+        "N",
+        "Maximum number of episodes in the report.",
+        min=1,
+        default=DEFAULT_MAX_EPISODES,
     ),
     browse: bool = flag("--open", "Open the file in the browser."),
 ) -> None:
@@ -37,7 +41,7 @@ def command(
 
     single = len(runs) == 1 and runs[0].is_dir()
     target = out or (runs[0] / REPORT if single else Path(REPORT))
-    report = write_report(runs, target, most=episodes)
+    report = write_report(runs, target, max_episodes=episodes)
     print_remarks(report.notes)
     size = target.stat().st_size
     print(f"{target}: {counted(len(report.shown), 'episode')}, {size / 1e6:.1f} MB")
