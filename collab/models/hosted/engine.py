@@ -27,7 +27,7 @@ from collab.models.hosted.errors import TransientError
 from collab.models.keys import MAX_LINE_LENGTH, Redactor, read_key, redact
 from collab.models.tool_text import plain_messages
 from collab.recipe.documents import parse_json
-from collab.recipe.hosted import AnthropicSpec, OpenAISpec, address
+from collab.recipe.hosted import AnthropicSpec, OpenAISpec, check_address
 from collab.records import Action, FinishReason, Sampling, ToolCall, Usage, failure_of
 from collab.wording import format_cost
 
@@ -201,7 +201,7 @@ class HostedEngine(Model, ABC):
         """
         self.spec, self._key = spec, read_key(spec.key)
         try:
-            self._url = address(spec.url, spec.url_variable, "https://HOST", "a key")
+            self._url = check_address(spec.url, spec.url_variable, "https://HOST", "a key")
         except ValueError as error:
             raise RecipeError(str(error)) from None
         if not self._key and (self.always_needs_key or self._url == spec.default_url):
