@@ -54,10 +54,8 @@ class Piece:
             parse(self.source)
         except SyntaxError as error:
             what = "the file" if self.file else f"{whose} code"
-            message, line = (
-                f"{what} does not parse: {error.msg}",
-                (error.lineno or 1) + self.blank_lines,
-            )
+            message = f"{what} does not parse: {error.msg}"
+            line = (error.lineno or 1) + self.blank_lines
             place = {"column": error.offset, "file": self.file}
             return _ast_finding("syntax-error", "error", message, line, **place)
         return None
@@ -246,10 +244,8 @@ class Static(Source):
         feedback = {}
         for agent in outcome.agents:
             if is_author(outcome, agent):
-                head, shown = (
-                    "Static analysis",
-                    self._author_remarks(outcome, agent, functions, remarks),
-                )
+                head = "Static analysis"
+                shown = self._author_remarks(outcome, agent, functions, remarks)
             else:
                 head = "Static analysis of the joint program"
                 shown = self._all_remarks(outcome, functions, remarks)
@@ -274,9 +270,7 @@ class Static(Source):
             listed += [("", finding) for finding in program_findings(outcome)]
             for author in filter(partial(is_author, outcome), outcome.agents):
                 findings = agent_findings(outcome, author, functions, whose="its")
-                listed += [
-                    (author, finding) for finding in findings if finding.code != JOINT_SYNTAX
-                ]
+                listed += [(author, each) for each in findings if each.code != JOINT_SYNTAX]
         return [*listed, *remarks]
 
     async def aclose(self) -> None:
@@ -298,12 +292,10 @@ class Static(Source):
         tools = [tool for tool in self._tools if not broken or tool.tool.name == "ruff"]
         if broken and "ast" in self._spec.tools:
             return []
-        remarks = await asyncio.gather(*(tool.check(program) for tool in tools))
+        findings = await asyncio.gather(*(tool.check(program) for tool in tools))
         locate = locate_in_file if has_files(outcome) and files_of(program) else _locate
-        locations = [locate(outcome, remark) for findings in remarks for remark in findings]
-        return [
-            item for item in locations if item is not None and item[1].code not in IGNORED_CODES
-        ]
+        kept = [each for found in findings for each in found if each.code not in IGNORED_CODES]
+        return [remark for each in kept if (remark := locate(outcome, each)) is not None]
 
     def _feedback(self, head: str, remarks: Remarks) -> Feedback:
         ranked = sorted(remarks, key=lambda remark: _SEVERITY_RANK[remark[1].severity])

@@ -57,7 +57,7 @@ STOP_SECONDS = 2.0
 """Seconds in which an engine stops after it was canceled or closed."""
 
 
-ActionCallback = Callable[[int, Action], None]
+OnAnswer = Callable[[int, Action], None]
 """Called with the position of a request and its action."""
 
 
@@ -119,10 +119,7 @@ class Model:
         raise NotImplementedError(f"{type(self).__name__} has no method `generate`")
 
     async def answer_each(
-        self,
-        requests: Sequence[Request],
-        answered: ActionCallback,
-        progress: Progress | None = None,
+        self, requests: Sequence[Request], answered: OnAnswer, progress: Progress | None = None
     ) -> None:
         """Generate as `generate` does, but pass each action to `answered` as soon as it is
         complete. The runtime then scores and records it while the rest is generated.

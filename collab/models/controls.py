@@ -98,11 +98,11 @@ class Chat:
             {
                 **m,
                 "content": content,
-                **{key: _mask_strings(m[key], table) for key in TOOL_FIELDS if key in m},
+                **{key: _mask_json(m[key], table) for key in TOOL_FIELDS if key in m},
             }
             for m, content in zip(self.messages, contents, strict=True)
         ]
-        return Chat(messages, [_mask_strings(tool, table) for tool in self.tools])
+        return Chat(messages, [_mask_json(tool, table) for tool in self.tools])
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -116,16 +116,14 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(item)
 
 
-def _mask_strings(value: Any, table: Mapping[int, int]) -> Any:
+def _mask_json(value: Any, table: Mapping[int, int]) -> Any:
     """Return JSON data with a mask over every string that is not in `SCHEMA_WORDS`."""
     if isinstance(value, str):
         return value if value in SCHEMA_WORDS else value.translate(table)
     if isinstance(value, Mapping):
-        return {
-            _mask_strings(key, table): _mask_strings(item, table) for key, item in value.items()
-        }
+        return {_mask_json(key, table): _mask_json(item, table) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_mask_strings(item, table) for item in value]
+        return [_mask_json(item, table) for item in value]
     return value
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 ALLOCATOR_VARIABLES = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
 
-_ERROR_PHRASES = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+_PHRASES = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 """Words in errors that have no separate type: on a CPU, and in CUDA outside the allocator."""
 
 
@@ -21,9 +21,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     import torch
 
     is_typed = isinstance(error, torch.OutOfMemoryError)
-    is_untyped = isinstance(error, RuntimeError) and any(
-        sign in str(error) for sign in _ERROR_PHRASES
-    )
+    is_untyped = isinstance(error, RuntimeError) and any(text in str(error) for text in _PHRASES)
     return is_typed or is_untyped
 
 

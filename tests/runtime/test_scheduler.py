@@ -8,7 +8,7 @@ import pytest
 
 from collab.errors import ModelTimeout
 from collab.models import Call, Model, Progress, Request
-from collab.models.base import ActionCallback, Batching
+from collab.models.base import Batching, OnAnswer
 from collab.records import Action
 from collab.runtime.scheduler import Scheduler
 
@@ -35,10 +35,7 @@ class OneByOne(Recorder):
     """Delivers its answers one after another."""
 
     async def answer_each(
-        self,
-        requests: Sequence[Request],
-        answered: ActionCallback,
-        progress: Progress | None = None,
+        self, requests: Sequence[Request], answered: OnAnswer, progress: Progress | None = None
     ) -> None:
         actions = await self.generate(requests, progress)
         for index, action in enumerate(actions):
@@ -50,10 +47,7 @@ class Late(OneByOne):
     """Fails after its first two answers."""
 
     async def answer_each(
-        self,
-        requests: Sequence[Request],
-        answered: ActionCallback,
-        progress: Progress | None = None,
+        self, requests: Sequence[Request], answered: OnAnswer, progress: Progress | None = None
     ) -> None:
         for index, action in enumerate(await self.generate(requests[:2], progress)):
             answered(index, action)
@@ -64,10 +58,7 @@ class Forgetful(OneByOne):
     """Ends without an answer to its last request."""
 
     async def answer_each(
-        self,
-        requests: Sequence[Request],
-        answered: ActionCallback,
-        progress: Progress | None = None,
+        self, requests: Sequence[Request], answered: OnAnswer, progress: Progress | None = None
     ) -> None:
         for index, action in enumerate(await self.generate(requests[:-1], progress)):
             answered(index, action)

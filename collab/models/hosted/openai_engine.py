@@ -245,7 +245,7 @@ class OpenAIEngine(HostedEngine):
         from httpx import ConnectError, HTTPError
 
         try:
-            await self._send_until_accepted(request, reply, progress)
+            await self._send(request, reply, progress)
         except ConnectError as error:
             why = self._reason(error)
             if why[1:2].islower():  # no abbreviation
@@ -259,9 +259,7 @@ class OpenAIEngine(HostedEngine):
             reason = f"{self.peer} did not send a chat completion: {self._reason(error)}"
             raise TransientError(ModelError(reason)) from None
 
-    async def _send_until_accepted(
-        self, request: Request, reply: Reply, progress: Progress | None
-    ) -> None:
+    async def _send(self, request: Request, reply: Reply, progress: Progress | None) -> None:
         """Send the request, leaving out each field that the server refuses, until it answers."""
         while True:
             body = self._dialect.body(request)

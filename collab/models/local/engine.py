@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import ModelError, ModelUnavailable
 from collab.models import store
-from collab.models.base import ActionCallback, Batching, Capabilities, Model, Progress, Request
+from collab.models.base import Batching, Capabilities, Model, OnAnswer, Progress, Request
 from collab.recipe.model import TransformersSpec
 from collab.records import Action
 
@@ -125,10 +125,7 @@ class TransformersEngine(Model):
         return [actions[index] for index in range(len(requests))]
 
     async def answer_each(
-        self,
-        requests: Sequence[Request],
-        answered: ActionCallback,
-        progress: Progress | None = None,
+        self, requests: Sequence[Request], answered: OnAnswer, progress: Progress | None = None
     ) -> None:
         """Generate as `generate` does, but pass each action to `answered` as soon as its row
         ends."""
@@ -162,7 +159,7 @@ class TransformersEngine(Model):
     def _answer(
         self,
         requests: Sequence[Request],
-        answered: ActionCallback,
+        answered: OnAnswer,
         started: float,
         cancelled: Event,
         report: Report | None,

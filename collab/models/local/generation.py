@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from collab.errors import ModelError
-from collab.models.base import ActionCallback, Request
+from collab.models.base import OnAnswer, Request
 from collab.models.chat import action_of, check_context, failed_action, prompt_ids
 from collab.models.local.adapters import Adapters
 from collab.models.local.batching import default_batch_tokens, pack
@@ -114,7 +114,7 @@ def _partial_stop_length(text: str, stop: str) -> int:
     return next(n for n in range(len(stop) - 1, -1, -1) if text.endswith(stop[:n]))
 
 
-RowCallback = Callable[[Row], None]
+OnEnd = Callable[[Row], None]
 """Called with a row when it has its last token."""
 
 
@@ -129,7 +129,7 @@ class Decoder:
         loaded: LoadedModel,
         cancelled: Event,
         report: Report | None,
-        on_end: RowCallback,
+        on_end: OnEnd,
     ) -> None:
         self.rows = list(rows)
         self._settings = settings
@@ -222,7 +222,7 @@ class Generation:
     def answer(
         self,
         requests: Sequence[Request],
-        answered: ActionCallback,
+        answered: OnAnswer,
         started: float,
         cancelled: Event,
         report: Report | None,

@@ -32,10 +32,9 @@ class KVCache:
         self._module = base if self.row_adapters else module
         self._config = base.config.get_text_config()
         # Finished rows continue with the others, past the positions that a model may have.
-        self._last_position = (
-            getattr(self._config, "max_position_embeddings", None) or sys.maxsize
-        ) - 1
-        self._forward_parameters = set(inspect.signature(base.forward).parameters)
+        positions = getattr(self._config, "max_position_embeddings", None) or sys.maxsize
+        self._last_position = positions - 1
+        self._parameters = set(inspect.signature(base.forward).parameters)
         self._cache: Any = None
         self._mask: Tensor | None = None  # [rows, time], None where there is no padding
 
@@ -78,9 +77,7 @@ class KVCache:
 
     def _forward(self, ids: Tensor, positions: Tensor) -> Tensor:
         options: dict[str, Any] = {"position_ids": positions, "logits_to_keep": 1}
-        options = {
-            name: value for name, value in options.items() if name in self._forward_parameters
-        }
+        options = {name: value for name, value in options.items() if name in self._parameters}
         if not self.row_adapters:
             options["adapter_names"] = self._adapters
         output = self._module(

@@ -90,9 +90,7 @@ def download(
         why = f"{noun} {name!r} cannot be downloaded: {error}; {remedy}"
         raise ModelUnavailable(why) from error
     except Exception as error:
-        raise ModelUnavailable(
-            _unavailable_message(kind, name, revision, lookup_error or error)
-        ) from error
+        raise ModelUnavailable(_message(kind, name, revision, lookup_error or error)) from error
 
 
 def download_snapshot(
@@ -120,7 +118,7 @@ def _lookup_error(kind: Kind, name: str, revision: str | None) -> Exception | No
     return None
 
 
-def _unavailable_message(kind: Kind, name: str, revision: str | None, error: Exception) -> str:
+def _message(kind: Kind, name: str, revision: str | None, error: Exception) -> str:
     """Return the message for a repository that is not completely available."""
     from huggingface_hub import errors
 

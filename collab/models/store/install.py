@@ -280,10 +280,8 @@ def _convert(model: AliasedModel, gguf: Path, folder: Path, progress: StoreProgr
     from collab.models.store import convert
 
     def tick() -> int:
-        done = folder_bytes(folder)
-        progress(
-            f"converting {model.alias}, once", min(done, model.converted_size), model.converted_size
-        )
+        done, size = folder_bytes(folder), model.converted_size
+        progress(f"converting {model.alias}, once", min(done, size), size)
         return done
 
     options = ["--single-digits"] if model.single_digits else []
