@@ -62,9 +62,9 @@ def command(
 
 def _max_rank_option(folders: Iterable[Path]) -> list[str]:
     """vLLM's option for adapters above its default rank, otherwise nothing."""
-    from collab.models.vllm.adapter_files import RANKS
+    from collab.models.vllm.adapter_files import SERVED_RANKS
     from collab.runs.layout import ADAPTER_CONFIG
 
     largest = max(json.loads((f / ADAPTER_CONFIG).read_text())["r"] for f in folders)
-    size = next((size for size in RANKS if size >= largest), largest)
+    size = next((size for size in SERVED_RANKS if size >= largest), largest)
     return ["--max-lora-rank", str(size)] if size > VLLM_MAX_RANK else []
