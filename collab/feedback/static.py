@@ -294,7 +294,7 @@ class Static(Source):
             return []
         findings = await asyncio.gather(*(tool.check(program) for tool in tools))
         locate = locate_in_file if has_files(outcome) and files_of(program) else _locate
-        kept = [each for found in findings for each in found if each.code not in IGNORED_CODES]
+        kept = [each for group in findings for each in group if each.code not in IGNORED_CODES]
         return [remark for each in kept if (remark := locate(outcome, each)) is not None]
 
     def _feedback(self, head: str, remarks: Remarks) -> Feedback:
