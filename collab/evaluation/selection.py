@@ -32,12 +32,12 @@ from collab.stats import mean
 from collab.syntax import can_parse, first_line, module_functions, parse, split_lines
 from collab.wording import format_option
 
-SHOWN_SECONDS = 3.0
+SHOWN_TESTS_SECONDS = 3.0
 """Wall time for one program's shown tests and additional inputs together."""
 
 
-_SELECTED = names.fill_pattern(names.BEST_OF, names.SELECTED)
-_RECOMBINED = names.fill_pattern(names.BEST_OF, names.RECOMBINED)
+_SELECTED_METRIC = names.fill_pattern(names.BEST_OF, names.SELECTED)
+_RECOMBINED_METRIC = names.fill_pattern(names.BEST_OF, names.RECOMBINED)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Look:
+class ShownResults:
     """Results of a program on the shown tests and the additional inputs."""
 
     passes: bool
@@ -71,7 +71,7 @@ async def selection_metrics(
     problems: Sequence[Problem],
     groups: Mapping[str, Sequence[Episode]],
     ks: Sequence[int],
-    how: Selection,
+    selection: Selection,
 ) -> Values:
     """Return the metrics `selected@k`, `recombined@k` and `tokens/of_k` of each problem of a team
     that `check_selectable` accepts.
@@ -85,27 +85,27 @@ async def selection_metrics(
         SandboxError: the sandbox itself failed.
     """
     values: Values = defaultdict(dict)
-    limits = {"seconds": SHOWN_SECONDS, "cpu_seconds": SHOWN_SECONDS}
-    brief = recipe.sandbox.model_copy(update=limits)
-    async with Sandbox(brief) as shown, Sandbox(recipe.sandbox) as hidden:
-        chooser = Chooser(recipe, how.tester, shown, hidden)
+    limits = {"seconds": SHOWN_TESTS_SECONDS, "cpu_seconds": SHOWN_TESTS_SECONDS}
+    limited = recipe.sandbox.model_copy(update=limits)
+    async with Sandbox(limited) as shown, Sandbox(recipe.sandbox) as hidden:
+        chooser = Chooser(recipe, selection.tester, shown, hidden)
         for problem in problems:
-            whole = [e for e in groups.get(problem.address, ()) if e.failure is None]
-            episodes = sorted(whole, key=lambda episode: episode.sample)
-            for tries, blocks in _blocks(episodes, ks, how.budget):
+            finished = [e for e in groups.get(problem.address, ()) if e.failure is None]
+            episodes = sorted(finished, key=lambda episode: episode.sample)
+            for tries, blocks in _split_blocks(episodes, ks, selection.budget):
                 for name, value in (
-                    await chooser.block_means(problem, blocks, how.recombine)
+                    await chooser.block_means(problem, blocks, selection.recombine)
                 ).items():
                     values[names.fill_pattern(name, tries)][problem.address] = value
     return dict(values)
 
 
-def check_selectable(recipe: Recipe, how: Selection) -> None:
+def check_selectable(recipe: Recipe, selection: Selection) -> None:
     """Check that programs of a team can be chosen by tests.
 
     Raises:
         RecipeError: the suite is not of kind `code`, the team has several turns, or it chooses an
-            answer itself and `how` recombines answers.
+            answer itself and `selection` recombines answers.
     """
     if recipe.task is None or recipe.task.kind != "code":
         raise RecipeError(
@@ -117,14 +117,14 @@ def check_selectable(recipe: Recipe, how: Selection) -> None:
             f"{format_option('select', 'examples')} chooses among programs of one turn, but the"
             f" team has {recipe.team.turns}; set team.turns=1"
         )
-    if how.recombine and rehearse_team(recipe).is_chosen:
+    if selection.recombine and rehearse_team(recipe).is_chosen:
         raise RecipeError(
             f"{format_option('recombine')} joins parts of several agents, but"
             f" '{recipe.team.protocol}' chooses one agent's answer; leave it out"
         )
 
 
-def _blocks(
+def _split_blocks(
     episodes: Sequence[Episode], ks: Sequence[int], budget: int | None
 ) -> Iterator[tuple[str, list[Sequence[Episode]]]]:
     for k in ks:
@@ -132,10 +132,10 @@ def _blocks(
         if starts:
             yield str(k), [episodes[start : start + k] for start in starts]
     if budget is not None and episodes:
-        yield f"{budget} tokens", [_paid(episodes, budget)]
+        yield f"{budget} tokens", [_affordable_episodes(episodes, budget)]
 
 
-def _paid(episodes: Sequence[Episode], budget: int) -> Sequence[Episode]:
+def _affordable_episodes(episodes: Sequence[Episode], budget: int) -> Sequence[Episode]:
     """Return the first episodes that fit in `budget` new tokens."""
     spent = 0
     for number, episode in enumerate(episodes):
@@ -157,23 +157,25 @@ class Chooser:
         self, problem: Problem, blocks: Sequence[Sequence[Episode]], recombine: bool
     ) -> dict[str, float]:
         """Return a problem's metrics as means over its blocks. Names have `*` in place of k."""
-        tests = [self._written(problem, block) for block in blocks]
+        tests = [self._tester_examples(problem, block) for block in blocks]
 
-        async def chosen(programs: Sequence[Sequence[str]]) -> float:
+        async def mean_chance(programs: Sequence[Sequence[str]]) -> float:
             pairs = zip(programs, tests, strict=True)
-            return mean([await self._choose(problem, *pair) for pair in pairs])
+            return mean([await self._solved_chance(problem, *pair) for pair in pairs])
 
         means = {
-            _SELECTED: await chosen([_played(block) for block in blocks]),
+            _SELECTED_METRIC: await mean_chance([_sampled_programs(block) for block in blocks]),
             names.TOKENS_OF_TRIES: mean(
                 [float(sum(usage_of(e).new_tokens for e in block)) for block in blocks]
             ),
         }
         if recombine:
-            means[_RECOMBINED] = await chosen([self._recombined(problem, b) for b in blocks])
+            means[_RECOMBINED_METRIC] = await mean_chance(
+                [self._recombined_programs(problem, b) for b in blocks]
+            )
         return means
 
-    def _written(self, problem: Problem, block: Sequence[Episode]) -> tuple[Example, ...]:
+    def _tester_examples(self, problem: Problem, block: Sequence[Episode]) -> tuple[Example, ...]:
         """Return the distinct tests that the tester wrote in these episodes."""
         entry_point = str(problem.public["entry_point"])
         texts = [episode.turns[-1].artifacts.get(self._tester, "") for episode in block]
@@ -181,12 +183,12 @@ class Chooser:
             dict.fromkeys(e for text in texts for e in asserted_examples(text, entry_point))
         )
 
-    def _recombined(self, problem: Problem, block: Sequence[Episode]) -> list[str]:
+    def _recombined_programs(self, problem: Problem, block: Sequence[Episode]) -> list[str]:
         """Return the programs of all combinations of parts, including those that were played."""
-        parts = [_parts(episode, problem) for episode in block]
+        parts = [_parts_to_recombine(episode, problem) for episode in block]
         agents = list(parts[0]) if parts else []  # no sample fits a budget
         if not agents or any(list(each) != agents for each in parts):  # a program did not parse
-            return _played(block)
+            return _sampled_programs(block)
         programs = []
         for chosen in product(range(len(parts)), repeat=len(agents)):
             artifacts = {a: parts[n][a] for n, a in zip(chosen, agents, strict=True)}
@@ -197,33 +199,35 @@ class Chooser:
             programs.append(joint.text)
         return programs
 
-    async def _choose(
+    async def _solved_chance(
         self, problem: Problem, programs: Sequence[str], tests: tuple[Example, ...]
     ) -> float:
         """Return the chance that the chosen program is solved, or 0 if none could be joined."""
         if not programs:
             return 0.0
-        looks = await asyncio.gather(*(self._look(problem, text) for text in programs))
-        passing = [n for n, look in enumerate(looks) if look.passes] or [*range(len(programs))]
+        results = await asyncio.gather(*(self._run_shown_tests(problem, text) for text in programs))
+        passing = [n for n, result in enumerate(results) if result.passes] or [
+            *range(len(programs))
+        ]
         if tests:
-            counts = {n: await self._count(problem, programs[n], tests) for n in passing}
+            counts = {n: await self._count_passed(problem, programs[n], tests) for n in passing}
             passing = [n for n in passing if counts[n] == max(counts.values())]
-        alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        by_returns: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for n in passing:
-            alike[looks[n].returns].append(programs[n])
-        limit = max(map(len, alike.values()))
-        chosen = [text for group in alike.values() if len(group) == limit for text in group]
+            by_returns[results[n].returns].append(programs[n])
+        limit = max(map(len, by_returns.values()))
+        chosen = [text for group in by_returns.values() if len(group) == limit for text in group]
         solved = await asyncio.gather(*(self._is_solved(problem, text) for text in chosen))
         return mean([float(one) for one in solved])
 
-    async def _look(self, problem: Problem, program: str) -> Look:
+    async def _run_shown_tests(self, problem: Problem, program: str) -> ShownResults:
         asserts, calls = shown_asserts(problem.public), probe_calls(problem.public)
         compared = [f"assert {call} == None" for call in calls]
         lines = ["def check(candidate):", "pass", *asserts, *compared]
         verdict = await self._run(self._shown, problem, program, "\n    ".join(lines) + "\n")
         by_line = {check.line: check for check in verdict.checks}
         checks = [by_line.get(3 + n) for n in range(len(lines) - 2)]
-        return Look(
+        return ShownResults(
             passes=all(check is not None and check.held for check in checks[: len(asserts)]),
             returns=tuple(
                 "" if check is None else "None" if check.held else str(check.error or check.got)
@@ -231,7 +235,9 @@ class Chooser:
             ),
         )
 
-    async def _count(self, problem: Problem, program: str, tests: tuple[Example, ...]) -> int:
+    async def _count_passed(
+        self, problem: Problem, program: str, tests: tuple[Example, ...]
+    ) -> int:
         """Return the number of a tester's tests that a program passes."""
         verdict = await self._run(self._shown, problem, program, make_test(tests))
         return verdict.tests.passed
@@ -249,20 +255,20 @@ class Chooser:
         return self._verdicts[sandbox, trial]
 
 
-def _played(block: Sequence[Episode]) -> list[str]:
+def _sampled_programs(block: Sequence[Episode]) -> list[str]:
     return [episode.answer for episode in block]
 
 
-def _parts(episode: Episode, problem: Problem) -> dict[str, str]:
+def _parts_to_recombine(episode: Episode, problem: Problem) -> dict[str, str]:
     """Return the parts to recombine: agents' artifacts, or a single agent's two halves."""
     artifacts = episode.turns[-1].contributions
     if len(artifacts) > 1:
         return artifacts
     (text,) = artifacts.values()
-    return _halves(text, str(problem.public["entry_point"]))
+    return _split_program(text, str(problem.public["entry_point"]))
 
 
-def _halves(program: str, entry_point: str) -> dict[str, str]:
+def _split_program(program: str, entry_point: str) -> dict[str, str]:
     """Return a program's function `entry_point` and the rest, or {} if it lacks the function."""
     try:
         function = module_functions(parse(program)).get(entry_point)
@@ -279,7 +285,7 @@ def _halves(program: str, entry_point: str) -> dict[str, str]:
     }
 
 
-MOST_INPUTS = 12
+MAX_PROBE_CALLS = 12
 """Number of additional inputs per problem."""
 
 
@@ -302,13 +308,17 @@ def probe_calls(public: Mapping[str, Any]) -> list[str]:
     No answer is known for these calls: programs are compared by their return values.
     """
     entry_point = str(public.get("entry_point", ""))
-    calls = [call for shown in shown_asserts(public) for call in _calls(shown, entry_point)]
-    changed = dict.fromkeys(_text(entry_point, args) for call in calls for args in _changed(call))
-    known = {_text(entry_point, args) for args in calls}
-    return [call for call in changed if call not in known][:MOST_INPUTS]
+    calls = [
+        call for shown in shown_asserts(public) for call in _call_arguments(shown, entry_point)
+    ]
+    changed = dict.fromkeys(
+        _call_text(entry_point, args) for call in calls for args in _vary_arguments(call)
+    )
+    known = {_call_text(entry_point, args) for args in calls}
+    return [call for call in changed if call not in known][:MAX_PROBE_CALLS]
 
 
-def _calls(source: str, entry_point: str) -> Iterator[list[Any]]:
+def _call_arguments(source: str, entry_point: str) -> Iterator[list[Any]]:
     """Yield the arguments of the calls of `entry_point` whose arguments are literals."""
     for node in ast.walk(parse(source)):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
@@ -320,13 +330,13 @@ def _calls(source: str, entry_point: str) -> Iterator[list[Any]]:
                 continue
 
 
-def _changed(arguments: list[Any]) -> Iterator[list[Any]]:
+def _vary_arguments(arguments: list[Any]) -> Iterator[list[Any]]:
     for place, value in enumerate(arguments):
-        for other in _like(value):
+        for other in _vary_value(value):
             yield [*arguments[:place], other, *arguments[place + 1 :]]
 
 
-def _like(value: Any) -> list[Any]:
+def _vary_value(value: Any) -> list[Any]:
     """Return other values of the same type."""
     if isinstance(value, bool):
         return [not value]
@@ -337,5 +347,5 @@ def _like(value: Any) -> list[Any]:
     return []
 
 
-def _text(entry_point: str, arguments: list[Any]) -> str:
+def _call_text(entry_point: str, arguments: list[Any]) -> str:
     return f"{entry_point}({', '.join(map(repr, arguments))})"
