@@ -92,12 +92,12 @@ def diff(first: Path, second: Path) -> list[RunDiff]:
     Raises:
         RecordError: a folder that cannot be read, or evaluations that have no team in common.
     """
-    return [_diff(one, other) for one, other in _pairs(first, second)]
+    return [_diff_runs(one, other) for one, other in _folder_pairs(first, second)]
 
 
-def _pairs(first: Path, second: Path) -> list[tuple[Path, Path]]:
+def _folder_pairs(first: Path, second: Path) -> list[tuple[Path, Path]]:
     """Return the folders to compare, by name if both are evaluations of several teams."""
-    sides = [_teams(folder) for folder in (first, second)]
+    sides = [_team_folders(folder) for folder in (first, second)]
     if len(sides[0]) == len(sides[1]) == 1:
         return [(next(iter(sides[0].values())), next(iter(sides[1].values())))]
     shared = [name for name in sides[0] if name in sides[1]]
@@ -107,7 +107,7 @@ def _pairs(first: Path, second: Path) -> list[tuple[Path, Path]]:
     return [(sides[0][name], sides[1][name]) for name in shared]
 
 
-def _teams(folder: Path) -> dict[str, Path]:
+def _team_folders(folder: Path) -> dict[str, Path]:
     if not is_evaluation(folder):
         return {folder.name: folder}
     folders = sorted(read_evaluation(folder).teams.items())
@@ -119,13 +119,13 @@ def _teams(folder: Path) -> dict[str, Path]:
     return teams
 
 
-def _diff(first: Path, second: Path) -> RunDiff:
+def _diff_runs(first: Path, second: Path) -> RunDiff:
     one, other = read_side(first), read_side(second)
     largest = max(side.largest_return or 0.0 for side in (one, other))
     metrics = {
         name: PairedEstimates(
-            first=estimate_of(name, _shared(one, other, name), largest),
-            second=estimate_of(name, _shared(other, one, name), largest),
+            first=estimate_of(name, _shared_values(one, other, name), largest),
+            second=estimate_of(name, _shared_values(other, one, name), largest),
             difference=difference,
         )
         for name, difference in paired_differences(one.values, other.values, largest).items()
@@ -145,7 +145,7 @@ def _diff(first: Path, second: Path) -> RunDiff:
     )
 
 
-def _shared(side: Side, other: Side, name: str) -> list[float]:
+def _shared_values(side: Side, other: Side, name: str) -> list[float]:
     return [value for task, value in side.values[name].items() if task in other.values[name]]
 
 
@@ -161,10 +161,10 @@ def _notes(one: Side, other: Side, keys: Sequence[str]) -> list[str]:
         notes.append(
             f"the largest returns differ ({largest[0]} and {largest[1]}); compare the shares"
         )
-    named = [item for side in (one, other) for item in _settings(Path(side.folder)).items()]
+    settings = [item for side in (one, other) for item in _settings(Path(side.folder)).items()]
 
     def names_changed_file(part: str) -> bool:
-        files = {value.partition(":")[0] for key, value in named if key.startswith(part)}
+        files = {value.partition(":")[0] for key, value in settings if key.startswith(part)}
         return not files.isdisjoint(keys)
 
     if any(key.startswith("task.reward") for key in keys) or names_changed_file("task.reward"):
@@ -184,17 +184,17 @@ def read_side(folder: Path) -> Side:
     step, complaints = 0, list[str]()
     if is_training(folder) and (evaluations := read_evaluations(folder)):
         first, last = evaluations[0], evaluations[-1]
-        about, values = read_about(folder), _of_evaluation(last)
+        about, values = read_about(folder), _evaluation_values(last)
         tasks = frozenset(values.get(names.RETURN, {}))
-        before = _of_evaluation(first) if first.step < last.step else {}
+        before = _evaluation_values(first) if first.step < last.step else {}
         largest, step = largest_return(last.sampled), last.step
     else:
         record = open_run(folder)
         groups: dict[str, list[Episode]] = {}
-        above = folder.resolve().parent
-        whole = read_evaluation(above) if is_evaluation(above) else None
+        parent = folder.resolve().parent
+        evaluation = read_evaluation(parent) if is_evaluation(parent) else None
         for episode in record.episodes:
-            if not episode.further and (whole is None or whole.counts(episode)):
+            if not episode.further and (evaluation is None or evaluation.counts(episode)):
                 groups.setdefault(episode.task, []).append(episode)
         about, values = record.about, task_values(groups, ())
         tasks = frozenset(e.task for group in groups.values() for e in group if not e.failure)
@@ -219,29 +219,29 @@ def read_side(folder: Path) -> Side:
     )
 
 
-def _of_evaluation(evaluation: Evaluation) -> Values:
+def _evaluation_values(evaluation: Evaluation) -> Values:
     metrics = (names.RETURN, names.SOLVED)
     values = {metric: values_by_task(evaluation.sampled, metric) for metric in metrics}
     return {metric: by_task for metric, by_task in values.items() if by_task}
 
 
-_MANY = 200
+_MAX_VALUE_CHARACTERS = 200
 """Longest value to show in full. Of longer values, the beginning and a digest are shown."""
 
 
 def _settings(folder: Path) -> dict[str, str]:
     """Return the recipe's settings, digests of its functions and rows, and versions."""
     recipe = outcome_settings(recipe_in(folder))
-    settings = {key: _text(value) for key, value in recipe.items()} | file_digests(folder)
+    settings = {key: _value_text(value) for key, value in recipe.items()} | file_digests(folder)
     with suppress(CollabError):
         versions = read_about(folder).get("versions", {})
         settings |= {f"versions.{name}": version for name, version in versions.items()}
     return settings
 
 
-def _text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     text = str(value)
-    if len(text) <= _MANY:
+    if len(text) <= _MAX_VALUE_CHARACTERS:
         return text
     digest = blake2b(text.encode("utf-8", "replace"), digest_size=3).hexdigest()
-    return f"{text[:_MANY]}... ({len(text)} characters, {digest})"
+    return f"{text[:_MAX_VALUE_CHARACTERS]}... ({len(text)} characters, {digest})"

@@ -78,7 +78,7 @@ class EvaluationRun:
             for team in teams:
                 check_selectable(team.recipe, selection)
         if out is not None:
-            _check_keeps_numbers(out, teams)
+            _check_no_numbers_lost(out, teams)
         self._selection = selection
         self.teams, self.ks, self.out = tuple(teams), tuple(ks), out
         self.id = out.name if out else new_run_id(teams[0].suite.name)
@@ -125,10 +125,10 @@ class EvaluationRun:
         try:
             async with AsyncExitStack() as stack:
                 planned = {"collab.teams": len(self.teams)}
-                whole = stack.enter_context(operation(f"eval {self.teams[0].suite.name}", planned))
+                span = stack.enter_context(operation(f"eval {self.teams[0].suite.name}", planned))
                 pool = await stack.enter_async_context(ModelPool(progress=loading))
                 for run in self._runs:
-                    await run.prepare(pool, stack, whole)
+                    await run.prepare(pool, stack, span)
                 for run in self._runs:
                     if run.session:
                         await run.session.load()
@@ -163,9 +163,9 @@ class EvaluationRun:
         begun = [run.result(self.ks) for run in self._runs if run.begun]
         teams = [result for result, _ in begun]
         return Results(
-            **self._plan(),
+            **self._common_fields(),
             status=self.status,
-            levels=_levels(first.suite.reward),
+            levels=_parts_by_level(first.suite.reward),
             best_levels=best_levels(first.suite.reward),
             confidence=CONFIDENCE,
             notes=tuple(self._notes(teams)),
@@ -231,14 +231,14 @@ class EvaluationRun:
         for run in self._runs:
             run.begin()
         return EvaluationStarted(
-            **self._plan(),
+            **self._common_fields(),
             folder=str(self.out) if self.out else None,
             teams=tuple(team.label for team in self.teams),
             models=tuple(dict.fromkeys(m for run in self._runs for m in run.models.values())),
             isolation=self.teams[0].recipe.sandbox.isolation,
         )
 
-    def _plan(self) -> dict[str, Any]:
+    def _common_fields(self) -> dict[str, Any]:
         """Return the fields that the first event and the results have in common."""
         first = self.teams[0]
         return {
@@ -252,7 +252,7 @@ class EvaluationRun:
         }
 
 
-def _check_keeps_numbers(path: Path, teams: Sequence[EvaluatedTeam]) -> None:
+def _check_no_numbers_lost(path: Path, teams: Sequence[EvaluatedTeam]) -> None:
     """Check that no numbers of a finished evaluation in the folder `path` are lost.
 
     Raises:
@@ -279,7 +279,7 @@ def _check_keeps_numbers(path: Path, teams: Sequence[EvaluatedTeam]) -> None:
         )
 
 
-def _levels(reward: RewardSpec | None) -> dict[str, tuple[str, ...]]:
+def _parts_by_level(reward: RewardSpec | None) -> dict[str, tuple[str, ...]]:
     levels: dict[str, tuple[str, ...]] = {}
     for name, part in reward.parts.items() if reward else ():
         level = part.level or name
@@ -367,10 +367,10 @@ class TeamRun:
                         self._record.append(event.episode)
                 yield event
 
-    async def select(self, ks: Sequence[int], how: Selection) -> None:
+    async def select(self, ks: Sequence[int], selection: Selection) -> None:
         """Add metrics to `result`: for each k, choose one of k samples by the prompts' tests."""
         recipe, problems = self.team.recipe, self.team.problems
-        self._selected = await selection_metrics(recipe, problems, self._groups(), ks, how)
+        self._selected = await selection_metrics(recipe, problems, self._groups(), ks, selection)
 
     def close(self) -> None:
         """Write the team's status and summary into the record."""

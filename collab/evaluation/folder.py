@@ -51,7 +51,9 @@ class EvaluationFolder:
         """Return the folder of a team: its folder from an earlier call, or an unused one."""
 
         def is_taken(name: str) -> bool:
-            return self.path / name in self._taken or _other(self.path / name, identity)
+            return self.path / name in self._taken or _belongs_to_other_team(
+                self.path / name, identity
+            )
 
         path = self.path / find_free_name(label, is_taken)
         if not path.exists():  # another label may have had the team
@@ -90,7 +92,7 @@ def keep_only(path: Path, episodes: Mapping[Key, Episode]) -> None:
         write_atomically(path, "".join(f"{e.model_dump_json()}\n" for e in episodes.values()))
 
 
-def _other(path: Path, identity: str) -> bool:
+def _belongs_to_other_team(path: Path, identity: str) -> bool:
     """Return True for a folder of another team, or with episodes but without `run.json`."""
     if not (path / RUN).exists():
         return (path / EPISODES).exists()
