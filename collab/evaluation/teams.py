@@ -13,7 +13,7 @@ from typing import Any
 
 from collab.distribution import version
 from collab.errors import CollabError, RecipeError, TaskError, UnknownName, Untrusted
-from collab.evaluation import USUAL_K
+from collab.evaluation import DEFAULT_K
 from collab.naming import as_name, find_free_name
 from collab.recipe import Recipe, RewardSpec, TaskSpec, about_rows, library, read_recipe
 from collab.recipe.base import Spec
@@ -30,7 +30,7 @@ from collab.trust import NO_QUESTION, Consent, Question, approve
 from collab.trust.sources import digest_of, sources_of
 from collab.wording import counted, format_option
 
-_SHARED = ("kind", "hidden", "environment", "reward")
+_COMPARED_FIELDS = ("kind", "hidden", "environment", "reward")
 """Fields of a suite that must be the same for all teams, in addition to its problems."""
 
 
@@ -70,7 +70,7 @@ def name_team_in_errors(team: EvaluatedTeam, teams: Sequence[EvaluatedTeam]) -> 
 
 def find_teams(
     names: Sequence[TeamLike],
-    given: Overrides,
+    overrides: Overrides,
     *,
     tasks: Sequence[str] = (),
     reward_from: str | None = None,
@@ -81,7 +81,7 @@ def find_teams(
     """Return the teams to evaluate, each with the same problems. `names` are names, files, folders
     or mappings.
 
-    `tasks` are addresses, instead of the task `given`. `reward_from` is the team whose reward
+    `tasks` are addresses, instead of the task `overrides`. `reward_from` is the team whose reward
     scores all teams. `trust` decides whether a third-party generator may run.
 
     Raises:
@@ -92,19 +92,19 @@ def find_teams(
     if not names:
         raise RecipeError("an evaluation needs at least one team, got none")
     labels = labels_of(names)
-    given = replace(given, task=split_address(tasks[0])[0]) if tasks else given
-    read = [read_recipe(_checked(name), given) for name in names]
+    overrides = replace(overrides, task=split_address(tasks[0])[0]) if tasks else overrides
+    recipes = [_read_team(name, overrides) for name in names]
     if reward_from is not None:
-        by_name = dict(zip([*map(str, names), *labels], read * 2, strict=True))
-        read = with_reward_of(reward_from, by_name, read, trust)
+        by_name = dict(zip([*map(str, names), *labels], recipes * 2, strict=True))
+        recipes = with_reward_of(reward_from, by_name, recipes, trust)
     teams = []
-    for label, (written, whole) in zip(labels, read, strict=True):
-        recipe = _greedy(written) if greedy else written
-        question = _rows_settled(recipe, whole, trust)
-        team = _team_of(label, recipe, tasks, split, trust)
+    for label, (written, unapproved) in zip(labels, recipes, strict=True):
+        recipe = _make_greedy(written) if greedy else written
+        question = _approve_rows(recipe, unapproved, trust)
+        team = _make_team(label, recipe, tasks, split, trust)
         notes = (
             *team.notes,
-            *unused(written, given.keys.get("model"), given.settings),
+            *unused(written, overrides.keys.get("model"), overrides.settings),
             *overlap_notes(recipe, team.problems, trust),
         )
         teams.append(replace(team, question=question, notes=notes))
@@ -114,13 +114,13 @@ def find_teams(
 
 
 def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
-    """Return the k of pass@k: those requested, or the usual ones that the number of samples allows.
+    """Return the k of pass@k: those requested, or the default ones that the number of samples allows.
 
     Raises:
         RecipeError: a k below 1, or larger than the number of samples.
     """
     if wanted is None:
-        return tuple(k for k in USUAL_K if k <= samples)
+        return tuple(k for k in DEFAULT_K if k <= samples)
     for k in wanted:
         if k < 1:
             raise RecipeError(
@@ -148,26 +148,28 @@ def labels_of(names: Sequence[TeamLike]) -> list[str]:
     return labels
 
 
-def _name_of(given: Spec | Mapping[str, Any]) -> str:
+def _name_of(team: Spec | Mapping[str, Any]) -> str:
     """Return the name of a team that is given as data."""
-    data = dict(given)
+    data = dict(team)
     team = data.get("team", data)
     called = dict(team).get("name") if isinstance(team, Spec | Mapping) else team
     return str(called or "team")
 
 
-def _checked(name: TeamLike) -> TeamLike:
-    if not isinstance(name, str | PathLike):
-        return name
-    if Path(name).is_dir() and not (Path(name) / RECIPE).is_file():
+def _read_team(name: TeamLike, overrides: Overrides) -> ReadRecipe:
+    if (
+        isinstance(name, str | PathLike)
+        and Path(name).is_dir()
+        and not (Path(name) / RECIPE).is_file()
+    ):
         raise RecipeError(
             f"the folder '{name}' contains no {RECIPE}, so it is not a team; specify the folder of"
             " a run, or of a training run that has saved its team"
         )
-    return name
+    return read_recipe(name, overrides)
 
 
-def _greedy(recipe: Recipe) -> Recipe:
+def _make_greedy(recipe: Recipe) -> Recipe:
     if recipe.samples > 1:
         raise RecipeError(
             f"greedy samples are all equal, so {recipe.samples} of them add nothing; leave out"
@@ -176,7 +178,7 @@ def _greedy(recipe: Recipe) -> Recipe:
     return recipe.greedy(recipe.team.agents)
 
 
-def _rows_settled(recipe: Recipe, question: Question, trust: Consent) -> Question:
+def _approve_rows(recipe: Recipe, question: Question, trust: Consent) -> Question:
     """Return the question that remains after approval of the suite's rows."""
     rows = about_rows(recipe.task, question) if recipe.task else NO_QUESTION
     if rows.open:
@@ -186,7 +188,7 @@ def _rows_settled(recipe: Recipe, question: Question, trust: Consent) -> Questio
     return question
 
 
-def _team_of(
+def _make_team(
     label: str, recipe: Recipe, tasks: Sequence[str], split: str | None, trust: Consent
 ) -> EvaluatedTeam:
     suite, problems = open_problems(recipe, _addresses(recipe, tasks, split), trust)
@@ -226,8 +228,8 @@ def _addresses(recipe: Recipe, tasks: Sequence[str], split: str | None) -> list[
 
 
 def _check_comparable(first: EvaluatedTeam, other: EvaluatedTeam) -> None:
-    ours, others = (named_files(e.suite.model_dump(mode="json")) for e in (first, other))
-    differ = [key for key in _SHARED if ours[key] != others[key]]
+    ours, others = (digest_files(e.suite.model_dump(mode="json")) for e in (first, other))
+    differ = [key for key in _COMPARED_FIELDS if ours[key] != others[key]]
     if "reward" in differ:
         why = why_rewards_differ(first.suite, other.suite)
         raise RecipeError(
@@ -243,13 +245,13 @@ def _check_comparable(first: EvaluatedTeam, other: EvaluatedTeam) -> None:
         )
 
 
-Read = tuple[Recipe, Question]
+ReadRecipe = tuple[Recipe, Question]
 """A recipe, and the question before it may run."""
 
 
 def with_reward_of(
-    chosen: str, by_name: Mapping[str, Read], read: Sequence[Read], trust: Consent
-) -> list[Read]:
+    chosen: str, by_name: Mapping[str, ReadRecipe], recipes: Sequence[ReadRecipe], trust: Consent
+) -> list[ReadRecipe]:
     """Return every recipe with the reward of the team `chosen`. If the reward has third-party
     functions, `trust` decides whether they may run.
 
@@ -266,7 +268,7 @@ def with_reward_of(
             f"{format_option('reward-from', chosen)}: its recipe has no reward; choose another team"
         )
     approve(question.about_functions(*(text for _, _, text in names_of_spec(reward))), trust)
-    return [_rewarded(other, reward, question) for other, question in read]
+    return [_replace_reward(other, reward, question) for other, question in recipes]
 
 
 def why_rewards_differ(one: TaskSpec, other: TaskSpec) -> str:
@@ -276,14 +278,14 @@ def why_rewards_differ(one: TaskSpec, other: TaskSpec) -> str:
     changed = [
         f"{a} and {b}"
         for a, b in zip(*files, strict=False)
-        if Path(a).name == Path(b).name and named_files(a) != named_files(b)
+        if Path(a).name == Path(b).name and digest_files(a) != digest_files(b)
     ]
     if changed:
         return f"their rewards differ because a file has changed ({', '.join(changed)})"
     return f"the rewards of their suites ('{one.name}', '{other.name}') differ"
 
 
-def _rewarded(recipe: Recipe, reward: RewardSpec, question: Question) -> Read:
+def _replace_reward(recipe: Recipe, reward: RewardSpec, question: Question) -> ReadRecipe:
     task = recipe.task and recipe.task.model_copy(update={"reward": reward})
     changed = recipe.model_copy(update={"task": task})
     return changed, question.limited_to(text for _, _, text in names_of_spec(changed))
@@ -300,7 +302,7 @@ def overlap_notes(
     """
     for run in _training_runs(recipe):
         try:
-            trained = _trained_on(run, trust)
+            trained = _training_problems(run, trust)
         except Untrusted:
             yield (
                 f"the training problems of {run.name} are unknown: a third-party function"
@@ -310,7 +312,7 @@ def overlap_notes(
         except CollabError as error:
             yield f"the training problems of {run.name} are unknown: {error}"
             continue
-        seen = sum(_fields_of(problem) in trained for problem in problems)
+        seen = sum(_problem_fields(problem) in trained for problem in problems)
         if seen:
             yield (
                 f"{seen} of {len(problems)} problems are in the training split of {run.name}: the"
@@ -333,21 +335,21 @@ def _training_runs(recipe: Recipe) -> list[Path]:
     return list(dict.fromkeys(folder for folder in above if is_training(folder)))
 
 
-def _trained_on(run: Path, trust: Consent) -> list[Any]:
+def _training_problems(run: Path, trust: Consent) -> list[Any]:
     from collab.trainers.training.data import choose_tasks
 
     recipe, question = read_recipe(str(run / TRAINING))
     if recipe.task is not None:
         approve(about_rows(recipe.task, question), trust)
     assert recipe.trainer is not None, "a training run's recipe has a trainer"
-    return [_fields_of(problem) for problem in choose_tasks(recipe, recipe.trainer).training]
+    return [_problem_fields(problem) for problem in choose_tasks(recipe, recipe.trainer).training]
 
 
-def _fields_of(problem: Problem) -> dict[str, Any]:
+def _problem_fields(problem: Problem) -> dict[str, Any]:
     return {**problem.public, **problem.hidden}
 
 
-_SAY_NOTHING = {
+_KEYS_WITHOUT_EFFECT = {
     "": {"name", "description", "samples", "trainer"},
     "team": {"name", "description"},
     "task": {"description", "source", "splits"},
@@ -355,48 +357,48 @@ _SAY_NOTHING = {
 }
 """Keys of a recipe that change no episode. A suite is identified by its rows."""
 
-_LARGE = 2**28
+_LARGE_FILE_BYTES = 2**28
 """A file of this many bytes or more is identified by its size and time, not by its content."""
 
 
 def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
     """Return a digest of the recipe, of the files that it names, and of its suite's rows."""
     settings = recipe.model_dump(mode="json")
-    for part, keys in _SAY_NOTHING.items():
+    for part, keys in _KEYS_WITHOUT_EFFECT.items():
         for key in keys:
             (settings[part] if part else settings).pop(key, None)
-    data = [version(), named_files(settings), list(rows)]
+    data = [version(), digest_files(settings), list(rows)]
     return _digest(json.dumps(data, sort_keys=True, default=str).encode())
 
 
-def named_files(value: Any) -> Any:
+def digest_files(value: Any) -> Any:
     """Return the settings with each file and folder replaced by a digest of its content."""
     if isinstance(value, dict):
-        return {key: named_files(item) for key, item in value.items()}
+        return {key: digest_files(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [named_files(item) for item in value]
-    return _content(value) if isinstance(value, str) else value
+        return [digest_files(item) for item in value]
+    return _digest_if_file(value) if isinstance(value, str) else value
 
 
-def _content(text: str) -> str:
+def _digest_if_file(text: str) -> str:
     if "\n" in text or len(text) > 1024:
         return text
     file, _, function = text.partition(".py:")
     path = Path(f"{file}.py" if function else text).expanduser()
     try:
         if path.is_file():
-            return f"{digest_of(sources_of(path)) if function else _of_file(path)} {function}"
+            return f"{digest_of(sources_of(path)) if function else _file_digest(path)} {function}"
         if any((path / name).is_file() for name in REFERENCED_FILES):
             inside = sorted(item for item in path.iterdir() if item.is_file())
-            return _digest(" ".join(f"{f.name} {_of_file(f)}" for f in inside).encode())
+            return _digest(" ".join(f"{f.name} {_file_digest(f)}" for f in inside).encode())
     except (OSError, ValueError):  # not a path
         return text
     return text
 
 
-def _of_file(path: Path) -> str:
+def _file_digest(path: Path) -> str:
     about = path.stat()
-    if about.st_size < _LARGE:
+    if about.st_size < _LARGE_FILE_BYTES:
         return _digest(path.read_bytes())
     return f"{about.st_size} {about.st_mtime_ns}"
 

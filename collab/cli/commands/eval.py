@@ -34,7 +34,7 @@ from collab.cli.options import (
 )
 from collab.cli.screen.page import open_page
 from collab.errors import RecipeError, UnknownName
-from collab.evaluation import USUAL_K
+from collab.evaluation import DEFAULT_K
 from collab.runs.layout import EVALS
 from collab.signals import INTERRUPTED_STATUS
 from collab.wording import counted, drop_python_remedies
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collab.evaluation.teams import EvaluatedTeam
     from collab.trust import Consent
 
-_DEFAULT_K = ",".join(map(str, USUAL_K))
+_DEFAULT_K_TEXT = ",".join(map(str, DEFAULT_K))
 
 
 def command(
@@ -66,7 +66,7 @@ def command(
     k: str | None = option(
         "--k",
         "K,K",
-        f"Values of k for pass@k and best of k. Default: {_DEFAULT_K} up to --samples.",
+        f"Values of k for pass@k and best of k. Default: {_DEFAULT_K_TEXT} up to --samples.",
     ),
     greedy: bool = flag("--greedy", "Run one episode per task, at temperature 0."),
     select: Literal["examples"] | None = option(
@@ -165,7 +165,7 @@ def _parse_k(text: str | None) -> list[int] | None:
         return None
     pieces = [piece.strip() for piece in text.split(",")]
     if not all(piece.isdecimal() for piece in pieces):
-        raise RecipeError(f"--k takes numbers, e.g. {_DEFAULT_K}, got '{text}'")
+        raise RecipeError(f"--k takes numbers, e.g. {_DEFAULT_K_TEXT}, got '{text}'")
     return [int(piece) for piece in pieces]
 
 
