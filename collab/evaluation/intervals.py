@@ -24,28 +24,28 @@ from collab.stats import mean
 
 CONFIDENCE = 0.95
 _METHOD = "Bayesian bootstrap over problems, with one extra pseudo-problem as a prior"
-INTERVALS = f"{100 * CONFIDENCE:g} % intervals ({_METHOD})"
+INTERVALS_CAPTION = f"{100 * CONFIDENCE:g} % intervals ({_METHOD})"
 """The kind of interval, for captions."""
-PAIRED = "differences are paired by problem"
+PAIRED_CAPTION = "differences are paired by problem"
 DRAWS = 5000
 
 _SEED = 20250804
-_ENOUGH = 31
+_ENOUGH_TASKS = 31
 """Number of tasks below which the next three numbers are raised."""
-_UNSEEN = 0.5
+_UNSEEN_WEIGHT = 0.5
 """Weight of the unseen task, as a share of a seen one."""
-_TOWARDS_BOUND = 0.2
+_UNSEEN_POSITION = 0.2
 """For means: position of the unseen value, from the most extreme value (0) to the bound (1)."""
-_BEYOND_RANGE = 0.3
+_UNSEEN_DISTANCE = 0.3
 """For differences: distance of the unseen value from the most extreme one, in ranges."""
-_OF_TWO = 3.0
+_TWO_TASKS_FACTOR = 3.0
 """Factor on that distance for two differences, which are often close together by chance."""
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
 
 
-def in_brackets(confidence: float = CONFIDENCE) -> str:
+def brackets_caption(confidence: float = CONFIDENCE) -> str:
     """Return the caption of a table with intervals in brackets."""
     return f"brackets hold {100 * confidence:g} % intervals ({_METHOD})"
 
@@ -66,7 +66,7 @@ def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
     """Return the limits of means of values in [low, high]: [samples, tasks] -> [samples]."""
     values = np.asarray(samples, dtype=np.float64)
     smallest, largest = values.min(axis=1), values.max(axis=1)
-    part = _TOWARDS_BOUND * _scarcity(values)
+    part = _UNSEEN_POSITION * _scarcity(values)
     return _limits(values, low, high, part * (smallest - low), part * (high - largest))
 
 
@@ -78,9 +78,9 @@ def difference_limits(samples: ArrayLike, span: float) -> Limits:
     have: little over many tasks, and nearly `span` over a handful.
     """
     values = np.asarray(samples, dtype=np.float64)
-    beyond = _BEYOND_RANGE * _scarcity(values) * np.ptp(values, axis=1)
+    beyond = _UNSEEN_DISTANCE * _scarcity(values) * np.ptp(values, axis=1)
     if values.shape[1] == 2:
-        beyond *= _OF_TWO
+        beyond *= _TWO_TASKS_FACTOR
     return _limits(values, -span, span, beyond, beyond)
 
 
@@ -95,7 +95,7 @@ def _limits(values: Floats, low: float, high: float, below: Floats, above: Float
     constant = largest == smallest
     worse = np.where(constant, low, np.maximum(low, smallest - below))
     better = np.where(constant, high, np.minimum(high, largest + above))
-    seen, unseen = _weights(values.shape[1], _UNSEEN * _scarcity(values) ** 0.25)
+    seen, unseen = _weights(values.shape[1], _UNSEEN_WEIGHT * _scarcity(values) ** 0.25)
     means = values @ seen.T  # [samples, draws]
     tail = (1 - CONFIDENCE) / 2
     lower = np.quantile(means + np.outer(worse, unseen), tail, axis=1)
@@ -105,7 +105,7 @@ def _limits(values: Floats, low: float, high: float, below: Floats, above: Float
 
 def _scarcity(values: Floats) -> float:
     """Return the factor by which the tasks are too few, at least 1."""
-    return max(1.0, _ENOUGH / int(values.shape[1]))
+    return max(1.0, _ENOUGH_TASKS / int(values.shape[1]))
 
 
 @lru_cache(maxsize=8)

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
-from collab.evaluation.table import NONE, ResultTable, TableCell, TableRow, text_cell, with_whisker
+from collab.evaluation.table import (
+    NO_VALUE,
+    ResultTable,
+    TableCell,
+    TableRow,
+    text_cell,
+    with_whisker,
+)
 from collab.naming import FolderName
 from collab.records import Failure, Record
 from collab.records.episode import former_keys
@@ -147,7 +154,7 @@ class Results(Record):
 
     def __repr__(self) -> str:
         """Return the tables that `collab eval` prints, and the notes on them."""
-        tables = ["\n".join(table.as_lines()) for table in sections(self)]
+        tables = ["\n".join(table.as_lines()) for table in result_tables(self)]
         notes = "\n".join(f"note: {note}" for note in self.notes)
         return "\n\n".join(filter(None, [*tables, notes]))
 
@@ -156,7 +163,7 @@ class Results(Record):
 
     def _repr_html_(self) -> str:
         """Return the tables and notes as HTML for notebooks."""
-        tables = "".join(table.as_html() for table in sections(self))
+        tables = "".join(table.as_html() for table in result_tables(self))
         return tables + "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -217,14 +224,14 @@ class EvaluationFinished(Record):
 EvaluationEvent = EvaluationStarted | TeamStarted | Event | TeamFinished | EvaluationFinished
 
 
-def sections(results: Results) -> list[ResultTable]:
+def result_tables(results: Results) -> list[ResultTable]:
     """Return the table of the teams, and that of the differences if there are any."""
     teams, status = results.teams, "" if results.status == "done" else f" ({results.status})"
     sizes = f"{counted(len(results.tasks), 'problem')}, {counted(results.samples, 'sample')}"
     models = ", ".join(dict.fromkeys(m for team in teams for m in team.models.values()))
     title = f"{results.suite}: {sizes}, {models}, seed {results.seed}{status}"
     columns = {team.label: (team.metrics, team.largest_return) for team in teams}
-    shown = metric_names([team.metrics for team in teams], results.k, results.levels)
+    shown = ordered_metrics([team.metrics for team in teams], results.k, results.levels)
     repeated = {
         names.best_of_metric(name, 1)
         for name, level in results.best_levels.items()
@@ -262,10 +269,10 @@ def metric_rows(
             yield [text_cell(metric_title(name)), *cells]
             if name == names.RETURN:
                 largest = [None if most is None else f"{most:.2f}" for _, most in columns]
-                yield _row("return at most", largest)
+                yield _text_row("return at most", largest)
 
 
-def metric_names(
+def ordered_metrics(
     metrics: Sequence[Metrics], ks: Sequence[int] = (), levels: Mapping[str, Sequence[str]] = {}
 ) -> list[str]:
     """Return the metrics in the order of the table, each of them once."""
@@ -310,16 +317,16 @@ def estimate_cell(
     A `change` has a sign, and a color if the interval excludes 0.
     """
     if value is None:
-        return TableCell(NONE)
+        return TableCell(NO_VALUE)
     numbers = (value.mean, value.low, value.high)
-    mean, low, high = (_number(name, n, "+" if change else "") for n in numbers)
+    mean, low, high = (_format_number(name, n, "+" if change else "") for n in numbers)
     is_share = name != names.RETURN and not names.is_token_count(name)
     most = 1.0 if is_share else largest if name == names.RETURN else None
     cell = TableCell(f"{mean} [{low}, {high}]")
     return with_whisker(cell, value.mean, value.limits, most, change=change)
 
 
-def _number(name: str, value: float, sign: str = "") -> str:
+def _format_number(name: str, value: float, sign: str = "") -> str:
     if names.is_token_count(name):
         return f"{value:{sign}.0f}"
     text = f"{value:{sign}.2f}" if name == names.RETURN else f"{100 * value:{sign}.1f}"
@@ -328,24 +335,26 @@ def _number(name: str, value: float, sign: str = "") -> str:
 
 def _cost_rows(teams: Sequence[TeamResult]) -> Iterator[TableRow]:
     speeds = [team.speed for team in teams]
-    yield _row("tokens/s", [f"{s.tokens_per_second:,.0f}" if s else None for s in speeds])
-    yield _row("s per response", [f"{s.seconds_per_response:.2f}" if s else None for s in speeds])
+    yield _text_row("tokens/s", [f"{s.tokens_per_second:,.0f}" if s else None for s in speeds])
+    yield _text_row(
+        "s per response", [f"{s.seconds_per_response:.2f}" if s else None for s in speeds]
+    )
     agents = list(dict.fromkeys(name for team in teams for name in team.agents))
     for name in agents:
-        yield _row(f"tokens of {name}", [_tokens(team, name) for team in teams])
+        yield _text_row(f"tokens of {name}", [_tokens_per_episode(team, name) for team in teams])
     for name in agents:
         costs = [team.agents.get(name, {}).get("cost") for team in teams]
         if any(cost is not None for cost in costs):
-            yield _row(f"cost of {name}", [*map(format_cost, costs)])
+            yield _text_row(f"cost of {name}", [*map(format_cost, costs)])
     if any(team.failed for team in teams):
-        yield _row("failed", [f"{team.failed} of {team.episodes}" for team in teams])
+        yield _text_row("failed", [f"{team.failed} of {team.episodes}" for team in teams])
 
 
-def _row(title: str, texts: Sequence[str | None]) -> TableRow:
-    return [text_cell(title), *(text_cell(text or NONE) for text in texts)]
+def _text_row(title: str, texts: Sequence[str | None]) -> TableRow:
+    return [text_cell(title), *(text_cell(text or NO_VALUE) for text in texts)]
 
 
-def _tokens(team: TeamResult, name: str) -> str | None:
+def _tokens_per_episode(team: TeamResult, name: str) -> str | None:
     """Return new tokens per episode."""
     agent = team.agents.get(name)
     return f"{agent['new_tokens'] / team.episodes:.1f}" if agent else None

@@ -11,7 +11,7 @@ from collab.wording import align_rows, format_cost
 
 Form = Literal["share", "points"]
 
-NONE = "-"
+NO_VALUE = "-"
 
 
 @dataclass(frozen=True)
@@ -69,25 +69,25 @@ def make_table(
     filled = [
         (name, column)
         for name, column in zip(columns, zip(*rows, strict=True), strict=True)
-        if any(cell.text != NONE for cell in column)
+        if any(cell.text != NO_VALUE for cell in column)
     ]
     cells = [*zip(*(column for _, column in filled), strict=True)]
     return ResultTable(title, [name for name, _ in filled], [*cells], note)
 
 
-_COUNTS = ("responses", "prompt_tokens", "new_tokens")
+_COUNT_KEYS = ("responses", "prompt_tokens", "new_tokens")
 
 
 def agents_table(
-    title: str, used: Mapping[str, Mapping[str, Any]], models: Mapping[str, str]
+    title: str, usage: Mapping[str, Mapping[str, Any]], models: Mapping[str, str]
 ) -> ResultTable:
     """Return a row per agent: its model, and its tokens and cost, as in a run's summary."""
     rows = []
-    for name in dict.fromkeys((*models, *used)):
-        counts = used.get(name)
-        texts = [f"{counts[key]:,}" if counts else NONE for key in _COUNTS]
+    for name in dict.fromkeys((*models, *usage)):
+        counts = usage.get(name)
+        texts = [f"{counts[key]:,}" if counts else NO_VALUE for key in _COUNT_KEYS]
         cost = format_cost(counts["cost"] if counts else None)
-        rows.append([*map(text_cell, (name, models.get(name) or NONE, *texts, cost))])
+        rows.append([*map(text_cell, (name, models.get(name) or NO_VALUE, *texts, cost))])
     columns = ["Agent", "Model", "Responses", "Prompt tokens", "New tokens", "Cost"]
     return make_table(title, columns if rows else [], rows)
 

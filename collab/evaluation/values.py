@@ -8,7 +8,12 @@ from datetime import datetime
 from itertools import chain
 from math import comb, fsum
 
-from collab.evaluation.intervals import PAIRED, estimate_change, estimate_mean, in_brackets
+from collab.evaluation.intervals import (
+    PAIRED_CAPTION,
+    brackets_caption,
+    estimate_change,
+    estimate_mean,
+)
 from collab.evaluation.results import Difference, Estimate, Results, Speed, TeamResult
 from collab.evaluation.teams import EvaluatedTeam
 from collab.recipe.reward import RewardSpec
@@ -21,7 +26,7 @@ from collab.runtime.session import lanes_of
 from collab.runtime.summary import by_agent
 from collab.stats import mean
 
-Best = Mapping[str, Callable[[Score], float | None]]
+BestReaders = Mapping[str, Callable[[Score], float | None]]
 """Values of a score by name, of which the best of several tries counts."""
 
 Values = dict[str, dict[str, float]]
@@ -40,14 +45,14 @@ def task_values(
     turns = max((len(e.solved_by_turn) for group in groups.values() for e in group), default=0)
     values: Values = {}
     for task, group in groups.items():
-        whole = [e for e in group if e.joint_return is not None]
-        for metric, value in _of_task(whole, ks, best, turns) if whole else ():
+        finished = [e for e in group if e.joint_return is not None]
+        for metric, value in _task_metrics(finished, ks, best, turns) if finished else ():
             values.setdefault(metric, {})[task] = value
     return values
 
 
-def _of_task(
-    episodes: Sequence[Episode], ks: Sequence[int], best: Best, turns: int
+def _task_metrics(
+    episodes: Sequence[Episode], ks: Sequence[int], best: BestReaders, turns: int
 ) -> Iterator[tuple[str, float]]:
     scores = [episode.score for episode in episodes if episode.score]
     solved = [score.solved for score in scores if score.solved is not None]
@@ -70,14 +75,14 @@ def _of_task(
     )
     yield names.LAST_REWARD_SHARE, mean([s.reward / (s.maximum or 1.0) for s in scores])
     yield names.TOKENS_IN_SEQUENCE, mean([float(e.tokens_in_sequence) for e in episodes])
-    for level, shares in _collect(level_shares(score).items() for score in scores).items():
+    for level, shares in _collect_values(level_shares(score).items() for score in scores).items():
         yield names.fill_pattern(names.LEVEL, level), mean(shares)
-    parts = _collect(((p.name, p.value) for p in s.parts if p.applies) for s in scores)
+    parts = _collect_values(((p.name, p.value) for p in s.parts if p.applies) for s in scores)
     for part, values in parts.items():
         yield names.fill_pattern(names.VALUE, part), mean(values)
 
 
-def _collect(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[float]]:
+def _collect_values(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[float]]:
     values: dict[str, list[float]] = {}
     for row in rows:
         for name, value in row:
@@ -120,8 +125,8 @@ def team_result(
     scores = [e.score for e in episodes if e.score]
     team = evaluated.recipe.team
     maximum = max((score.maximum for score in scores), default=None)
-    of_game = maximum if evaluated.recipe.environment else None
-    largest = (maximum or 0.0) * (1 if of_game is not None else team.turns)
+    game_maximum = maximum if evaluated.recipe.environment else None
+    largest = (maximum or 0.0) * (1 if game_maximum is not None else team.turns)
     return TeamResult(
         label=evaluated.label,
         folder=folder,
@@ -136,7 +141,7 @@ def team_result(
         failures=dict(Counter(e.failure.type for e in episodes if e.failure)),
         failure=next((e.failure for e in episodes if e.failure), None),
         maximum=maximum,
-        most=of_game,
+        most=game_maximum,
         metrics=estimates_of(values, largest),
         speed=speed_of(episodes),
         concurrency=lanes_of(evaluated.recipe),
@@ -159,14 +164,14 @@ def paired_differences(base: Values, values: Values, largest: float) -> dict[str
         if shared:
             changes = [values[name][task] - base[name][task] for task in shared]
             seen = [*values[name].values(), *base[name].values()]
-            span = max(_most(name, largest), *seen) - min(0.0, *seen)
+            span = max(_largest_value(name, largest), *seen) - min(0.0, *seen)
             metrics[name] = estimate_change(changes, span)
     return metrics
 
 
 def speed_of(episodes: Sequence[Episode]) -> Speed | None:
     """Return tokens and joint responses per second in which an episode was in progress."""
-    seconds = _seconds_under_way(episodes)
+    seconds = _busy_seconds(episodes)
     responses = sum(len(episode.turns) for episode in episodes)
     if not seconds or not responses:
         return None
@@ -178,7 +183,7 @@ def speed_of(episodes: Sequence[Episode]) -> Speed | None:
     )
 
 
-def _seconds_under_way(episodes: Iterable[Episode]) -> float:
+def _busy_seconds(episodes: Iterable[Episode]) -> float:
     """Return the seconds in which an episode was in progress, without pauses between calls."""
     spans = []
     for episode in episodes:
@@ -197,7 +202,7 @@ def estimate_of(name: str, values: Sequence[float], largest: float) -> Estimate:
 
     Twice the largest count of tokens stands for their unknown bound.
     """
-    most = 2 * max(values) if names.is_token_count(name) else _most(name, largest)
+    most = 2 * max(values) if names.is_token_count(name) else _largest_value(name, largest)
     return estimate_mean(values, most)
 
 
@@ -212,10 +217,10 @@ def explain_results(results: Results) -> str:
     agents = [agent for team in results.teams for agent in team.agents.values()]
     costs = ", total cost" if any(agent["cost"] is not None for agent in agents) else ""
     return (
-        f"{in_brackets(results.confidence)}; new tokens per episode{costs}; speed with {lanes}"
-        f" episodes at the same time{f'; {PAIRED}' if results.differences else ''}"
+        f"{brackets_caption(results.confidence)}; new tokens per episode{costs}; speed with {lanes}"
+        f" episodes at the same time{f'; {PAIRED_CAPTION}' if results.differences else ''}"
     )
 
 
-def _most(name: str, largest: float) -> float:
+def _largest_value(name: str, largest: float) -> float:
     return largest if name == names.RETURN else 1.0

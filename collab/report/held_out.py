@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from collab.evaluation.intervals import INTERVALS
+from collab.evaluation.intervals import INTERVALS_CAPTION
 from collab.evaluation.results import Estimate
 from collab.evaluation.table import (
-    NONE,
+    NO_VALUE,
     Form,
     ResultTable,
     TableCell,
@@ -47,7 +47,7 @@ def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
             for mode in MODES
             if (points := _points(cohort, number, mode, metric, named=len(cohorts) > 1))
         ]
-        note = f"Whiskers: {INTERVALS}."
+        note = f"Whiskers: {INTERVALS_CAPTION}."
         if any(len(cohort.runs) > 1 for cohort in cohorts):
             note += " Each problem's value is its mean over seeds."
         if series:
@@ -157,7 +157,7 @@ def _before_after_table(
     size = counted(max(len(before) for _, _, before, _ in changes), "held-out problem")
     seeds = max(len(cohort.runs) for cohort in cohorts)
     size += f", mean of {seeds} seeds" if seeds > 1 else ""
-    note = f"{size}. Gains are paired by problem. {INTERVALS}."
+    note = f"{size}. Gains are paired by problem. {INTERVALS_CAPTION}."
     return ResultTable(title, ["", "Before", "After", "Gain"], rows, note)
 
 
@@ -204,7 +204,7 @@ def _gain_cell(
 ) -> TableCell:
     """Return the gain, with the values before and after below it."""
     if task not in before:
-        return text_cell(NONE)
+        return text_cell(NO_VALUE)
     number, mode = column
     pair = [places.get((number, task, mode, f"held out {end}")) for end in ("before", "after")]
     link = f"{pair[0]}/{pair[1]}" if None not in pair else ""
@@ -265,7 +265,7 @@ def _run_cell(items: PlacedEpisodes) -> TableCell:
     played = [item.episode for _, item in items if not item.episode.further]
     returns = [e.joint_return for e in played if e.joint_return is not None]
     if not returns:
-        return text_cell(NONE, pair=_first_last_pair(items))
+        return text_cell(NO_VALUE, pair=_first_last_pair(items))
     known = solved_flags(played)
     count = f"{sum(known)} of {len(known)} solved" if known else counted(len(played), "episode")
     mean = mean_cell(fmean(returns), None, "points")

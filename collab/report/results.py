@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collab.evaluation.intervals import in_brackets
-from collab.evaluation.results import Estimate, Results, metric_names, metric_rows, sections
+from collab.evaluation.intervals import brackets_caption
+from collab.evaluation.results import Estimate, Results, metric_rows, ordered_metrics, result_tables
 from collab.evaluation.table import ResultTable
 from collab.evaluation.values import estimates_of, explain_results, task_values
 from collab.records import Episode
@@ -17,7 +17,7 @@ def evaluation_tables(results: Results) -> list[ResultTable]:
     """Return the tables of an evaluation, with the notes below the last one."""
     if not results.teams:
         return []
-    *tables, last = sections(results)
+    *tables, last = result_tables(results)
     note = f"{explain_results(results)}."
     notes = " ".join([note[0].upper() + note[1:], *results.notes])
     return [*tables, replace(last, note=notes)]
@@ -30,9 +30,9 @@ def run_tables(runs: Sequence[Run]) -> list[ResultTable]:
     if not scored:
         return []
     columns = [(metrics, largest_return(run)) for run, metrics in scored]
-    rows = [*metric_rows(metric_names([metrics for metrics, _ in columns]), columns)]
+    rows = [*metric_rows(ordered_metrics([metrics for metrics, _ in columns]), columns)]
     labels = ["mean"] if len(runs) == 1 else [run.name for run, _ in scored]
-    note = f"Means over problems; {in_brackets()}."
+    note = f"Means over problems; {brackets_caption()}."
     if len({frozenset(e.task for e in run.episodes) for run, _ in scored}) > 1:
         note += " The runs have different problems."
     if unscored := [run.name for run, metrics in estimates if not metrics]:

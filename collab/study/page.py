@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from collab.evaluation.intervals import INTERVALS
+from collab.evaluation.intervals import INTERVALS_CAPTION
 from collab.evaluation.table import Form, ResultTable, TableCell, make_table, mean_cell, text_cell
 from collab.report.panels import Panel, Series
 from collab.report.report import make_page, make_report
@@ -18,7 +18,7 @@ from collab.study.results import OverSeeds, StudyResults, TrainerDifference, Tra
 from collab.wording import counted
 
 SECTION = "Study"
-OVER_SEEDS = INTERVALS.replace("problems", "seeds").replace("problem", "seed")
+OVER_SEEDS = INTERVALS_CAPTION.replace("problems", "seeds").replace("problem", "seed")
 
 
 def write_page(results: StudyResults, folder: Path) -> Path | None:

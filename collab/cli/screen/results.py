@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from collab.cli.screen.episode import format_points
 from collab.cli.screen.page import BAD, BOLD, DIM, GOOD, WARN, WARNING, Page, Piece
-from collab.evaluation.results import Estimate, Results, sections
+from collab.evaluation.results import Estimate, Results, result_tables
 from collab.evaluation.table import ResultTable, TableCell, agents_table
 from collab.evaluation.values import explain_results
 from collab.probe.results import TeamProbe
@@ -158,7 +158,7 @@ def show_gains(page: Page, gains: Mapping[str, Mapping[str, Any]]) -> None:
 
 def show_evaluation(page: Page, results: Results) -> None:
     """Show the tables of an evaluation, how to read them, and notes on their gaps."""
-    for table in sections(results):
+    for table in result_tables(results):
         show_table(page, table)
     if results.teams:
         page.line((explain_results(results), DIM))
