@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from collab.errors import RewardError
 from collab.rewards.context import RewardContext, artifact_of
-from collab.rewards.writing.visible import tokens, visible
+from collab.rewards.writing.visible import tokens, visible_text
 
 
 def length(
@@ -26,7 +26,7 @@ def length(
         margin: outside the bounds, the value falls linearly, and is 0 beyond this many units.
     """
     text = artifact_of(context, agent)
-    size = len(tokens(text) if unit == "words" else visible(text))
+    size = len(tokens(text) if unit == "words" else visible_text(text))
     excess = max(minimum - size, size - maximum, 0)
     value = 1.0 if not excess else max(0.0, 1.0 - excess / (margin + 1))
     return value, f"{size} {unit}, wanted {minimum}-{maximum}"
@@ -50,7 +50,7 @@ def contains(context: RewardContext, phrases: list[str], agent: str = "") -> tup
 def equals(context: RewardContext, field: str, agent: str = "") -> tuple[float, str]:
     """The artifact equals the problem's `field`, ignoring case and whitespace."""
     expected = context.field(field)
-    same = normal(artifact_of(context, agent)) == normal(expected)
+    same = normalize(artifact_of(context, agent)) == normalize(expected)
     return float(same), f"equals '{field}'" if same else f"differs from '{field}'"
 
 
@@ -65,7 +65,7 @@ def one_of(context: RewardContext, field: str, agent: str = "") -> tuple[float, 
     return float(answer in listed), f"says {answer!r:.40}, of: {', '.join(listed)}"
 
 
-def normal(text: str) -> str:
+def normalize(text: str) -> str:
     """Return the text in lower case, with runs of whitespace as one space."""
     return " ".join(text.split()).casefold()
 
@@ -84,11 +84,11 @@ def utility(
         RewardError: the table has no move of an agent, or no number for the moves.
     """
     entry: Any = table
-    moves = [normal(context.artifacts[agent]) for agent in context.agents]
+    moves = [normalize(context.artifacts[agent]) for agent in context.agents]
     for agent, move in zip(context.agents, moves, strict=True):
         if not isinstance(entry, dict):
             raise RewardError(f"the table of 'utility' has no moves for {agent}")
-        options = {normal(str(name)): value for name, value in entry.items()}
+        options = {normalize(str(name)): value for name, value in entry.items()}
         if move not in options:
             return 0.0, f"{agent} plays {move!r:.40}, which is not one of: {', '.join(options)}"
         entry = options[move]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from collab.records import Problem, Score
-from collab.rewards.writing.visible import tokens, visible, words
+from collab.rewards.writing.visible import tokens, visible_text, words
 
 Score_ = Callable[..., Score]
 Values = Callable[..., dict[str, float]]
@@ -134,6 +134,6 @@ def test_padding_does_not_lengthen_sentences(score: Score_) -> None:
 
 def test_ordinary_text_is_unchanged() -> None:
     text = "Don't paint the café's 3 well-known lamps, Zoë!"
-    assert visible(text) == text
+    assert visible_text(text) == text
     assert tokens(text) == text.split()
-    assert visible("a\tb\nc\u00a0d") == "a\tb\nc\u00a0d"
+    assert visible_text("a\tb\nc\u00a0d") == "a\tb\nc\u00a0d"

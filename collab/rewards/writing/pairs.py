@@ -79,10 +79,10 @@ def categories(text: str, matching: Matching = "words") -> set[str]:
 
     With `substrings`, as in the published code, `so` is also found within `some`.
     """
-    normal = " ".join(text.lower().split())
+    text = " ".join(text.lower().split())
     if matching == "substrings":
-        return {name for name, phrases in TRANSITIONS.items() if any(p in normal for p in phrases)}
-    return {name for name in TRANSITIONS if _pattern(name).search(normal)}
+        return {name for name, phrases in TRANSITIONS.items() if any(p in text for p in phrases)}
+    return {name for name in TRANSITIONS if _pattern(name).search(text)}
 
 
 @lru_cache
@@ -91,7 +91,7 @@ def _pattern(category: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{phrases})(?!\w)")
 
 
-REPEATS = 4
+MAX_REPEATS = 4
 """Maximum mean number of occurrences per word in a text. English prose of 256 words has two."""
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
@@ -108,17 +108,17 @@ class Pair:
 def lengths(context: RewardContext, minimum: int, maximum: int) -> Part:
     """Both texts have `minimum` to `maximum` words, split at whitespace.
 
-    A word has a letter or a digit. A text that repeats its words more than `REPEATS` times on
+    A word has a letter or a digit. A text that repeats its words more than `MAX_REPEATS` times on
     average does not count.
     """
     pair = _pair(context)
     texts = [tokens(text) for text in (pair.first, pair.second)]
     counts = [(len(text), len({*map(str.lower, text)})) for text in texts]
     reason = ", ".join(
-        f"{name} {size}" + (f" (only {different} different)" if size > REPEATS * different else "")
-        for name, (size, different) in zip(pair.names, counts, strict=True)
+        f"{name} {size}" + (f" (only {unique} different)" if size > MAX_REPEATS * unique else "")
+        for name, (size, unique) in zip(pair.names, counts, strict=True)
     )
-    fits = all(minimum <= size <= min(maximum, REPEATS * different) for size, different in counts)
+    fits = all(minimum <= size <= min(maximum, MAX_REPEATS * unique) for size, unique in counts)
     return Part(float(fits), f"words: {reason}; wanted {minimum}-{maximum} each")
 
 
@@ -193,8 +193,10 @@ def faithfulness(context: RewardContext, source: str = "prompt") -> Part:
     It detects invented content and other subjects, but not a wrong statement in the source's own
     words.
     """
-    given = context.field(source)
-    shares = {name: clipped_precision(text, given) for name, text in context.contributions.items()}
+    source_text = context.field(source)
+    shares = {
+        name: clipped_precision(text, source_text) for name, text in context.contributions.items()
+    }
     reason = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
     return Part(sum(shares.values()) / len(shares), f"content words from '{source}': {reason}")
 

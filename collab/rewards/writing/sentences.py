@@ -14,8 +14,8 @@ from keyword import iskeyword
 from collab.rewards.context import Part, RewardContext
 from collab.rewards.writing.visible import words
 
-_PIECE = re.compile(r"[A-Z]?[a-z]+")
-_NAME = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+")
+_NAME_FORM = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*")
 
 
 def names(context: RewardContext, field: str, head: str) -> Part:
@@ -39,8 +39,8 @@ def names(context: RewardContext, field: str, head: str) -> Part:
 def _name_fault(name: str, described: set[str], head: str) -> str:
     """Describe why a text is not such an identifier, or return "" if it is one."""
     shown = f"{name!r:.40}"
-    parts = _PIECE.findall(name)
-    if not _NAME.fullmatch(name) or "".join(parts) != name.replace("_", "") or iskeyword(name):
+    parts = _NAME_WORD.findall(name)
+    if not _NAME_FORM.fullmatch(name) or "".join(parts) != name.replace("_", "") or iskeyword(name):
         return f"{shown} is not an identifier of words"
     pieces = {stem_of(piece.lower()): piece for piece in parts}
     if strange := [piece for stem, piece in pieces.items() if stem not in described]:
@@ -53,9 +53,9 @@ def _name_fault(name: str, described: set[str], head: str) -> str:
 
 
 _SENTENCE = re.compile(r"[\"']?[A-Z][^.!?\n]*[.!?][\"']?")
-FEWEST, MOST_STOPWORDS = 0.2, 0.8
+MIN_STOPWORD_SHARE, MAX_STOPWORD_SHARE = 0.2, 0.8
 """Bounds on a sentence's share of stopwords, which is about half in English prose."""
-COPY = 0.7
+MAX_COPIED_SHARE = 0.7
 """Above this share, the second text counts as a copy. It is the share of content words that both
 have, or the share of the shorter text's words that the other one has.
 """
@@ -68,7 +68,7 @@ def sentences(context: RewardContext) -> tuple[float, str]:
     mark, at its end. It has no content word more than twice and no two equal adjacent words.
     Between 20 and 80 % of its words are stopwords.
     """
-    faults = _faults(context)
+    faults = _sentence_faults(context)
     reasons = [f"{agent}: {fault}" for agent, fault in faults.items() if fault]
     return 1.0 - len(reasons) / len(faults), "; ".join(reasons) or "each is one sentence"
 
@@ -105,21 +105,21 @@ def _stems_by_agent(context: RewardContext) -> dict[str, set[str]]:
     """Map each agent to the stems of its sentence's content words, or to none if its text is not a
     sentence.
     """
-    faults = _faults(context)
+    faults = _sentence_faults(context)
     texts = context.contributions.items()
     return {name: set() if faults[name] else _stems(text) for name, text in texts}
 
 
-def _faults(context: RewardContext) -> dict[str, str]:
+def _sentence_faults(context: RewardContext) -> dict[str, str]:
     """Map each agent to the fault of its sentence, or "" if there is none."""
     faults: dict[str, str] = {}
     for agent, text in context.contributions.items():
-        copied = [one for one in faults if _copies(text, context.contributions[one])]
-        faults[agent] = _fault(text.strip()) or (f"copies {copied[0]}" if copied else "")
+        copied = [one for one in faults if _is_copy(text, context.contributions[one])]
+        faults[agent] = _sentence_fault(text.strip()) or (f"copies {copied[0]}" if copied else "")
     return faults
 
 
-def _copies(text: str, other: str) -> bool:
+def _is_copy(text: str, other: str) -> bool:
     """Return True if the other text contains the shorter one, or both have the same content words.
 
     Content words alone would miss a copy with something appended: two sentences of one story share
@@ -128,21 +128,21 @@ def _copies(text: str, other: str) -> bool:
     ours, theirs = _stems(text), _stems(other)
     all_ours, all_theirs = Counter(words(text)), Counter(words(other))
     shorter = min(all_ours.total(), all_theirs.total())
-    same = len(ours & theirs) > COPY * len(ours | theirs)
-    return same or (all_ours & all_theirs).total() > COPY * shorter
+    same = len(ours & theirs) > MAX_COPIED_SHARE * len(ours | theirs)
+    return same or (all_ours & all_theirs).total() > MAX_COPIED_SHARE * shorter
 
 
 def _stems(text: str) -> set[str]:
     return {stem_of(word) for word in content_words(text)}
 
 
-def _fault(text: str) -> str:
+def _sentence_fault(text: str) -> str:
     """Describe why a text is not one sentence, or return "" if it is."""
     if not _SENTENCE.fullmatch(text):
         return "not one sentence with a capital letter first and its mark last"
     listed = words(text)
     share = sum(word in STOPWORDS for word in listed) / len(listed) if listed else 0.0
-    if not FEWEST <= share <= MOST_STOPWORDS:
+    if not MIN_STOPWORD_SHARE <= share <= MAX_STOPWORD_SHARE:
         return f"{share:.0%} of the words are stopwords"
     if any(one == other for one, other in pairwise(listed)):
         return "a word follows itself"
@@ -151,7 +151,7 @@ def _fault(text: str) -> str:
 
 
 _ENDING = re.compile(r"(?<=\w{3})[yi]?(?:ing|ed|es|ly|s|e)?$")
-_DOUBLED = re.compile(r"([^\W\d_])\1$")
+_DOUBLE_LETTER = re.compile(r"([^\W\d_])\1$")
 
 _STOPWORDS = """
 a about above after again against all almost also although always am among an and another any
@@ -198,4 +198,4 @@ def clipped_precision(text: str, source: str) -> float:
 
 def stem_of(word: str) -> str:
     """Return the stem of a word by spelling rules: `moved` and `moving` have the same one."""
-    return _DOUBLED.sub(r"\1", _ENDING.sub("", word))
+    return _DOUBLE_LETTER.sub(r"\1", _ENDING.sub("", word))

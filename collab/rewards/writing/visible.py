@@ -11,10 +11,10 @@ import unicodedata
 from typing import Literal
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]+")
-_UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Me"}
-_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
+_INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Me"}
+_BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"
 """Characters that Unicode classifies as letters or symbols, but that fonts show as blank."""
-_TWINS = str.maketrans(
+_LATIN_LOOKALIKES = str.maketrans(
     "АВЕЅІЈКМНОРСТХҮаеѕіјорсухԁһӏԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧινορυ",
     "ABESIJKMHOPCTXYaesijopcyxdhlqwABEZHIKMNOPTYXivopu",
 )
@@ -22,11 +22,11 @@ _TWINS = str.maketrans(
 _WORD = re.compile(r"[^\W_]+")
 
 
-def visible(text: str, form: Literal["NFC", "NFKD"] = "NFC") -> str:
+def visible_text(text: str, form: Literal["NFC", "NFKD"] = "NFC") -> str:
     """Return the text without controls, zero-width characters, blank letters and stacked marks."""
     if text.isascii():
         return _CONTROLS.sub("", text)
-    return "".join(filter(_shows, unicodedata.normalize(form, text)))
+    return "".join(filter(_is_visible, unicodedata.normalize(form, text)))
 
 
 def tokens(text: str) -> list[str]:
@@ -34,7 +34,7 @@ def tokens(text: str) -> list[str]:
 
     Invisible characters are removed first.
     """
-    return [piece for piece in visible(text).split() if any(map(str.isalnum, piece))]
+    return [piece for piece in visible_text(text).split() if any(map(str.isalnum, piece))]
 
 
 def words(text: str) -> list[str]:
@@ -42,21 +42,23 @@ def words(text: str) -> list[str]:
 
     Return the runs in lower case and without accents.
     """
-    seen = map(_as_seen, _WORD.findall(visible(text, "NFKD")))
+    seen = map(_in_latin, _WORD.findall(visible_text(text, "NFKD")))
     return [word.lower() for word in seen if word]
 
 
-def _shows(char: str) -> bool:
-    return char.isspace() or (unicodedata.category(char) not in _UNSEEN and char not in _FILLERS)
+def _is_visible(char: str) -> bool:
+    return char.isspace() or (
+        unicodedata.category(char) not in _INVISIBLE_CATEGORIES and char not in _BLANK_LETTERS
+    )
 
 
-def _as_seen(word: str) -> str:
+def _in_latin(word: str) -> str:
     """Return the word in Latin letters if it looks Latin, or "" if it mixes Latin and other
     letters.
     """
     if word.isascii():
         return word
-    latin = word.translate(_TWINS)
+    latin = word.translate(_LATIN_LOOKALIKES)
     if all(map(_is_latin, filter(str.isalpha, latin))):
         return latin
     return "" if any(map(_is_latin, filter(str.isalpha, word))) else word
