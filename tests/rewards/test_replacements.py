@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from collab import records
-from collab.rewards.code.cooperation import MAX_HANGS, contribution
+from collab.rewards.code.cooperation import MAX_TIMEOUTS, contribution
 from collab.sandbox import Treatment, Verdict
 from collab.sandbox.verdict import Check, Values
 
@@ -105,7 +105,7 @@ def test_docs_state_the_maximum_number_of_runs() -> None:
 def test_two_timeouts_end_the_replacements() -> None:
     answer = answers(none="n", **CHANGED, first="f", previous="p")
     hangs = {("once", 0, 0), ("once", 1, 0)}
-    assert len(hangs) == MAX_HANGS
+    assert len(hangs) == MAX_TIMEOUTS
     shown, runs = tried(answer, lambda run: run in hangs)
     assert not shown
     assert runs == [("", 0, 0), ("true", 0, 0), ("none", 0, 0), *sorted(hangs)]

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from collab.sandbox import Treatment, Values, Verdict
 
 
-CONTENTS: tuple[Values, ...] = ("once", "other")
+CONTENT_VALUES: tuple[Values, ...] = ("once", "other")
 """Replacements of the helper's own types, each in two variants.
 
 They count only if tests are lost both with all numbers and letters set to 0 and with all set to 1.
 Otherwise it may matter only which values are equal, or that they cancel out."""
-LENGTHS: tuple[Values, ...] = ("longer", "shorter")
+LENGTH_VALUES: tuple[Values, ...] = ("longer", "shorter")
 """Replacements of other lengths, in two variants. They count only if tests are lost with all of
 them empty."""
-OWN: tuple[Values, ...] = ("first", "previous")
+OWN_VALUES: tuple[Values, ...] = ("first", "previous")
 """The helper's own values in the wrong place, for booleans, which have no third value."""
-MAX_HANGS = 2
+MAX_TIMEOUTS = 2
 """Stop after this many runs have reached the time limit."""
 
 
@@ -48,104 +48,111 @@ async def contribution(
     Raises:
         RewardError, SandboxError: see `RewardContext.verdict`.
     """
-    return await _Runs(context, helper, lines).compare()
+    return await _ContributionCheck(context, helper, lines).compare()
 
 
-class _Runs:
+class _ContributionCheck:
     """Runs one program with different values from the helper, each against a control run."""
 
     def __init__(self, context: RewardContext, helper: str, lines: Lines) -> None:
         self._context, self._helper, self._lines = context, helper, lines
-        self._hung: set[tuple[Values, int, int]] = set()
+        self._timed_out: set[tuple[Values, int, int]] = set()
         """Values, seeds and run numbers of the runs that reached the time limit."""
-        self._steady: dict[int, str] = {}
+        self._stable: dict[int, str] = {}
         """Answers of the tests that held both without and with the control, by test number."""
 
     async def compare(self) -> tuple[bool, str]:
         plain, control = await self._context.verdict(), await self._run("true")
-        answers = _answers(plain)
-        self._steady = {i: answers[i] for i in _held(control) & _held(plain) & {*answers}}
-        if not self._steady:
+        answers = _answers_by_test(plain)
+        steady = _passed_tests(control) & _passed_tests(plain) & {*answers}
+        self._stable = {i: answers[i] for i in steady}
+        if not self._stable:
             return False, "no test passes in every run because of the program's answers"
-        without = await self._missing("none") or await self._missing("opaque")
+        without = await self._count_failures("none") or await self._count_failures("opaque")
         if not without:
             return False, f"replacing '{self._helper}' loses no test, so it contributed nothing"
-        treatment = await self._treatment_that_counts()
+        treatment = await self._find_treatment()
         if treatment is None:
             why = "other values of it lose no test by an answer that follows them: none contributed"
             return False, why
-        if not await self._happens_again(treatment):
+        if not await self._is_repeatable(treatment):
             return False, "different runs lose different tests"
-        return True, f"without it {without} of {len(self._steady)} tests are lost"
+        return True, f"without it {without} of {len(self._stable)} tests are lost"
 
-    async def _treatment_that_counts(self) -> Treatment | None:
-        for kinds, matter in ((CONTENTS, self._contents), (LENGTHS, self._lengths)):
+    async def _find_treatment(self) -> Treatment | None:
+        for kinds, is_relevant in (
+            (CONTENT_VALUES, self._contents_matter),
+            (LENGTH_VALUES, self._lengths_matter),
+        ):
             for values in kinds:
-                lost = await self._lost(values, 0) and await self._lost(values, 1)
-                if lost and await self._differ(values) and await matter():
+                lost = await self._lost_answers(values, 0) and await self._lost_answers(values, 1)
+                if lost and await self._variants_differ(values) and await is_relevant():
                     return self._treatment(values, 0)
-        return await self._own_that_counts()
+        return await self._find_own_treatment()
 
-    async def _own_that_counts(self) -> Treatment | None:
-        first, previous = [await self._lost(values, 0) for values in OWN]
-        if len(self._hung) >= MAX_HANGS or not (await self._contents() or await self._lengths()):
+    async def _find_own_treatment(self) -> Treatment | None:
+        first, previous = [await self._lost_answers(values, 0) for values in OWN_VALUES]
+        if len(self._timed_out) >= MAX_TIMEOUTS:
+            return None
+        if not (await self._contents_matter() or await self._lengths_matter()):
             return None
         if any(first[i] != previous[i] for i in first if i in previous):
             return self._treatment("first", 0)
-        ones, shifted = await self._lost("ones", 0), await self._lost("shifted", 0)
+        ones, shifted = await self._lost_answers("ones", 0), await self._lost_answers("shifted", 0)
         if any(lost[i] != shifted[i] for lost in (first, ones) for i in lost if i in shifted):
             return self._treatment("shifted", 0)
-        right_elsewhere = {*self._steady.values()}
-        for values, lost in zip(OWN, (first, previous), strict=True):
+        right_elsewhere = {*self._stable.values()}
+        for values, lost in zip(OWN_VALUES, (first, previous), strict=True):
             if right_elsewhere & {*lost.values()}:
                 return self._treatment(values, 0)
         return None
 
-    async def _contents(self) -> bool:
+    async def _contents_matter(self) -> bool:
         """Return True if the content of the values matters, and not only which are equal or cancel
         out.
         """
-        return bool(await self._missing("zeros") and await self._missing("ones"))
+        return bool(await self._count_failures("zeros") and await self._count_failures("ones"))
 
-    async def _lengths(self) -> bool:
-        return bool(await self._missing("empty"))
+    async def _lengths_matter(self) -> bool:
+        return bool(await self._count_failures("empty"))
 
-    async def _differ(self, values: Values) -> bool:
+    async def _variants_differ(self, values: Values) -> bool:
         """Return True if two variants of the changed values lead to different answers."""
-        one, two = [_answers(await self._run(values, seed)) for seed in (0, 1)]
-        return any(one[i] != two[i] for i in self._steady if i in one and i in two)
+        one, two = [_answers_by_test(await self._run(values, seed)) for seed in (0, 1)]
+        return any(one[i] != two[i] for i in self._stable if i in one and i in two)
 
-    async def _happens_again(self, treatment: Treatment) -> bool:
+    async def _is_repeatable(self, treatment: Treatment) -> bool:
         control = await self._run("true", run=1)
         again = await self._run(treatment.values, treatment.seed, run=1)
         first = await self._run(treatment.values, treatment.seed)
-        return _held(control) >= {*self._steady} and self._lost_in(again) == self._lost_in(first)
+        same = self._answers_lost_in(again) == self._answers_lost_in(first)
+        return same and _passed_tests(control) >= {*self._stable}
 
-    async def _missing(self, values: Values) -> int:
+    async def _count_failures(self, values: Values) -> int:
         """Count the tests that fail if the helper returns a useless value, because the caller needs
         it.
         """
-        return len({*self._steady} - _held(await self._run(values)))
+        return len({*self._stable} - _passed_tests(await self._run(values)))
 
-    async def _lost(self, values: Values, seed: int) -> dict[int, str]:
-        if len(self._hung) >= MAX_HANGS:
+    async def _lost_answers(self, values: Values, seed: int) -> dict[int, str]:
+        if len(self._timed_out) >= MAX_TIMEOUTS:
             return {}
-        return self._lost_in(await self._run(values, seed))
+        return self._answers_lost_in(await self._run(values, seed))
 
-    def _lost_in(self, verdict: Verdict) -> dict[int, str]:
+    def _answers_lost_in(self, verdict: Verdict) -> dict[int, str]:
         """Return the tests that fail because of a different answer, with that answer."""
-        held, answers = _held(verdict), _answers(verdict)
+        held, answers = _passed_tests(verdict), _answers_by_test(verdict)
         return {
             i: answers[i]
-            for i in self._steady
-            if i in answers and i not in held and answers[i] != self._steady[i]
+            for i in self._stable
+            if i in answers and i not in held and answers[i] != self._stable[i]
         }
 
     async def _run(self, values: Values, seed: int = 0, run: int = 0) -> Verdict:
         treatment = self._treatment(values, seed, moved=run > 0)
         verdict = await self._context.verdict(treatment=treatment, run=run)
         if "time_limit" in verdict.flags:
-            self._hung.add((values, seed, run))
+            self._timed_out.add((values, seed, run))
         return verdict
 
     def _treatment(self, values: Values, seed: int, *, moved: bool = False) -> Treatment:
@@ -156,11 +163,11 @@ class _Runs:
         )
 
 
-def _held(verdict: Verdict) -> set[int]:
+def _passed_tests(verdict: Verdict) -> set[int]:
     return {i for i, check in enumerate(verdict.checks) if check.held}
 
 
-def _answers(verdict: Verdict) -> dict[int, str]:
+def _answers_by_test(verdict: Verdict) -> dict[int, str]:
     """Map the number of each test with an answer to the answer."""
     if not verdict.loaded:
         return {}
@@ -182,7 +189,7 @@ async def calls(
             else the helper agent's name.
     """
     name = function_name(context, helper, helper_function)
-    use = await run_in_thread(_use, context, agent, function, name)
+    use = await run_in_thread(_find_use, context, agent, function, name)
     if not use.used:
         return 0.0, use.reason
     verdict = await context.verdict()
@@ -201,7 +208,7 @@ def not_wrapper(
 ) -> tuple[float, str]:
     """The agent's function is more than `return helper(...)`. Options: see `calls`."""
     name = function_name(context, helper, helper_function)
-    use = _use(context, agent, function, name)
+    use = _find_use(context, agent, function, name)
     if not use.used:
         return 0.0, use.reason
     if use.wrapper:
@@ -218,7 +225,7 @@ def ignores(
 ) -> tuple[float, str]:
     """The agent's function calls the helper's function and ignores the result. Options: see
     `calls`."""
-    use = _use(context, agent, function, function_name(context, helper, helper_function))
+    use = _find_use(context, agent, function, function_name(context, helper, helper_function))
     return float(use.called and not use.used), use.reason
 
 
@@ -231,6 +238,6 @@ def _joined_part(context: RewardContext, agent: str) -> str:
     return "\n".join(context.answer.split("\n")[first - 1 : last])
 
 
-def _use(context: RewardContext, agent: str, function: str, helper: str) -> HelperUse:
+def _find_use(context: RewardContext, agent: str, function: str, helper: str) -> HelperUse:
     caller = function_name(context, agent, function)
     return helper_use(_joined_part(context, agent), caller, helper)
