@@ -14,7 +14,7 @@ from collab.errors import RecipeError, RewardError, TaskError
 from collab.recipe import load_recipe, load_task
 from collab.records import Problem
 from collab.rewards import Scorer
-from collab.rewards.answers.published import _check_row, refused
+from collab.rewards.answers.published import _check_row, refusal_reason
 from collab.tasks import open_suite, split_address
 
 INSTALLED = importlib.util.find_spec("reasoning_gym") is not None
@@ -66,7 +66,7 @@ FORMULAS = ("countdown", "puzzle24", "polynomial_multiplication", "simple_integr
 
 
 def test_harmful_or_endless_answers_are_refused() -> None:
-    assert [(name, a) for a in EVIL for name in FORMULAS if not refused(name, a)] == []
+    assert [(name, a) for a in EVIL for name in FORMULAS if not refusal_reason(name, a)] == []
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_harmful_or_endless_answers_are_refused() -> None:
     ],
 )
 def test_honest_answers_are_accepted(name: str, answer: str) -> None:
-    assert refused(name, answer) == ""
+    assert refusal_reason(name, answer) == ""
 
 
 @pytest.mark.parametrize(
     "answer", ["[[1]for x in'ab']", "print(1)", "[1]*10", "[a.b()]", "{1}", "`2`", "x" * 10**5]
 )
 def test_answers_other_than_literal_lists_are_refused(answer: str) -> None:
-    assert refused("spiral_matrix", answer)
+    assert refusal_reason("spiral_matrix", answer)
 
 
 def scored(problem: Problem, text: str) -> Any:

@@ -8,16 +8,16 @@ from typing import Literal
 
 from collab.rewards.context import RewardContext, artifact_of
 
-LONGEST = 400
+MAX_ANSWER_CHARACTERS = 400
 """Longest answer, in characters. A longer answer is wrong."""
-LONGEST_NUMBER = 60
+MAX_NUMBER_CHARACTERS = 60
 """Longest number, in characters."""
-_NUMBER = r"[-+]?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)"
-_WHOLE_NUMBER = re.compile(rf"{_NUMBER}\Z", re.ASCII)
-_NUMBERS = re.compile(rf"(?<![\w.]){_NUMBER}(?![\w^*/]|\.\d)", re.ASCII)
+_NUMBER_PATTERN = r"[-+]?(?:\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)"
+_ONLY_NUMBER = re.compile(rf"{_NUMBER_PATTERN}\Z", re.ASCII)
+_NUMBERS = re.compile(rf"(?<![\w.]){_NUMBER_PATTERN}(?![\w^*/]|\.\d)", re.ASCII)
 _DIGITS = re.compile(r"\d", re.ASCII)
 
-_LATEX: tuple[tuple[str, str], ...] = (
+_LATEX_RULES: tuple[tuple[str, str], ...] = (
     (r"\\[!,;:]|\\ |\\\(|\\\)|\\left(?![a-z])|\\right(?![a-z])|\\\$|\$|\\%|%", ""),
     (r"\\[td]frac", r"\\frac"),
     (r"\^\{?\\circ\}?", ""),
@@ -35,60 +35,60 @@ _LATEX: tuple[tuple[str, str], ...] = (
     (r"\.\Z", ""),
 )
 """Patterns with their replacements, applied in this order."""
-_RULES = [(re.compile(pattern, re.ASCII), to) for pattern, to in _LATEX]
+_COMPILED_RULES = [(re.compile(pattern, re.ASCII), to) for pattern, to in _LATEX_RULES]
 
 
 def same_number(answer: str, expected: str) -> bool:
     """Return True if the answer contains one number, with or without units, which equals
     `expected`."""
-    numbers = _NUMBERS.findall(answer) if len(answer) <= LONGEST else []
+    numbers = _NUMBERS.findall(answer) if len(answer) <= MAX_ANSWER_CHARACTERS else []
     rest = _NUMBERS.sub("", answer)
     if len(numbers) != 1 or _DIGITS.search(rest):
         return False
-    value = number(numbers[0])
-    return value is not None and value == number(expected.strip())
+    value = parse_number(numbers[0])
+    return value is not None and value == parse_number(expected.strip())
 
 
 def same_latex(answer: str, expected: str) -> bool:
     """Return True if two answers have the same normal form, or are the same number."""
-    if len(answer) > LONGEST:
+    if len(answer) > MAX_ANSWER_CHARACTERS:
         return False
-    one, other = latex(answer), latex(expected)
+    one, other = normalize_latex(answer), normalize_latex(expected)
     if one == other:
         return bool(one)
-    value = _value(one)
-    return value is not None and value == _value(other)
+    value = _parse_fraction(one)
+    return value is not None and value == _parse_fraction(other)
 
 
-def latex(text: str) -> str:
+def normalize_latex(text: str) -> str:
     """Return the form in which answers of MATH are compared, without spaces, units and variants."""
-    for pattern, to in _RULES:
+    for pattern, to in _COMPILED_RULES:
         text = pattern.sub(to, text)
     return text
 
 
-def number(text: str) -> Fraction | None:
+def parse_number(text: str) -> Fraction | None:
     """Return the decimal number in a string, with or without commas between thousands, or None for
     anything else."""
-    if len(text) > LONGEST_NUMBER or not _WHOLE_NUMBER.match(text):
+    if len(text) > MAX_NUMBER_CHARACTERS or not _ONLY_NUMBER.match(text):
         return None
     return Fraction(text.replace(",", ""))
 
 
-def _value(text: str) -> Fraction | None:
+def _parse_fraction(text: str) -> Fraction | None:
     """Parse a number, or a fraction of two numbers."""
     parts = re.fullmatch(r"(-?)\\frac\{([^{}]*)\}\{([^{}]*)\}", text)
     if not parts:
-        return number(text)
-    above, below = number(parts[2]), number(parts[3])
+        return parse_number(text)
+    above, below = parse_number(parts[2]), parse_number(parts[3])
     if above is None or not below:
         return None
     return -above / below if parts[1] else above / below
 
 
 _BOX = re.compile(r"\\f?boxed\b|\\fbox\b")
-_SAID = re.compile(r"\banswer(?: is(?:\s*:)?|:)\s*([^\s:][^\n]*)", re.IGNORECASE)
-_END = re.compile(r"\.(?:\s|$)")
+_STATED_ANSWER = re.compile(r"\banswer(?: is(?:\s*:)?|:)\s*([^\s:][^\n]*)", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"\.(?:\s|$)")
 
 
 def final_answer(text: str) -> str | None:
@@ -96,15 +96,15 @@ def final_answer(text: str) -> str | None:
     after "answer is" or "answer:". Return None if the text has none of these."""
     boxes = list(_BOX.finditer(text))
     if boxes:
-        return _braced(text[boxes[-1].end() :])
+        return _braces_content(text[boxes[-1].end() :])
     _, mark, behind = text.rpartition("####")
     if mark:
         return behind.strip().partition("\n")[0].strip()
-    matches = list(_SAID.finditer(text))
-    return _END.split(matches[-1].group(1))[0].strip(" *$") if matches else None
+    matches = list(_STATED_ANSWER.finditer(text))
+    return _SENTENCE_END.split(matches[-1].group(1))[0].strip(" *$") if matches else None
 
 
-def _braced(text: str) -> str | None:
+def _braces_content(text: str) -> str | None:
     """Return the content of the leading braces, or the first word if there are no braces."""
     text = text.lstrip()
     if not text.startswith("{"):
@@ -117,7 +117,7 @@ def _braced(text: str) -> str | None:
     return None
 
 
-SHOWN = 60
+MAX_SHOWN_CHARACTERS = 60
 
 
 def exact_answer(
@@ -139,5 +139,5 @@ def exact_answer(
         return 0.0, r"no final answer in \boxed{} or after #### or 'answer is'"
     same = same_number if form == "number" else same_latex
     right = same(answer, expected)
-    shown = answer if len(answer) <= SHOWN else answer[:SHOWN] + "..."
+    shown = answer if len(answer) <= MAX_SHOWN_CHARACTERS else answer[:MAX_SHOWN_CHARACTERS] + "..."
     return float(right), f"the answer {shown!r} is {'right' if right else 'wrong'}"

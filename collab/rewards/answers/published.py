@@ -15,10 +15,10 @@ from collab.plugins import check_may_import
 from collab.recipe.names import environment_function
 from collab.rewards.context import RewardContext, artifact_of
 
-LONGEST = 20_000
+MAX_ANSWER_CHARACTERS = 20_000
 """Longest answer of any kind, in characters."""
-LONGEST_FORMULA = 300
-MOST_EXPONENTIALS = MOST_POWERS_OF_BRACKETS = 3
+MAX_FORMULA_CHARACTERS = 300
+MAX_EXPONENTIALS = MAX_BRACKET_POWERS = 3
 
 _ARITHMETIC = re.compile(r"[\d\s+\-*/().]*\Z", re.ASCII)
 _ALGEBRA = re.compile(r"[\w\s+\-*/().]*\Z", re.ASCII)
@@ -31,20 +31,26 @@ _POWER_OF_BRACKETS = re.compile(r"\)\s*\*\*\s*(?:\d|\(\d/\d\))(?![\w(])(?!\s*\*\
 _BITWISE = re.compile(
     r"(?:<<\s*0x[0-3](?![0-9a-f])|>>|0x[0-9a-f]{1,8}(?![0-9a-f])|[\s()+*-])*\Z", re.ASCII
 )
-_PYTHON = re.compile(r"\.\s*[A-Za-z_]|\d[A-Za-z_]|__", re.ASCII)
+_PYTHON_SYNTAX = re.compile(r"\.\s*[A-Za-z_]|\d[A-Za-z_]|__", re.ASCII)
 
 
-def refused(name: str, answer: str) -> str:
+def refusal_reason(name: str, answer: str) -> str:
     """Return the reason why an answer must not be passed to the set `name`, or "" if it may."""
-    if len(answer) > LONGEST:
-        return f"the answer has more than {LONGEST:,} characters"
-    plain = _EVALUATED.get(name)
-    return "" if plain is None or plain(answer) else "the answer is not a plain formula or list"
+    if len(answer) > MAX_ANSWER_CHARACTERS:
+        return f"the answer has more than {MAX_ANSWER_CHARACTERS:,} characters"
+    is_plain = _ANSWER_CHECKS.get(name)
+    return (
+        "" if is_plain is None or is_plain(answer) else "the answer is not a plain formula or list"
+    )
 
 
 def _is_arithmetic(answer: str) -> bool:
     """Return True for numbers and the four operations."""
-    return len(answer) <= LONGEST_FORMULA and bool(_ARITHMETIC.match(answer)) and "**" not in answer
+    return (
+        len(answer) <= MAX_FORMULA_CHARACTERS
+        and bool(_ARITHMETIC.match(answer))
+        and "**" not in answer
+    )
 
 
 def _is_polynomial(answer: str) -> bool:
@@ -54,17 +60,19 @@ def _is_polynomial(answer: str) -> bool:
 
 def _is_integral(answer: str) -> bool:
     """Return True for a polynomial, also with functions such as `sin`."""
-    return _is_algebra(answer, _FUNCTIONS) and answer.count("exp") <= MOST_EXPONENTIALS
+    return _is_algebra(answer, _FUNCTIONS) and answer.count("exp") <= MAX_EXPONENTIALS
 
 
-def _is_algebra(answer: str, functions: frozenset[str], longest: int = LONGEST_FORMULA) -> bool:
-    if len(answer) > longest or not _ALGEBRA.match(answer) or _PYTHON.search(answer):
+def _is_algebra(
+    answer: str, functions: frozenset[str], max_characters: int = MAX_FORMULA_CHARACTERS
+) -> bool:
+    if len(answer) > max_characters or not _ALGEBRA.match(answer) or _PYTHON_SYNTAX.search(answer):
         return False
     words = _WORDS.findall(answer)
     known = all(word in functions or re.fullmatch("[a-zCXYZ]", word) for word in words)
     brackets = len(_POWER_OF_BRACKETS.findall(answer))
     small = len(_SMALL_POWER.findall(answer)) + brackets == answer.count("**")
-    return known and small and brackets <= MOST_POWERS_OF_BRACKETS
+    return known and small and brackets <= MAX_BRACKET_POWERS
 
 
 def _is_list(answer: str) -> bool:
@@ -72,7 +80,7 @@ def _is_list(answer: str) -> bool:
     return bool(_LIST.match(answer)) and not {"for", "lambda", "await"} & {*_WORDS.findall(answer)}
 
 
-_EVALUATED = {
+_ANSWER_CHECKS = {
     "countdown": _is_arithmetic,
     "puzzle24": _is_arithmetic,
     "polynomial_multiplication": _is_polynomial,
@@ -88,19 +96,19 @@ get.
 """
 
 
-def _is_formula_of_a_row(text: str) -> bool:
-    return _is_algebra(text, _FUNCTIONS, LONGEST)
+def _is_row_formula(text: str) -> bool:
+    return _is_algebra(text, _FUNCTIONS, MAX_ANSWER_CHARACTERS)
 
 
 def _is_bitwise(text: str) -> bool:
     return bool(_BITWISE.match(text)) and "**" not in text
 
 
-_FIELDS_EVALUATED: dict[str, tuple[str, Callable[[str], bool]]] = {
+_FIELD_CHECKS: dict[str, tuple[str, Callable[[str], bool]]] = {
     "number_sorting": ("answer", _is_list),
-    "polynomial_multiplication": ("answer", _is_formula_of_a_row),
-    "simple_integration": ("integrand", _is_formula_of_a_row),
-    "intermediate_integration": ("integrand", _is_formula_of_a_row),
+    "polynomial_multiplication": ("answer", _is_row_formula),
+    "simple_integration": ("integrand", _is_row_formula),
+    "intermediate_integration": ("integrand", _is_row_formula),
     "bitwise_arithmetic": ("problem", _is_bitwise),
 }
 """Sets that evaluate a field of the row (version 0.1.25), which anybody may have written, each with
@@ -110,8 +118,8 @@ the field and a check for the texts that it may have.
 
 def _check_row(name: str, row: Mapping[str, Any], address: str) -> None:
     """Raise RewardError if the set `name` would run a field of the row as Python."""
-    if name in _FIELDS_EVALUATED:
-        field, is_plain = _FIELDS_EVALUATED[name]
+    if name in _FIELD_CHECKS:
+        field, is_plain = _FIELD_CHECKS[name]
         value = row.get(field)
         if not (isinstance(value, str) and is_plain(value)):
             raise RewardError(
@@ -121,7 +129,7 @@ def _check_row(name: str, row: Mapping[str, Any], address: str) -> None:
             )
 
 
-_TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+_ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 
 def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str]:
@@ -133,10 +141,10 @@ def score_answer(context: RewardContext, *, agent: str = "") -> tuple[float, str
         agent: the agent whose artifact is scored, or "" for the joint artifact.
     """
     text = artifact_of(context, agent)
-    tagged = _TAGGED.findall(text)
+    tagged = _ANSWER_TAG.findall(text)
     answer = (tagged[-1] if tagged else text).strip()
     name = context.field("set")
-    if reason := refused(name, answer):
+    if reason := refusal_reason(name, answer):
         return 0.0, reason
     hidden = context.problem.hidden
     metadata = hidden.get("metadata")
@@ -182,22 +190,22 @@ def environment_score(
     """
     text = artifact_of(context, agent)
     hidden = context.problem.hidden
-    task = _task(context.field("environment"), hidden.get("options") or {}, hidden["data"])
-    most = maximum if maximum is not None else _most(task)
-    trace = _trace(task, context.field("prompt"), text)
+    task = _load_task(context.field("environment"), hidden.get("options") or {}, hidden["data"])
+    largest = maximum if maximum is not None else _largest_reward(task)
+    trace = _make_trace(task, context.field("prompt"), text)
     asyncio.run(task.score(trace))
-    given = {name: reward for name, reward in trace.rewards.items() if reward is not None}
-    total = math.fsum(reward.value for reward in given.values())
-    if not (math.isfinite(total) and minimum <= total <= most and minimum < most):
+    rewards = {name: reward for name, reward in trace.rewards.items() if reward is not None}
+    total = math.fsum(reward.value for reward in rewards.values())
+    if not (math.isfinite(total) and minimum <= total <= largest and minimum < largest):
         raise RewardError(
-            f"the environment gives {total:g}, which is not between {minimum:g} and {most:g}; set"
-            " task.reward.parts.NAME.options.minimum and maximum to its real range"
+            f"the environment gives {total:g}, which is not between {minimum:g} and {largest:g};"
+            " set task.reward.parts.NAME.options.minimum and maximum to its real range"
         )
-    scores = ", ".join(f"{name} {reward.score:g}" for name, reward in given.items())
-    return (total - minimum) / (most - minimum), f"{total:g} of {most:g}: {scores}"
+    scores = ", ".join(f"{name} {reward.score:g}" for name, reward in rewards.items())
+    return (total - minimum) / (largest - minimum), f"{total:g} of {largest:g}: {scores}"
 
 
-def _task(environment: str, options: dict[str, Any], data: dict[str, Any]) -> Any:
+def _load_task(environment: str, options: dict[str, Any], data: dict[str, Any]) -> Any:
     """Return the task from which a row was made."""
     check_may_import("environment", environment_function(environment))
     vf = import_optional(
@@ -208,12 +216,12 @@ def _task(environment: str, options: dict[str, Any], data: dict[str, Any]) -> An
     return kind(kind.data_type().model_validate(data), config.task)
 
 
-def _most(task: Any) -> float:
+def _largest_reward(task: Any) -> float:
     weights = [getattr(reward, "_vf_weight", 1.0) for reward in task.hooks("reward")]
     return math.fsum(weight for weight in weights if weight > 0)
 
 
-def _trace(task: Any, prompt: str, text: str) -> Any:
+def _make_trace(task: Any, prompt: str, text: str) -> Any:
     """Build the record of one question and its answer in the form of verifiers."""
     from verifiers import v1 as vf  # type: ignore[import-not-found,import-untyped,unused-ignore]
     from verifiers.v1.state import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
