@@ -10,7 +10,7 @@ from collab.cli.options import print_remarks
 from collab.cli.screen.page import WARNING, Page, Piece
 from collab.recipe import Recipe
 from collab.records import Problem
-from collab.rewards.declared import outlook
+from collab.rewards.declared import describe_scoring
 from collab.runtime import Session
 from collab.runtime.dry_run import dry_run, max_episode_responses, max_episode_tokens
 from collab.runtime.notes import tool_forms
@@ -93,7 +93,10 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> RunPlan:
         isolation=recipe.sandbox.isolation,
         scoring=at_a_time(recipe.sandbox) if recipe.uses_sandbox else "",
         rounds=describe_rounds(turn, recipe.team.turns),
-        outlook=[*outlook(recipe, turn.joined if turn.is_chosen else None), *_tool_lines(recipe)],
+        outlook=[
+            *describe_scoring(recipe, turn.joined if turn.is_chosen else None),
+            *_tool_lines(recipe),
+        ],
         recipe=recipe,
         warnings=list(result.warnings),
     )

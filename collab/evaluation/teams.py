@@ -114,7 +114,7 @@ def find_teams(
 
 
 def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
-    """Return the k of pass@k: those requested, or the default ones that the number of samples allows.
+    """Return the k of pass@k: those requested, or the defaults that the number of samples allows.
 
     Raises:
         RecipeError: a k below 1, or larger than the number of samples.

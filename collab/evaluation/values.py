@@ -19,7 +19,7 @@ from collab.evaluation.teams import EvaluatedTeam
 from collab.recipe.reward import RewardSpec
 from collab.records import Episode, Score
 from collab.records.episode import solved_by_turn
-from collab.rewards.declared import best_of
+from collab.rewards.declared import best_of_readers
 from collab.rewards.measures import level_shares
 from collab.runs import metric_names as names
 from collab.runtime.session import lanes_of
@@ -41,7 +41,7 @@ def task_values(
     A metric for k tries needs k finished episodes. `reward` declares more values for which the best
     of several tries counts.
     """
-    best = best_of(reward)
+    best = best_of_readers(reward)
     turns = max((len(e.solved_by_turn) for group in groups.values() for e in group), default=0)
     values: Values = {}
     for task, group in groups.items():

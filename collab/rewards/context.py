@@ -40,7 +40,7 @@ class Stopwatch:
         return self._total + running
 
 
-TrialOf = Callable[["RewardContext", str, "Treatment | None", Hashable], "Trial"]
+MakeTrial = Callable[["RewardContext", str, "Treatment | None", Hashable], "Trial"]
 """Makes the sandbox's trial of an artifact of a problem."""
 
 
@@ -70,7 +70,7 @@ class RewardContext(FormerArtifacts):
         *,
         roles: Roles,
         sandbox: Sandbox | None,
-        trial_of: TrialOf,
+        trial_of: MakeTrial,
     ) -> None:
         self.problem = problem
         self.roles = roles
@@ -134,22 +134,24 @@ class RewardContext(FormerArtifacts):
             SandboxError: the sandbox itself failed.
         """
         text = self.joint.text if artifact is None else artifact
-        work = self._once(text, treatment, run, subject)
+        work = self._cached_verdict(text, treatment, run, subject)
         if asyncio.get_running_loop() is self._loop:
             return await work
         elsewhere = asyncio.run_coroutine_threadsafe(work, self._loop)
         return await asyncio.wrap_future(elsewhere)
 
-    async def _once(
+    async def _cached_verdict(
         self, text: str, treatment: Treatment | None, run: int, subject: Hashable
     ) -> Verdict:
         key = (text, treatment, run, subject)
         if key not in self._verdicts:
-            work = self._ask(text, treatment, subject)
+            work = self._request_verdict(text, treatment, subject)
             self._verdicts[key] = asyncio.create_task(work)
         return await self._verdicts[key]
 
-    async def _ask(self, text: str, treatment: Treatment | None, subject: Hashable) -> Verdict:
+    async def _request_verdict(
+        self, text: str, treatment: Treatment | None, subject: Hashable
+    ) -> Verdict:
         if self._sandbox is None:
             raise RewardError("the reward needs an open sandbox")
         trial = self._trial_of(self, text, treatment, subject)

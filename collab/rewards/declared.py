@@ -37,7 +37,7 @@ def watched(reward: RewardSpec | None) -> Iterator[Watched]:
             yield Watched(fill_pattern(pattern, name), part.weight or 1.0, alarm)
 
 
-def best_of(reward: RewardSpec | None) -> dict[str, Callable[[Score], float | None]]:
+def best_of_readers(reward: RewardSpec | None) -> dict[str, Callable[[Score], float | None]]:
     """Return, by the name of each best-of-k metric, the function that reads the metric's value from
     a score."""
     readers = {measure.best_of: measure.read for measure in MEASURES if measure.best_of}
@@ -96,7 +96,7 @@ def _share_cell(value: Callable[[Score], float | None], score: Score) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-def outlook(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
+def describe_scoring(recipe: Recipe, joined: Sequence[str] | None = None) -> list[str]:
     """Return lines about who writes the answer, the highest reward, and the parts that do not
     apply.
 
@@ -126,14 +126,14 @@ def parts_about_others(recipe: Recipe) -> list[str]:
     """Return the names of the parts that read an agent which does not contribute."""
     others = {*recipe.team.agents} - {*recipe.team.roles.contributors}
     parts = recipe.reward.parts.items() if recipe.reward else ()
-    return [n for n, spec in parts if others.intersection(open_part(n, spec).named.values())]
+    return [n for n, p in parts if others.intersection(open_part(n, p).agents_by_option.values())]
 
 
 def _do_not_apply(recipe: Recipe, roles: Roles) -> dict[str, str]:
     """Map each part that does not apply to the team to the reason."""
     without: dict[str, str] = {}
     for name, spec in recipe.reward.parts.items() if recipe.reward else ():
-        why = open_part(name, spec).lacks(roles, recipe.team.agents)
+        why = open_part(name, spec).inapplicable_reason(roles, recipe.team.agents)
         if not why and spec.requires in without:
             why = f"requires '{spec.requires}', which does not apply"
         if why:

@@ -10,10 +10,10 @@ from collab.lazy import BuiltIn
 from collab.plugins import check_call, check_options, find_function, signature_of
 from collab.recipe.reward import PartSpec
 from collab.rewards.code import ALARMS, MEASURES, PARTS, language_of, title_of
-from collab.rewards.code.trial import examine, trial_of
+from collab.rewards.code.trial import score_fields, trial_of
 from collab.rewards.parts import PartFunction
 
-_BY_MODULE = {
+_PARTS_BY_MODULE = {
     "generic": ("length", "contains", "equals", "one_of", "utility", "agree"),
     "answers.exact": ("exact_answer",),
     "answers.published": ("score_answer", "environment_score"),
@@ -28,7 +28,9 @@ BUILT_IN: Mapping[str, Callable[..., Any]] = BuiltIn(
     "collab.rewards",
     {
         **PARTS,
-        **{name: f"{module}:{name}" for module, names in _BY_MODULE.items() for name in names},
+        **{
+            name: f"{module}:{name}" for module, names in _PARTS_BY_MODULE.items() for name in names
+        },
     },
 )
 
@@ -39,9 +41,9 @@ __all__ = [
     "ALARMS",
     "BUILT_IN",
     "MEASURES",
-    "examine",
     "language_of",
     "open_part",
+    "score_fields",
     "title_of",
     "trial_of",
 ]
@@ -65,10 +67,12 @@ def open_part(name: str, spec: PartSpec) -> PartFunction:
         )
     options = check_options(what, function, spec.options)
     check_call(what, function, ("context",), options)
-    named = {
+    agent_values = {
         option: options.get(option, parameters[option].default)
         for option in AGENT_OPTIONS
         if option in parameters
     }
-    agents = {option: agent for option, agent in named.items() if isinstance(agent, str) and agent}
+    agents = {
+        option: agent for option, agent in agent_values.items() if isinstance(agent, str) and agent
+    }
     return PartFunction(name, function, options, spec.use in BUILT_IN, agents)

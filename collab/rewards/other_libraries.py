@@ -32,21 +32,23 @@ def from_trl(
     Raises:
         RecipeError: `low` is not below `high`, or the function takes an argument that only TRL has.
     """
-    takes, takes_all = _parameters(function)
-    if "completion_ids" in takes and takes["completion_ids"].default is inspect.Parameter.empty:
+    accepted, accepts_all = _keyword_parameters(function)
+    token_ids = accepted.get("completion_ids")
+    if token_ids is not None and token_ids.default is inspect.Parameter.empty:
         raise RecipeError(
             f"from_trl: {plain_name(function)} takes completion_ids, but a reward gets strings only"
         )
-    scaled = _scale(function, low, high)
+    scaled = _scale_to_part(function, low, high)
 
     async def part(context: RewardContext) -> Part:
-        prompt, fields = _question(context)
+        prompt, fields = _prompt_and_fields(context)
         answer = context.answer if agent is None else _answer_of(context, agent)
-        given = {**fields, "prompts": prompt, "completions": answer}
-        call = {name: [value] for name, value in given.items() if takes_all or name in takes}
-        return scaled(await _one(function, function(**call)))
+        available = {**fields, "prompts": prompt, "completions": answer}
+        names = available.keys() if accepts_all else available.keys() & accepted.keys()
+        call = {name: [available[name]] for name in names}
+        return scaled(await _single_value(function, function(**call)))
 
-    return _named(part, function)
+    return _copy_name(part, function)
 
 
 def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float = 1.0) -> Adapted:
@@ -62,20 +64,20 @@ def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float =
     Raises:
         RecipeError: `low` is not below `high`.
     """
-    takes, _ = _parameters(function)
-    scaled = _scale(function, low, high)
+    accepted, _ = _keyword_parameters(function)
+    scaled = _scale_to_part(function, low, high)
 
     async def part(context: RewardContext) -> Part:
-        prompt, fields = _question(context)
-        given = {"batch_items": [fields], "prompts": [prompt]}
-        named = {name: value for name, value in given.items() if name in takes}
+        prompt, fields = _prompt_and_fields(context)
+        available = {"batch_items": [fields], "prompts": [prompt]}
+        named = {name: value for name, value in available.items() if name in accepted}
         answers = [[text] for text in context.artifacts.values()]
-        return scaled(await _one(function, function(*answers, **named)))
+        return scaled(await _single_value(function, function(*answers, **named)))
 
-    return _named(part, function)
+    return _copy_name(part, function)
 
 
-def _parameters(function: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:
+def _keyword_parameters(function: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:
     """Return the parameters that can be passed by keyword, and whether any keyword can."""
     parameters = inspect.signature(function).parameters.values()
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -83,7 +85,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[dict[str, inspect.Paramet
     return named, any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
 
 
-def _question(context: RewardContext) -> tuple[Any, dict[str, Any]]:
+def _prompt_and_fields(context: RewardContext) -> tuple[Any, dict[str, Any]]:
     """Return the prompt of the problem, and all of its fields."""
     fields = {**context.problem.public, **context.problem.hidden}
     return fields.get("prompt"), fields
@@ -96,7 +98,7 @@ def _answer_of(context: RewardContext, agent: str) -> str:
     return context.artifacts[agent]
 
 
-async def _one(function: Callable[..., Any], returned: Any) -> float | None:
+async def _single_value(function: Callable[..., Any], returned: Any) -> float | None:
     """Return the only value of a reward function's result."""
     if inspect.isawaitable(returned):
         returned = await returned
@@ -109,8 +111,10 @@ async def _one(function: Callable[..., Any], returned: Any) -> float | None:
     return None if values[0] is None else float(values[0])
 
 
-def _scale(function: Callable[..., Any], low: float, high: float) -> Callable[[float | None], Part]:
-    """Convert a value between `low` and `high` to a part."""
+def _scale_to_part(
+    function: Callable[..., Any], low: float, high: float
+) -> Callable[[float | None], Part]:
+    """Return a function that converts a value between `low` and `high` to a part."""
     if not (isfinite(low) and isfinite(high) and low < high):
         raise RecipeError(f"a reward's range goes from low to high, got {low} to {high}")
 
@@ -127,7 +131,7 @@ def _scale(function: Callable[..., Any], low: float, high: float) -> Callable[[f
     return scaled
 
 
-def _named(part: Adapted, function: Callable[..., Any]) -> Adapted:
+def _copy_name(part: Adapted, function: Callable[..., Any]) -> Adapted:
     part.__name__ = plain_name(function)
     part.__doc__ = function.__doc__
     return part

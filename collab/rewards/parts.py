@@ -25,23 +25,27 @@ class PartFunction:
     function: Callable[..., Any]
     options: Mapping[str, Any]
     built_in: bool
-    named: Mapping[str, str]
+    agents_by_option: Mapping[str, str]
     """Agents or roles that the part's options name, by option."""
 
-    def lacks(self, roles: Roles, agents: Collection[str]) -> str:
+    def inapplicable_reason(self, roles: Roles, agents: Collection[str]) -> str:
         """Return the reason why the part does not apply to a team, or "" if it does."""
-        return next(filter(None, (roles.lacks(name, agents) for name in self.named.values())), "")
+        reasons = (roles.lacks(name, agents) for name in self.agents_by_option.values())
+        return next(filter(None, reasons), "")
 
-    def calls(self, roles: Roles) -> dict[str, dict[str, Any]]:
+    def options_by_helper(self, roles: Roles) -> dict[str, dict[str, Any]]:
         """Return the options of each call: one per helper, if the part is about the helpers.
 
         The key is the helper's name, or "" for a part that is called once.
         """
-        helpers = roles.helpers if HELPER_PLACEHOLDER in self.named.values() else ("",)
+        helpers = roles.helpers if HELPER_PLACEHOLDER in self.agents_by_option.values() else ("",)
         return {
             helper: {
                 **self.options,
-                **{o: _placed(name, roles, helper) for o, name in self.named.items()},
+                **{
+                    o: _resolve_role(name, roles, helper)
+                    for o, name in self.agents_by_option.items()
+                },
             }
             for helper in helpers
         }
@@ -57,12 +61,12 @@ class PartFunction:
             CollabError: as raised by `context`.
         """
         parts = {
-            helper: await self._evaluate(context, options, seconds)
-            for helper, options in self.calls(context.roles).items()
+            helper: await self._evaluate_call(context, options, seconds)
+            for helper, options in self.options_by_helper(context.roles).items()
         }
-        return next(iter(parts.values())) if len(parts) == 1 else _mean(parts)
+        return next(iter(parts.values())) if len(parts) == 1 else _mean_part(parts)
 
-    async def _evaluate(
+    async def _evaluate_call(
         self, context: RewardContext, options: Mapping[str, Any], seconds: float
     ) -> Part:
         work = asyncio.ensure_future(self._call(context, options))
@@ -81,7 +85,7 @@ class PartFunction:
             raise convert_error(error, RewardError, f"reward part '{self.name}'") from error
         finally:
             work.cancel()
-        return self._checked(returned)
+        return self._check_result(returned)
 
     async def _call(self, context: RewardContext, options: Mapping[str, Any]) -> Any:
         if self.built_in and inspect.iscoroutinefunction(self.function):
@@ -89,7 +93,7 @@ class PartFunction:
         # In a thread, so a part that hangs fails its own episode and delays no other.
         return await run_in_thread(partial(self.function, context, **options))
 
-    def _checked(self, returned: Any) -> Part:
+    def _check_result(self, returned: Any) -> Part:
         match returned:
             case Part():
                 part = returned
@@ -114,11 +118,11 @@ class PartFunction:
         return Part(value, part.reason, part.applies, part.passes, solved)
 
 
-def _placed(name: str, roles: Roles, helper: str) -> str:
+def _resolve_role(name: str, roles: Roles, helper: str) -> str:
     return {ENTRY_PLACEHOLDER: roles.entry, HELPER_PLACEHOLDER: helper}.get(name, name)
 
 
-def _mean(parts: Mapping[str, Part]) -> Part:
+def _mean_part(parts: Mapping[str, Part]) -> Part:
     """Average the results of the helpers to whom the part applies."""
     apply = {helper: part for helper, part in parts.items() if part.applies}
     if not apply:

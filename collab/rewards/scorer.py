@@ -12,7 +12,7 @@ from collab.recipe.reward import PartSpec, RewardSpec
 from collab.recipe.team import Roles, roles_of
 from collab.records import PartScore, Problem, Score
 from collab.rewards.context import Part, RewardContext
-from collab.rewards.library import examine, open_part, trial_of
+from collab.rewards.library import open_part, score_fields, trial_of
 
 if TYPE_CHECKING:
     from collab.sandbox import Sandbox
@@ -53,50 +53,54 @@ class Scorer:
         )
         scored: dict[str, PartScore] = {}
         verdicts: list[bool] = []
-        closed: str | None = None  # the gate at which scoring stopped
+        closed_gate: str | None = None  # the gate at which scoring stopped
         try:
             for name, spec in self.spec.parts.items():
-                part = self._settled(name, context, scored, closed)
+                part = self._part_without_call(name, context, scored, closed_gate)
                 if part is None:
                     part = await self._parts[name].evaluate(context, self.spec.seconds)
-                scored[name] = _score_of(name, spec, part)
+                scored[name] = _part_score(name, spec, part)
                 if part.applies and (spec.solves or part.solved is not None):
                     verdicts.append(part.value == 1.0 if part.solved is None else part.solved)
                 passes = part.value > 0 if part.passes is None else part.passes
                 if spec.gate and part.applies and not passes:
-                    closed = closed or name
-            examined = {**await examine(context, self._sandbox)}
+                    closed_gate = closed_gate or name
+            fields = {**await score_fields(context, self._sandbox)}
         finally:
             context.close()
-        solved = examined.pop("solved", None)
+        solved = fields.pop("solved", None)
         return Score(
             reward=math.fsum(part.points for part in scored.values()),
             maximum=math.fsum(p.weight for p in scored.values() if p.applies and p.weight > 0),
             solved=all(verdicts) if verdicts else solved,
             parts=tuple(scored.values()),
-            **examined,
+            **fields,
             seconds=time.perf_counter() - started,
         )
 
-    def _settled(
-        self, name: str, context: RewardContext, scored: Mapping[str, PartScore], closed: str | None
+    def _part_without_call(
+        self,
+        name: str,
+        context: RewardContext,
+        scored: Mapping[str, PartScore],
+        closed_gate: str | None,
     ) -> Part | None:
         """Return the part's value if it is settled without calling its function."""
-        lacks = self._parts[name].lacks(context.roles, context.artifacts)
-        if lacks:
-            return Part(0.0, lacks, applies=False)
+        reason = self._parts[name].inapplicable_reason(context.roles, context.artifacts)
+        if reason:
+            return Part(0.0, reason, applies=False)
         requires = self.spec.parts[name].requires
         required = scored[requires] if requires else None
         if required is not None and not required.applies:
             return Part(0.0, f"requires '{required.name}', which does not apply", applies=False)
-        if closed is not None:
-            return Part(0.0, f"not scored: the gate '{closed}' is closed")
+        if closed_gate is not None:
+            return Part(0.0, f"not scored: the gate '{closed_gate}' is closed")
         if required is not None and not required.value > 0:
             return Part(0.0, f"not scored: requires '{required.name}', which is 0")
         return None
 
 
-def _score_of(name: str, spec: PartSpec, part: Part) -> PartScore:
+def _part_score(name: str, spec: PartSpec, part: Part) -> PartScore:
     return PartScore(
         name=name,
         level=spec.level or name,

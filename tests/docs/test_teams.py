@@ -17,7 +17,7 @@ from collab.models import Model
 from collab.recipe import TeamSpec, load_recipe
 from collab.recipe.model import ModelSpec
 from collab.records import Episode, Feedback, Problem, Score, Turn, read_episodes
-from collab.rewards.declared import outlook
+from collab.rewards.declared import describe_scoring
 from collab.trainers import TrainingRun
 from collab.trainers.training.events import StepFinished, TrainingEvent
 
@@ -121,9 +121,10 @@ def test_error_in_the_code_is_attributed_to_its_author(
 
 
 def test_page_shows_the_rewards_a_team_can_earn(folder: Path) -> None:
-    lines = outlook(load_recipe("trio", task="humaneval"))
+    lines = describe_scoring(load_recipe("trio", task="humaneval"))
     assert lines == blocks("teams.md", "text")[0].splitlines()
-    assert outlook(load_recipe("coding", task="humaneval")) == ["reward: at most 4 per turn"]
+    lines = describe_scoring(load_recipe("coding", task="humaneval"))
+    assert lines == ["reward: at most 4 per turn"]
 
 
 @pytest.fixture(scope="module")

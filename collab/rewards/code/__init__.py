@@ -10,7 +10,7 @@ from collab.recipe.reward import AlarmSpec
 from collab.records import Score
 from collab.rewards.measures import Measure, share_of
 
-_AFTER_A_SENTENCE = re.compile(r"(?<=\.)\s|>>>|\"{3}|'{3}")
+_SENTENCE_END = re.compile(r"(?<=\.)\s|>>>|\"{3}|'{3}")
 
 
 def title_of(public: Mapping[str, Any]) -> str | None:
@@ -21,7 +21,7 @@ def title_of(public: Mapping[str, Any]) -> str | None:
     for line in lines:
         if line.startswith((f"def {name}", f"class {name}")):
             text = " ".join(map(str.strip, lines)).strip("\"' ")
-            return f"{line} {_AFTER_A_SENTENCE.split(text)[0]}".strip()
+            return f"{line} {_SENTENCE_END.split(text)[0]}".strip()
     return None
 
 
@@ -30,7 +30,7 @@ def language_of(score: Score) -> str | None:
     return "python" if score.isolation is not None else None
 
 
-def _tests(score: Score) -> float | None:
+def _tests_fraction(score: Score) -> float | None:
     return score.tests.fraction if score.tests else None
 
 
@@ -38,18 +38,18 @@ def _tests_cell(score: Score) -> str:
     return f"{score.tests.passed}/{score.tests.total}" if score.tests else ""
 
 
-def _tests_passed(score: Score) -> str:
+def _describe_tests(score: Score) -> str:
     return f"{score.tests.passed} of {score.tests.total} tests" if score.tests else ""
 
 
 TESTS = Measure(
-    _tests,
+    _tests_fraction,
     best_of="accuracy",
     metric="tests",
     title="Hidden tests passed",
     column="tests",
     cell=_tests_cell,
-    describe=_tests_passed,
+    describe=_describe_tests,
     alarm=AlarmSpec(
         behind_return=True,
         says="the return rose by {gain:.2f} while the share of hidden tests passed did not"

@@ -64,7 +64,7 @@ async def written_tests(
     if not examples:
         return Part(0.0, f"no test of the form 'assert {entry_point}(1) == 2'")
     subject = Subject(examples=examples)
-    right = await context.verdict(_whole(context, solution), subject=subject)
+    right = await context.verdict(_complete_program(context, solution), subject=subject)
     right_lines = {check.line for check in right.checks if check.held}
     valid = len(right_lines) / len(examples)
     counts = f"{len(right_lines)} of {len(examples)} tests are right"
@@ -76,7 +76,7 @@ async def written_tests(
     return Part(value, f"{counts}; they {'find' if detects else 'miss'} the wrong program")
 
 
-def _whole(context: RewardContext, solution: str) -> str:
+def _complete_program(context: RewardContext, solution: str) -> str:
     """Return a solution as a program: HumanEval's are the bodies of the prompt's function."""
     text = context.field(solution)
     try:

@@ -26,7 +26,7 @@ def defines(context: RewardContext, agent: str, function: str = "") -> tuple[flo
     try:
         returns = returns_value(parse(source), name)
     except SyntaxError as error:
-        return 0.0, f"{agent}'s code does not parse: {explain(error)}"
+        return 0.0, f"{agent}'s code does not parse: {describe_syntax_error(error)}"
     if returns is None:
         return 0.0, f"{agent} does not define '{name}'"
     if not returns:
@@ -41,7 +41,7 @@ def parses(context: RewardContext) -> tuple[float, str]:
     except SyntaxError as error:
         place = context.joint.locate(error.lineno or 0)
         written = f" (line {place[1]} of {place[0]})" if place else ""
-        return 0.0, f"the joint program does not parse: {explain(error)}{written}"
+        return 0.0, f"the joint program does not parse: {describe_syntax_error(error)}{written}"
     return 1.0, "the joint program parses"
 
 
@@ -52,7 +52,7 @@ def function_name(context: RewardContext, agent: str, function: str) -> str:
     return function or context.roles.function_of(agent, context.problem.public)
 
 
-def explain(error: SyntaxError) -> str:
+def describe_syntax_error(error: SyntaxError) -> str:
     """Return a syntax error as one line of text, with its line number."""
     place = f"line {error.lineno}: " if error.lineno else ""
     return f"{place}{error.msg}"
@@ -63,12 +63,12 @@ def methods(context: RewardContext) -> tuple[float, str]:
 
     The share is 0 if the class does not parse.
     """
-    wanted = _wanted(context)
+    wanted = _required_methods(context)
     try:
         parse_program(context.answer)
     except SyntaxError as error:
-        return 0.0, f"the joint class does not parse: {explain(error)}"
-    missing = sorted(wanted - set(_written(context, wanted)))
+        return 0.0, f"the joint class does not parse: {describe_syntax_error(error)}"
+    missing = sorted(wanted - set(_count_writers(context, wanted)))
     lacking = f"; {', '.join(missing)} missing" if missing else ""
     n_written = len(wanted) - len(missing)
     return n_written / len(wanted), f"{n_written} of {len(wanted)} methods are written{lacking}"
@@ -76,14 +76,14 @@ def methods(context: RewardContext) -> tuple[float, str]:
 
 def overlap(context: RewardContext) -> tuple[float, str]:
     """Return the share of the class's methods that several agents wrote, and an explanation."""
-    wanted = _wanted(context)
-    twice = sorted(name for name, writers in _written(context, wanted).items() if writers > 1)
+    wanted = _required_methods(context)
+    twice = sorted(name for name, writers in _count_writers(context, wanted).items() if writers > 1)
     names = f": {', '.join(twice)}" if twice else ""
     counted = f"{len(twice)} of {len(wanted)} methods are written by several agents"
     return len(twice) / len(wanted), counted + names
 
 
-def _wanted(context: RewardContext) -> frozenset[str]:
+def _required_methods(context: RewardContext) -> frozenset[str]:
     methods = context.problem.public.get("methods")
     names = frozenset(str(method["name"]) for method in methods or [])
     if not names:
@@ -94,7 +94,7 @@ def _wanted(context: RewardContext) -> frozenset[str]:
     return names
 
 
-def _written(context: RewardContext, wanted: frozenset[str]) -> Counter[str]:
+def _count_writers(context: RewardContext, wanted: frozenset[str]) -> Counter[str]:
     """Count the agents that wrote each method."""
     name, counts = context.field("entry_point").removeprefix(CLASS_PREFIX), Counter[str]()
     for source in context.contributions.values():

@@ -49,7 +49,7 @@ def trial_of(
     )
 
 
-async def examine(context: RewardContext, sandbox: Sandbox | None) -> dict[str, Any]:
+async def score_fields(context: RewardContext, sandbox: Sandbox | None) -> dict[str, Any]:
     """Return the score fields about the joint program's tests.
 
     The tests run even if a gate closed before any part used them.
@@ -69,12 +69,12 @@ async def examine(context: RewardContext, sandbox: Sandbox | None) -> dict[str, 
         "solved": verdict.passed,
         "tests": verdict.tests,
         "flags": verdict.flags,
-        "failures": _failures(verdict),
+        "failures": _describe_failures(verdict),
         "isolation": verdict.isolation,
     }
 
 
-def _failures(verdict: Verdict) -> tuple[str, ...]:
+def _describe_failures(verdict: Verdict) -> tuple[str, ...]:
     """Describe the first failed tests, or why the program did not run, for people."""
     failures = [_describe(check) for check in verdict.checks if not check.held][:_MAX_FAILURES]
     return tuple([verdict.error, *failures] if verdict.error else failures)

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from collab.recipe.reward import RewardSpec
-from collab.rewards.declared import Watched, watched
+from collab.rewards.declared import WatchedMetric, watched_metrics
 from collab.runs import metric_names as names
 from collab.runtime.summary import truncation_warning
 
@@ -30,7 +30,10 @@ class Alarms:
 
         `turns_compare` says whether the mean rewards of turns can be compared: `do_turns_compare`.
         """
-        self._alarms: list[Alarm] = [*ALARMS, *(_declared(item) for item in watched(reward))]
+        self._alarms: list[Alarm] = [
+            *ALARMS,
+            *(_declared(item) for item in watched_metrics(reward)),
+        ]
         if turns_compare:
             self._alarms.append(feedback_hurts)
         self._rows: list[Row] = []
@@ -182,7 +185,7 @@ def credit_warnings(
             )
 
 
-def _declared(item: Watched) -> Alarm:
+def _declared(item: WatchedMetric) -> Alarm:
     """Return the alarm of a metric that the reward declares."""
 
     def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
@@ -199,7 +202,7 @@ def _declared(item: Watched) -> Alarm:
     return alarm
 
 
-def _out_of_bounds(item: Watched, rows: Sequence[Row], first: float, now: float) -> bool:
+def _out_of_bounds(item: WatchedMetric, rows: Sequence[Row], first: float, now: float) -> bool:
     alarm, late = item.alarm, len(rows) >= 2 * WINDOW
     if alarm.above is not None:
         return now > alarm.above

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
-from collab.rewards.declared import outlook
+from collab.rewards.declared import describe_scoring
 from collab.runtime.dry_run import max_episode_tokens, max_move_responses
 from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import at_a_time
@@ -177,7 +177,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         held_out_tasks=len(tasks.held_out),
         unused_split=_unused_split(spec, tasks.suite),
         rounds=describe_rounds(turn, recipe.team.turns),
-        outlook=outlook(recipe, turn.joined if turn.is_chosen else None),
+        outlook=describe_scoring(recipe, turn.joined if turn.is_chosen else None),
         warnings=list(played.warnings),
         credit=list(algorithm_for(spec.algorithm).describe(recipe, spec)),
         overlap=_overlap(spec),
