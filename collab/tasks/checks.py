@@ -10,11 +10,11 @@ from collab.recipe import TaskSpec
 from collab.recipe.in_python import source_name
 from collab.recipe.task import ALWAYS_HIDDEN, SEED_FIELD
 from collab.recipe.team import HELPER_NAME_FIELD
-from collab.tasks.formats.fields import remedy
+from collab.tasks.formats.fields import suggest_field
 from collab.tasks.origins import PlacedRow, Row
 
 _DEFAULT_ID = "task_id"
-_TEXTS_OF_CODE = ("prompt", "entry_point", "test")
+_CODE_FIELDS = ("prompt", "entry_point", "test")
 
 
 def id_of(spec: TaskSpec, row: Row) -> str:
@@ -33,7 +33,7 @@ def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
     for row in rows:
         for field in row.fields:
             if not isinstance(field, str):
-                raise _fault(row, f"the field name {field!r:.80} is not text")
+                raise _row_error(row, f"the field name {field!r:.80} is not text")
     known = dict.fromkeys(field for row in rows for field in row.fields)
     _check_names(spec, list(known), rows[0].source)
     if spec.kind == "code":
@@ -56,12 +56,12 @@ def _check_has_code(known: Sequence[str], source: str) -> None:
 
 def _check_names(spec: TaskSpec, known: Sequence[str], source: str) -> None:
     """Check that the fields named by the suite are fields of its rows."""
-    named = [("hidden", name) for name in _own_hidden(spec)]
+    named = [("hidden", name) for name in _listed_hidden(spec)]
     if spec.id_field and spec.id_field != _DEFAULT_ID:
         named.append(("id_field", spec.id_field))
     for key, name in named:
         if name not in known:
-            place, advice = source_name(source), remedy(name, known, known)
+            place, advice = source_name(source), suggest_field(name, known, known)
             if place != source:
                 advice += "; add the field, or use rewards that do not need it, with hidden=[]"
             raise TaskError(
@@ -70,7 +70,7 @@ def _check_names(spec: TaskSpec, known: Sequence[str], source: str) -> None:
             )
 
 
-def _own_hidden(spec: TaskSpec) -> Sequence[str]:
+def _listed_hidden(spec: TaskSpec) -> Sequence[str]:
     """Return the hidden fields that the suite itself lists, without the default ones."""
     if spec.kind == "environment":
         return [name for name in spec.hidden if name not in (SEED_FIELD, *ALWAYS_HIDDEN)]
@@ -84,22 +84,22 @@ def _check_fields(spec: TaskSpec, row: PlacedRow, needed: Sequence[str]) -> None
 
     If a row lacks a hidden field, it may have it under a misspelled name, which agents would see.
     """
-    texts = _TEXTS_OF_CODE if spec.kind == "code" else ()
+    texts = _CODE_FIELDS if spec.kind == "code" else ()
     if spec.kind == "code" and HELPER_NAME_FIELD in row.fields:
         texts = (*texts, HELPER_NAME_FIELD)
     if not row.fields:
-        raise _fault(row, "the row has no fields")
+        raise _row_error(row, "the row has no fields")
     for field in (*texts, *needed):
         if field not in row.fields:
             others = [name for name in row.fields if name not in needed]
-            advice = remedy(field, others, row.fields)
-            raise _fault(row, f"the field '{field}' is missing; {advice}")
+            advice = suggest_field(field, others, row.fields)
+            raise _row_error(row, f"the field '{field}' is missing; {advice}")
         value = row.fields[field]
         if field in texts and not isinstance(value, str):
-            raise _fault(row, f"the field '{field}' is {_kind(value)}, not text")
+            raise _row_error(row, f"the field '{field}' is {_type_name(value)}, not text")
         blank = value is None or (isinstance(value, str) and not value.strip())
         if field in (*texts, "prompt") and blank:
-            raise _fault(row, f"the field '{field}' is empty")
+            raise _row_error(row, f"the field '{field}' is empty")
 
 
 def _check_ids(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
@@ -108,11 +108,12 @@ def _check_ids(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
     for row in rows:
         value = row.fields.get(spec.id_field)
         if isinstance(value, bool | list | dict):
-            raise _fault(row, f"the id '{spec.id_field}' is {_kind(value)}, not text or a number")
+            kind = _type_name(value)
+            raise _row_error(row, f"the id '{spec.id_field}' is {kind}, not text or a number")
         name = id_of(spec, row.fields)
         if not name:
             state = "empty" if spec.id_field in row.fields else "missing"
-            raise _fault(row, f"the id '{spec.id_field}' is {state}; other rows have one")
+            raise _row_error(row, f"the id '{spec.id_field}' is {state}; other rows have one")
         if name in first:
             others = sum(id_of(spec, other.fields) == name for other in rows) - 2
             more = f" (and {others} more)" * (others > 0)
@@ -124,9 +125,9 @@ def _check_ids(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
         first[name] = row
 
 
-def _kind(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return "null" if value is None else f"of type {type(value).__name__}"
 
 
-def _fault(row: PlacedRow, message: str) -> TaskError:
+def _row_error(row: PlacedRow, message: str) -> TaskError:
     return TaskError(f"{source_name(row.source)}, {row.place}: {message}")

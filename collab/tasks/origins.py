@@ -21,11 +21,11 @@ from collab.wording import explain_read_error
 
 Row = dict[str, Any]
 
-MOST_UNPACKED, MOST_RATIO = 1 << 26, 30
+MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO = 1 << 26, 30
 """Maximum unpacked size of a gzipped file in bytes; a larger one may have at most this many
 unpacked bytes per packed byte.
 """
-MOST_ROWS = 1_000_000
+MAX_ROWS = 1_000_000
 
 
 class PlacedRow(NamedTuple):
@@ -49,8 +49,8 @@ def published_rows(source: SourceSpec) -> list[PlacedRow]:
     if source.package:
         return read_file(_package_file(source.package, str(source.file)))
     if source.generate:
-        return add_positions(source.generate.use, numbered(generated_rows(source)))
-    return add_positions(dataset_name(source), numbered(hub_rows(source)))
+        return add_positions(source.generate.use, number_rows(generated_rows(source)))
+    return add_positions(dataset_name(source), number_rows(hub_rows(source)))
 
 
 def read_file(path: Path) -> list[PlacedRow]:
@@ -70,11 +70,12 @@ def read_file(path: Path) -> list[PlacedRow]:
         )
     try:
         content = read_data(path)
-        text = (_unpacked(path, content) if path.suffix == ".gz" else content).decode("utf-8-sig")
+        text = (_unpack(path, content) if path.suffix == ".gz" else content).decode("utf-8-sig")
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise TaskError(explain_read_error(path, error)) from error
-    whole = path.name.removesuffix(".gz").endswith(".json")
-    return add_positions(str(path), _whole(path, text) if whole else _lines(path, text))
+    is_list = path.name.removesuffix(".gz").endswith(".json")
+    rows = _parse_list(path, text) if is_list else _parse_lines(path, text)
+    return add_positions(str(path), rows)
 
 
 def add_positions(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRow]:
@@ -83,23 +84,23 @@ def add_positions(source: str, rows: Iterable[tuple[str, Any]]) -> list[PlacedRo
     Raises:
         TaskError: a row is not a mapping.
     """
-    rows_placed = []
+    placed_rows = []
     for place, row in rows:
         if not isinstance(row, dict):
             kind = type(row).__name__
             raise TaskError(f"{source}, {place}: expected a mapping of fields, got {kind}")
-        rows_placed.append(PlacedRow(source, place, row))
-    return rows_placed
+        placed_rows.append(PlacedRow(source, place, row))
+    return placed_rows
 
 
-def numbered(rows: Iterable[Any]) -> list[tuple[str, Any]]:
+def number_rows(rows: Iterable[Any]) -> list[tuple[str, Any]]:
     """Return each row with its number, counted from 0, for sources without lines."""
     return [(f"row {number}", row) for number, row in enumerate(rows)]
 
 
-def _unpacked(path: Path, content: bytes) -> bytes:
+def _unpack(path: Path, content: bytes) -> bytes:
     """Unpack the content of a gzipped file, up to the limit for its size."""
-    limit = max(MOST_UNPACKED, MOST_RATIO * len(content))
+    limit = max(MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO * len(content))
     with gzip.open(BytesIO(content)) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
@@ -110,7 +111,7 @@ def _unpacked(path: Path, content: bytes) -> bytes:
     return data
 
 
-def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
+def _parse_list(path: Path, text: str) -> list[tuple[str, Any]]:
     try:
         rows = documents.parse_strict_json(text)
     except ValueError as error:
@@ -118,18 +119,18 @@ def _whole(path: Path, text: str) -> list[tuple[str, Any]]:
         raise TaskError(f"{path}: not JSON: {error}{lines}") from error
     if not isinstance(rows, list):
         raise TaskError(f"{path}: expected a list of problems, got {type(rows).__name__}")
-    return numbered(rows)
+    return number_rows(rows)
 
 
-def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+def _parse_lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     """Yield each line's value. Only a line feed ends a line: JSON strings may hold U+2028."""
     if text.lstrip().startswith("["):
         raise TaskError(f"{path}: not JSON lines, but one list; call the file .json")
     count = 0
     for number, line in enumerate(StringIO(text, newline="\n"), start=1):
         if line.strip():
-            if count == MOST_ROWS:
-                raise TaskError(f"{path}: more than {MOST_ROWS:,} problems; split the file")
+            if count == MAX_ROWS:
+                raise TaskError(f"{path}: more than {MAX_ROWS:,} problems; split the file")
             try:
                 yield f"line {number}", documents.parse_strict_json(line.rstrip("\n"))
             except ValueError as error:

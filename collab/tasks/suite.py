@@ -39,16 +39,16 @@ _ENDINGS = (
     "yml",
     *(ending[1:] for ending in TABLE_ENDINGS),
 )
-_FILE = re.compile(rf"^(.*\.(?:{'|'.join(map(re.escape, _ENDINGS))}))(?:/(.*))?$")
-_ROWS = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?")
+_FILE_ADDRESS = re.compile(rf"^(.*\.(?:{'|'.join(map(re.escape, _ENDINGS))}))(?:/(.*))?$")
+_ROW_RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?")
 """A row's number, or the first and the last of several."""
-MOST_NAMED = 10_000_000
+MAX_SELECTED_ROWS = 10_000_000
 """Maximum number of rows that a selection names, with repetitions."""
 
 
 def split_address(address: str) -> tuple[str, str]:
     """Return the suite of an address, and the selection within it ("" for all)."""
-    file = _FILE.match(address)
+    file = _FILE_ADDRESS.match(address)
     if file:
         return file.group(1), file.group(2) or ""
     suite, _, selection = address.partition("/")
@@ -68,7 +68,7 @@ def open_suite(spec: TaskSpec) -> Suite:
             an id; the suite uses a missing field or range of rows.
     """
     spec = spec.model_copy(update={"source": pin_revision(spec.source)})
-    with _without_collecting():
+    with _pause_garbage_collection():
         rows, unfit = read_rows(spec.source)
         if not rows:
             origin = next(filter(None, (getattr(spec.source, key) for key in ORIGINS)))
@@ -82,7 +82,7 @@ def open_suite(spec: TaskSpec) -> Suite:
 
 
 @contextmanager
-def _without_collecting() -> Iterator[None]:
+def _pause_garbage_collection() -> Iterator[None]:
     """Pause the search for garbage, which goes through a large suite's rows while they grow."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -130,7 +130,7 @@ class Suite:
         """
         for name in self.spec.splits:
             try:
-                list(self._split(name))
+                list(self._split_rows(name))
             except TaskError as error:
                 raise TaskError(f"the split '{name}': {error}; set task.splits.{name}") from error
 
@@ -140,8 +140,8 @@ class Suite:
         Raises:
             TaskError: nothing in the suite matches.
         """
-        numbers = self._named(selection) if selection else range(len(self.rows))
-        with _without_collecting():
+        numbers = self._select_rows(selection) if selection else range(len(self.rows))
+        with _pause_garbage_collection():
             return [self.problem(number) for number in numbers]
 
     def problem(self, number: int) -> Problem:
@@ -151,43 +151,43 @@ class Suite:
         public = {key: value for key, value in row.items() if key not in self.spec.hidden}
         return Problem(address=address, public=public, hidden=hidden)
 
-    def _named(self, selection: str) -> Collection[int]:
+    def _select_rows(self, selection: str) -> Collection[int]:
         """Return the rows that a selection names, in order, each once."""
         numbers: dict[int, None] = {}
-        for count, number in enumerate(self._rows_of(selection)):
-            if count == MOST_NAMED:
+        for count, number in enumerate(self._find_rows(selection)):
+            if count == MAX_SELECTED_ROWS:
                 raise TaskError(
                     f"a selection from the suite '{self.spec.name}' names more than"
-                    f" {MOST_NAMED:,} rows; name each row once"
+                    f" {MAX_SELECTED_ROWS:,} rows; name each row once"
                 )
             numbers[number] = None
         return numbers
 
-    def _rows_of(self, selection: str) -> Iterator[int]:
-        pieces = [selection] if selection in self._numbers else selection.split(",")
+    def _find_rows(self, selection: str) -> Iterator[int]:
+        pieces = [selection] if selection in self._rows_by_name else selection.split(",")
         for piece in map(str.strip, pieces):
             if piece in self.spec.splits:
-                yield from self._split(piece)
-            elif piece in self._numbers:
-                yield self._numbers[piece]
+                yield from self._split_rows(piece)
+            elif piece in self._rows_by_name:
+                yield self._rows_by_name[piece]
             else:
-                yield from self._numbered(piece)
+                yield from self._parse_range(piece)
 
-    def _split(self, name: str) -> Iterator[int]:
+    def _split_rows(self, name: str) -> Iterator[int]:
         for piece in self.spec.splits[name].split(","):
-            yield from self._numbered(piece.strip())
+            yield from self._parse_range(piece.strip())
 
     @cached_property
-    def _numbers(self) -> dict[str, int]:
+    def _rows_by_name(self) -> dict[str, int]:
         """Row numbers by task id and by short id."""
         full = {id_of(self.spec, row): number for number, row in enumerate(self.rows)}
         full.pop("", None)  # rows without an id
         return {name: number for number, name in enumerate(self.ids)} | full
 
-    def _numbered(self, piece: str) -> range:
-        matched = _ROWS.fullmatch(piece)
+    def _parse_range(self, piece: str) -> range:
+        matched = _ROW_RANGE.fullmatch(piece)
         if not matched:
-            raise TaskError(self._unknown(piece))
+            raise TaskError(self._unknown_message(piece))
         first, last = int(matched[1]), int(matched[2] or matched[1])
         if first > last:
             raise TaskError(
@@ -201,7 +201,7 @@ class Suite:
             )
         return range(first, last + 1)
 
-    def _unknown(self, piece: str) -> str:
+    def _unknown_message(self, piece: str) -> str:
         close = nearest_name(piece, [*self.spec.splits, *self.ids])
         remedy = f"did you mean '{close}'?" if close else f"rows: 0-{len(self.rows) - 1}"
         if not close and self.spec.splits:
@@ -220,26 +220,26 @@ def read_rows(source: SourceSpec) -> tuple[list[PlacedRow], dict[str, str]]:
             the form that the source names.
         RecipeError: there is no such form, or it does not take these options.
     """
-    rows = [row for row in published_rows(source) if _id(row) not in source.leave_out]
+    rows = [row for row in published_rows(source) if _published_id(row) not in source.leave_out]
     if source.adapt is None:
         return rows, {}
-    adapt, unfit, fit = converter_for(source.adapt), dict[str, str](), []
+    adapt, unfit, converted = converter_for(source.adapt), dict[str, str](), []
     for row in rows:
         try:
-            fit.append(row._replace(fields=adapt(f"{row.source}, {row.place}", row.fields)))
+            converted.append(row._replace(fields=adapt(f"{row.source}, {row.place}", row.fields)))
         except Unfit as error:
-            unfit[_id(row) or row.place] = str(error)
+            unfit[_published_id(row) or row.place] = str(error)
     if unfit and not source.skip_unfit:
-        raise TaskError(_unfit(unfit, len(rows)))
-    return fit, unfit
+        raise TaskError(_unfit_message(unfit, len(rows)))
+    return converted, unfit
 
 
-def _id(row: PlacedRow) -> str:
+def _published_id(row: PlacedRow) -> str:
     """Return a row's published id, in `task_id` or `id`, or "" if it has none."""
     return str(row.fields.get("task_id", row.fields.get("id", "")))
 
 
-def _unfit(unfit: dict[str, str], total: int) -> str:
+def _unfit_message(unfit: dict[str, str], total: int) -> str:
     """List the unfit problems with their reasons, one per line."""
     listed = "".join(f"\n  {name}: {reason}" for name, reason in unfit.items())
     return (

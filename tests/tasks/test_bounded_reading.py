@@ -24,7 +24,7 @@ def test_decompression_bomb_is_refused(tmp_path: Path) -> None:
 
 
 def test_file_of_too_many_problems_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(origins, "MOST_ROWS", 3)
+    monkeypatch.setattr(origins, "MAX_ROWS", 3)
     path = tmp_path / "many.jsonl"
     path.write_text("{}\n" * 3)
     assert len(read_file(path)) == 3

@@ -184,7 +184,7 @@ def test_other_packed_cases_are_refused_and_never_run(row: dict[str, str], messa
 
 
 def test_cases_beyond_the_decompressed_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contests, "MOST_UNPACKED", 1000)
+    monkeypatch.setattr(contests, "MAX_CASES_BYTES", 1000)
     with pytest.raises(TaskError, match="decompress to more than 1,000"):
         livecodebench(packed(b" " * 1001))
 

@@ -99,7 +99,7 @@ def test_row_number_with_many_digits_is_refused(tmp_path: Path, selection: str) 
 
 
 def test_selected_rows_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collab.tasks.suite.MOST_NAMED", 9)
+    monkeypatch.setattr("collab.tasks.suite.MAX_SELECTED_ROWS", 9)
     spec = suite_of(tmp_path, ROWS).spec.model_copy(update={"splits": {"all": "0-4,0-3"}})
     suite = open_suite(spec)
     assert len(suite.select("all")) == 5

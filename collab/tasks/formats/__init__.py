@@ -49,7 +49,7 @@ def converter_for(form: Component) -> Callable[[str, Row], Row]:
         except Unfit:
             raise
         except TaskError as error:
-            raise TaskError(_placed(what, str(error))) from error
+            raise TaskError(_prefix_once(what, str(error))) from error
         if not isinstance(made, dict):
             raise TaskError(
                 f"{what} returned a {type(made).__name__}; a format must return a mapping"
@@ -59,6 +59,6 @@ def converter_for(form: Component) -> Callable[[str, Row], Row]:
     return adapt
 
 
-def _placed(what: str, message: str) -> str:
+def _prefix_once(what: str, message: str) -> str:
     """Return an error's message after the row's position, once."""
     return message if message.startswith(what) else f"{what}: {message}"

@@ -18,17 +18,17 @@ from collab.sandbox.jail.classes.expected import expected_first
 from collab.sandbox.jail.preload import MODULES
 from collab.syntax import parse
 from collab.tasks.formats.fields import docstring, field, tree_of
-from collab.tasks.formats.mbpp import check_of
+from collab.tasks.formats.mbpp import make_check
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-IMPORTABLE = frozenset(name.partition(".")[0] for name in MODULES.split()) | {"__future__"}
-_OF_FILES = frozenset({"open", "os", "tempfile", "shutil", "pathlib"})
+IMPORTABLE_MODULES = frozenset(name.partition(".")[0] for name in MODULES.split()) | {"__future__"}
+_FILE_ACCESS_NAMES = frozenset({"open", "os", "tempfile", "shutil", "pathlib"})
 """Names that show that a test is about files. Only the program can read the files that it writes.
 """
 _QUOTES = "'\"“”"
 
-_PASSES = '''
+_PASSES_SOURCE = '''
 def passes(candidate, case):
     """Run one test method; raises what it raises."""
     try:
@@ -56,15 +56,15 @@ def classeval(row: Mapping[str, Any]) -> dict[str, Any]:
     test = tree_of(field(row, str, "test"), "the field 'test'")
     code = "\n".join([*_imports(row), field(row, str, "solution_code")])
     solution = tree_of(code, "the field 'solution_code'")
-    prompt = _prompt(row, name, _class(solution, name))
+    prompt = _prompt(row, name, _find_class(solution, name))
     _check_fit(test, solution, parse(prompt))
     return {
         "task_id": field(row, str, "task_id"),
         "prompt": prompt,
         "entry_point": f"{CLASS_PREFIX}{name}",
         "class_name": name,
-        "methods": list(_to_write(_class(parse(prompt), name))),
-        "test": _test_of(row, test, _class(solution, name)),
+        "methods": list(_unwritten_methods(_find_class(parse(prompt), name))),
+        "test": _test_of(row, test, _find_class(solution, name)),
         "canonical_solution": code,
     }
 
@@ -73,7 +73,7 @@ def _imports(row: Mapping[str, Any]) -> list[str]:
     return [str(line) for line in row.get("import_statement") or []]
 
 
-def _class(tree: ast.Module, name: str) -> ast.ClassDef:
+def _find_class(tree: ast.Module, name: str) -> ast.ClassDef:
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
     if not classes:
         raise TaskError(f"no class '{name}' is defined")
@@ -82,15 +82,15 @@ def _class(tree: ast.Module, name: str) -> ast.ClassDef:
 
 def _check_fit(test: ast.Module, *others: ast.Module) -> None:
     """Check that the sandbox can run the test."""
-    needed = {name for tree in (test, *others) for name in _modules(tree)}
-    if lacking := sorted(needed - IMPORTABLE):
+    needed = {name for tree in (test, *others) for name in _imported_modules(tree)}
+    if lacking := sorted(needed - IMPORTABLE_MODULES):
         raise Unfit(f"needs {', '.join(lacking)}, which the sandbox does not have")
     names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
-    if names & _OF_FILES:
+    if names & _FILE_ACCESS_NAMES:
         raise Unfit("its test reads or writes files, but the sandbox gives a program none")
 
 
-def _modules(tree: ast.Module) -> Iterator[str]:
+def _imported_modules(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -101,29 +101,29 @@ def _modules(tree: ast.Module) -> Iterator[str]:
 def _prompt(row: Mapping[str, Any], name: str, solution: ast.ClassDef) -> str:
     skeleton = field(row, str, "skeleton")
     try:
-        _class(parse(skeleton), name)
+        _find_class(parse(skeleton), name)
     except (SyntaxError, TaskError):
-        return _rebuilt(row, name, solution)
+        return _rebuild_skeleton(row, name, solution)
     return skeleton
 
 
-def _rebuilt(row: Mapping[str, Any], name: str, solution: ast.ClassDef) -> str:
+def _rebuild_skeleton(row: Mapping[str, Any], name: str, solution: ast.ClassDef) -> str:
     """Rebuild a skeleton from the descriptions and the solution's constructor and signatures."""
     texts = {
         str(method["method_name"]): str(method["method_description"]).partition(":\n")[2]
         for method in field(row, list, "methods_info")
     }
-    pieces = [docstring(_unquoted(str(row.get("class_description") or name)))]
+    pieces = [docstring(_strip_quotes(str(row.get("class_description") or name)))]
     for node in _functions(solution):
         if node.name == "__init__":
             pieces.append(indent(ast.unparse(node), "    ") + "\n")
         elif node.name in texts:
-            text = docstring(_unquoted(texts[node.name]))
+            text = docstring(_strip_quotes(texts[node.name]))
             pieces.append(indent(f"{_signature(node)}\n{text}", "    "))
     return "\n".join([*_imports(row), "", f"class {name}:", "\n".join(pieces)])
 
 
-def _unquoted(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     return text.strip().strip(_QUOTES).rstrip()
 
 
@@ -138,7 +138,7 @@ def _signature(node: Function) -> str:
     return "\n".join(bare[:lines])
 
 
-def _to_write(skeleton: ast.ClassDef) -> Iterator[dict[str, Any]]:
+def _unwritten_methods(skeleton: ast.ClassDef) -> Iterator[dict[str, Any]]:
     """Yield the methods that have no more than a docstring."""
     for node in _functions(skeleton):
         if all(isinstance(line, ast.Pass | ast.Expr) for line in node.body):
@@ -156,18 +156,18 @@ def _test_of(row: Mapping[str, Any], test: ast.Module, solution: ast.ClassDef) -
     it stands an empty class, which tells the sandbox the names of the solution's methods. Expected
     values come first, as in every test of a class.
     """
-    cases = list(_cases(test, [str(name) for name in field(row, list, "test_classes")]))
+    cases = list(_test_cases(test, [str(name) for name in field(row, list, "test_classes")]))
     if not cases:
         raise TaskError("the test has no method of the classes in 'test_classes'")
     methods = [f"    def {node.name}(self, *_, **__): ..." for node in _functions(solution)]
-    like = "\n".join([f"class {solution.name}:", *(methods or ["    pass"])])
+    stand_in = "\n".join([f"class {solution.name}:", *(methods or ["    pass"])])
     ordered = ast.unparse(expected_first(test, [solution.name]))
-    given = "\n".join([*_imports(row), like, ordered, _PASSES])
+    source = "\n".join([*_imports(row), stand_in, ordered, _PASSES_SOURCE])
     asserts = [f"assert passes(candidate, {case}({name!r}))" for case, name in cases]
-    return check_of(f"exec({given!r}, globals())", asserts)
+    return make_check(f"exec({source!r}, globals())", asserts)
 
 
-def _cases(test: ast.Module, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _test_cases(test: ast.Module, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the test methods, by class."""
     for node in test.body:
         if isinstance(node, ast.ClassDef) and node.name in names:

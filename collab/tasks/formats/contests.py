@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from collab.errors import TaskError
 from collab.tasks.formats.fields import docstring, field, tree_of
-from collab.tasks.formats.mbpp import check_of
+from collab.tasks.formats.mbpp import make_check
 
-_SAME_TEXT = """\
+_SAME_OUTPUT_SOURCE = """\
 from decimal import Decimal, InvalidOperation
 
 
@@ -39,13 +39,13 @@ def same_line(one, other):
     except InvalidOperation:
         return False
     return numbers[0] == numbers[1]"""
-_SAME_VALUE = """\
+_SAME_VALUE_SOURCE = """\
 def same_value(value, *expected):
     value = list(value) if type(value) is tuple else value
     return any(value == one for one in expected)"""
 
 
-def _check(cases: Sequence[tuple[Any, Any]], function: str) -> str:
+def _make_test(cases: Sequence[tuple[Any, Any]], function: str) -> str:
     """Return the test of a function's values, of which each case lists those that are right and a
     tuple may be a list, or of a program's output.
 
@@ -56,10 +56,10 @@ def _check(cases: Sequence[tuple[Any, Any]], function: str) -> str:
         raise TaskError("the problem has no test cases")
     if function:
         values = [f"assert same_value(candidate(*{i!r}), *{o!r})" for i, o in cases]
-        return check_of(_SAME_VALUE, values)
+        return make_check(_SAME_VALUE_SOURCE, values)
     texts = [(_text(given), _text(printed)) for given, printed in cases]
     outputs = [f"assert same_output(candidate({i!r}), {o!r})" for i, o in texts]
-    return check_of(_SAME_TEXT, outputs)
+    return make_check(_SAME_OUTPUT_SOURCE, outputs)
 
 
 def _text(value: Any) -> str:
@@ -67,13 +67,13 @@ def _text(value: Any) -> str:
     return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-MOST_UNPACKED = 1 << 27
+MAX_CASES_BYTES = 1 << 27
 """Maximum size of a problem's unpacked cases, in bytes."""
-REMEDY = "write the cases as JSON, or as base64 of zlib of JSON"
+PACK_REMEDY = "write the cases as JSON, or as base64 of zlib of JSON"
 
-_PICKLED = b"\x80"
-_TEXTS = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"})
-_EMPTY = frozenset({"PROTO", "FRAME", "MEMOIZE", "BINPUT", "STOP"})
+_PICKLE_PREFIX = b"\x80"
+_STRING_OPCODES = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"})
+_FRAMING_OPCODES = frozenset({"PROTO", "FRAME", "MEMOIZE", "BINPUT", "STOP"})
 
 
 def unpack(text: str) -> str:
@@ -81,52 +81,52 @@ def unpack(text: str) -> str:
     pickled or not.
 
     Raises:
-        TaskError: the string contains anything else, or more than MOST_UNPACKED bytes.
+        TaskError: the string contains anything else, or more than MAX_CASES_BYTES bytes.
     """
     if text.lstrip().startswith("["):
         return text
     try:
-        data = _inflated(base64.b64decode("".join(text.split()), validate=True))
-        return _pickled_text(data) if data.startswith(_PICKLED) else data.decode()
+        data = _decompress(base64.b64decode("".join(text.split()), validate=True))
+        return _only_pickled_string(data) if data.startswith(_PICKLE_PREFIX) else data.decode()
     except (ValueError, zlib.error) as error:
-        raise TaskError(f"they cannot be unpacked: {error}; {REMEDY}") from error
+        raise TaskError(f"they cannot be unpacked: {error}; {PACK_REMEDY}") from error
 
 
-def _inflated(data: bytes) -> bytes:
+def _decompress(data: bytes) -> bytes:
     unpacking = zlib.decompressobj()
-    inflated = unpacking.decompress(data, MOST_UNPACKED)
+    inflated = unpacking.decompress(data, MAX_CASES_BYTES)
     if unpacking.unconsumed_tail:
-        raise TaskError(f"they decompress to more than {MOST_UNPACKED:,} bytes; {REMEDY}")
+        raise TaskError(f"they decompress to more than {MAX_CASES_BYTES:,} bytes; {PACK_REMEDY}")
     if not unpacking.eof:
-        raise TaskError(f"they are truncated; {REMEDY}")
+        raise TaskError(f"they are truncated; {PACK_REMEDY}")
     return inflated
 
 
-def _pickled_text(data: bytes) -> str:
-    texts = list(_texts(data))
+def _only_pickled_string(data: bytes) -> str:
+    texts = list(_pickled_strings(data))
     if len(texts) != 1:
-        raise TaskError(f"they are a pickle of {len(texts)} strings, expected one; {REMEDY}")
+        raise TaskError(f"they are a pickle of {len(texts)} strings, expected one; {PACK_REMEDY}")
     return texts[0]
 
 
-def _texts(data: bytes) -> Iterator[str]:
+def _pickled_strings(data: bytes) -> Iterator[str]:
     for instruction, argument, _ in pickletools.genops(data):
-        if instruction.name in _TEXTS:
+        if instruction.name in _STRING_OPCODES:
             yield str(argument)
-        elif instruction.name not in _EMPTY:
+        elif instruction.name not in _FRAMING_OPCODES:
             raise TaskError(
                 f"they are a pickle of more than a string ({instruction.name}), which collab never"
-                f" loads; {REMEDY}"
+                f" loads; {PACK_REMEDY}"
             )
 
 
 Form = Literal["published", "function"]
-MAIN = "__main__"
+MAIN_MODULE = "__main__"
 """The entry point of a program that reads its standard input and prints."""
-SOLVE = "solve"
-_SIGNATURE = f"def {SOLVE}(text: str) -> str:"
-_READS = "`text` is all that there is to read. Return all that is to be printed, as one text."
-_WORD = re.compile(r"\b[A-Z]\w*")
+SOLVE_FUNCTION = "solve"
+_SIGNATURE = f"def {SOLVE_FUNCTION}(text: str) -> str:"
+_INPUT_NOTE = "`text` is all that there is to read. Return all that is to be printed, as one text."
+_CAPITALIZED_WORD = re.compile(r"\b[A-Z]\w*")
 
 
 def problem_fields(
@@ -147,28 +147,29 @@ def problem_fields(
     """
     if form not in typing.get_args(Form):
         raise TaskError(f"unknown form '{form}'; forms: {', '.join(typing.get_args(Form))}")
-    test = _check(cases, function)
+    test = _make_test(cases, function)
     starter = str(row.get("starter_code") or "").rstrip()
-    made = _function if form == "function" else _published
-    prompt, entry_point = made(question.strip(), starter, function)
+    make_prompt = _function_prompt if form == "function" else _published_prompt
+    prompt, entry_point = make_prompt(question.strip(), starter, function)
     difficulty = str(row.get("difficulty") or "")
     return {"difficulty": difficulty, "prompt": prompt, "entry_point": entry_point, "test": test}
 
 
-def _published(question: str, starter: str, function: str) -> tuple[str, str]:
-    given = f"\n\nBegin with this code:\n\n{_imports(starter)}{starter}" if starter else ""
+def _published_prompt(question: str, starter: str, function: str) -> tuple[str, str]:
+    code = f"{_typing_imports(starter)}{starter}"
+    beginning = f"\n\nBegin with this code:\n\n{code}" if starter else ""
     bare = starter and "class Solution" not in starter
-    entry_point = MAIN if not function else function if bare else f"Solution.{function}"
-    return f"{question}{given}", entry_point
+    entry_point = MAIN_MODULE if not function else function if bare else f"Solution.{function}"
+    return f"{question}{beginning}", entry_point
 
 
-def _function(question: str, starter: str, function: str) -> tuple[str, str]:
+def _function_prompt(question: str, starter: str, function: str) -> tuple[str, str]:
     """Return a function with the question as its docstring, for a team to write together."""
     if not function:
-        docs = docstring(f"{question}\n\n{_READS}")
-        return f"{_SIGNATURE}\n{docs}", SOLVE
+        docs = docstring(f"{question}\n\n{_INPUT_NOTE}")
+        return f"{_SIGNATURE}\n{docs}", SOLVE_FUNCTION
     signature = _signature(starter, function)
-    return f"{_imports(signature)}{signature}\n{docstring(question)}", function
+    return f"{_typing_imports(signature)}{signature}\n{docstring(question)}", function
 
 
 def _signature(starter: str, function: str) -> str:
@@ -181,9 +182,9 @@ def _signature(starter: str, function: str) -> str:
     raise TaskError(f"the code to begin with has no function '{function}'")
 
 
-def _imports(code: str) -> str:
+def _typing_imports(code: str) -> str:
     """Return the import from `typing` that a published signature needs."""
-    names = sorted(set(_WORD.findall(code)) & set(typing.__all__))
+    names = sorted(set(_CAPITALIZED_WORD.findall(code)) & set(typing.__all__))
     return f"from typing import {', '.join(names)}\n\n\n" if names else ""
 
 
@@ -197,7 +198,7 @@ def apps(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:
         TaskError: a field is missing or malformed, or there are no cases.
     """
     published = field(row, str, "input_output")
-    cases = _json(published, "input_output", dict) if published.strip() else {}
+    cases = _parse_json(published, "input_output", dict) if published.strip() else {}
     inputs, outputs = cases.get("inputs") or [], cases.get("outputs") or []
     if len(inputs) != len(outputs):
         raise TaskError(f"there are {len(inputs)} inputs and {len(outputs)} outputs")
@@ -227,24 +228,25 @@ def livecodebench(row: Mapping[str, Any], *, form: Form = "published") -> dict[s
         texts[name] = unpack(str(row.get(name) or "[]"))
     except TaskError as error:
         raise TaskError(f"the field '{name}': {error}") from error
-    cases = [case for key, text in texts.items() for case in _json(text, key, list)]
-    metadata = _json(str(row.get("metadata") or "{}"), "metadata", dict)
+    cases = [case for key, text in texts.items() for case in _parse_json(text, key, list)]
+    metadata = _parse_json(str(row.get("metadata") or "{}"), "metadata", dict)
     function = str(metadata.get("func_name") or "")
     pairs = [(field(case, str, "input"), field(case, str, "output")) for case in cases]
-    values = [_values(*pair) for pair in pairs] if function else pairs
+    values = [_parse_case(*pair) for pair in pairs] if function else pairs
     return {
         "task_id": f"LiveCodeBench/{field(row, str, 'question_id')}",
         **problem_fields(row, form, field(row, str, "question_content"), function, values),
     }
 
 
-def _values(given: str, value: str) -> tuple[list[Any], list[Any]]:
+def _parse_case(given: str, value: str) -> tuple[list[Any], list[Any]]:
     """Return a case of a function, with one argument per line, as JSON."""
     lines = given.strip().split("\n") if given.strip() else []
-    return [_json(line, "input", object) for line in lines], [_json(value, "output", object)]
+    arguments = [_parse_json(line, "input", object) for line in lines]
+    return arguments, [_parse_json(value, "output", object)]
 
 
-def _json(text: str, name: str, kind: type) -> Any:
+def _parse_json(text: str, name: str, kind: type) -> Any:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

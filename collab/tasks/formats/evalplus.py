@@ -9,8 +9,8 @@ from collab.errors import TaskError
 from collab.tasks.formats.fields import field
 from collab.tasks.formats.mbpp import mbpp
 
-NUMPY = "import numpy as np"
-STAND_IN = '''\
+NUMPY_IMPORT = "import numpy as np"
+NUMPY_STAND_IN = '''\
 class np:
     """The part of numpy that EvalPlus's tests use, for a sandbox without it."""
 
@@ -47,15 +47,15 @@ def evalplus(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
     Raises:
         TaskError: a field is missing, or the tests are not in EvalPlus's form.
     """
-    test = _runnable(field(row, str, "test"))
+    test = _make_runnable(field(row, str, "test"))
     made = mbpp(row, shown=shown)
     is_humaneval = made == row
-    return {**made, "test": test if is_humaneval else _check(test, made["entry_point"])}
+    return {**made, "test": test if is_humaneval else _make_test(test, made["entry_point"])}
 
 
-def _runnable(test: str) -> str:
+def _make_runnable(test: str) -> str:
     """Return the test without numpy, and without inputs whose right answer is extremely large."""
-    test = f"{STAND_IN}\n\n{test.replace(NUMPY, '')}"
+    test = f"{NUMPY_STAND_IN}\n\n{test.replace(NUMPY_IMPORT, '')}"
     for loop, right in _LOOPS.items():
         head, separator, tail = test.partition(loop)
         margin = " " * (len(head) - len(head.rstrip(" ")) + 4)
@@ -64,7 +64,7 @@ def _runnable(test: str) -> str:
     return test
 
 
-def _check(test: str, entry_point: str) -> str:
+def _make_test(test: str, entry_point: str) -> str:
     """Return MBPP+'s test, a script that calls the function by its name, as a function `check`."""
     before, begins, script = test.rpartition("\ninputs = ")
     if not begins:

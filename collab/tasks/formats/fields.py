@@ -25,7 +25,8 @@ def field(row: Mapping[str, Any], kind: type[T], *names: str) -> T:
                 raise TaskError(f"the field '{name}' is of type {actual}, not {kind.__name__}")
             return row[name]  # type: ignore[no-any-return]
     others = [name for name in row if name not in names]
-    raise TaskError(f"the field '{' or '.join(names)}' is missing; {remedy(names[0], others, row)}")
+    remedy = suggest_field(names[0], others, row)
+    raise TaskError(f"the field '{' or '.join(names)}' is missing; {remedy}")
 
 
 def tree_of(source: str, what: str) -> ast.Module:
@@ -40,7 +41,7 @@ def tree_of(source: str, what: str) -> ast.Module:
         raise TaskError(f"{what} does not parse: {error.msg}") from error
 
 
-def remedy(missing: str, similar: Iterable[str], fields: Iterable[str]) -> str:
+def suggest_field(missing: str, similar: Iterable[str], fields: Iterable[str]) -> str:
     """Return the end of a message about a missing field: a name like it, or the row's fields."""
     close = nearest_name(missing, similar)
     return f"did you mean '{close}'?" if close else f"fields: {', '.join(fields)}"

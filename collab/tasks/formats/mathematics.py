@@ -9,10 +9,10 @@ from typing import Any
 from collab.errors import TaskError
 from collab.tasks.formats.fields import field
 
-MARK = "####"
+ANSWER_MARK = "####"
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
-_UNBRACED = re.compile(r"(?:(?!\\[)\]])[^\s$])+")
+_UNBRACED_ANSWER = re.compile(r"(?:(?!\\[)\]])[^\s$])+")
 """Matches up to the next whitespace or the end of the formula."""
 _LEVEL = re.compile(r"(?:level)?\s*(\d+)(?:\.0)?", re.IGNORECASE)
 
@@ -23,9 +23,9 @@ def gsm8k(row: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         TaskError: a field is missing, or the answer has no such number.
     """
-    solution, mark, answer = field(row, str, "answer").rpartition(MARK)
+    solution, mark, answer = field(row, str, "answer").rpartition(ANSWER_MARK)
     if not mark or not answer.strip():
-        raise TaskError(f"the answer has no number after {MARK}")
+        raise TaskError(f"the answer has no number after {ANSWER_MARK}")
     return {
         "prompt": field(row, str, "question"),
         "answer": answer.strip().replace(",", ""),
@@ -44,7 +44,7 @@ def competition(row: Mapping[str, Any]) -> dict[str, Any]:
     """
     solution = str(row.get("solution") or "")
     given = row.get("answer")
-    answer = _boxed(solution) if given in (None, "") else str(given)
+    answer = _boxed_answer(solution) if given in (None, "") else str(given)
     return {
         "prompt": field(row, str, "problem"),
         **_level(row.get("level")),
@@ -59,17 +59,17 @@ def _level(published: Any) -> dict[str, int]:
     return {"level": int(matched[1])} if matched else {}
 
 
-def _boxed(solution: str) -> str:
+def _boxed_answer(solution: str) -> str:
     r"""Return the content of the last box, or without braces the next word, as in `\boxed 3`."""
     *_, box = (None, *_BOX.finditer(solution))
     content = solution[box.end() :] if box else ""
-    inner = _braced(content) if content.startswith("{") else _word(content)
+    inner = _braces_content(content) if content.startswith("{") else _leading_word(content)
     if not inner:
         raise TaskError("the row has no answer, and its solution has none in \\boxed{}")
     return inner
 
 
-def _braced(text: str) -> str:
+def _braces_content(text: str) -> str:
     """Return the content of the braces that open `text`, or "" if they do not close."""
     depth = 0
     for place, mark in enumerate(text):
@@ -79,6 +79,6 @@ def _braced(text: str) -> str:
     return ""
 
 
-def _word(text: str) -> str:
-    matched = _UNBRACED.match(text)
+def _leading_word(text: str) -> str:
+    matched = _UNBRACED_ANSWER.match(text)
     return matched[0].rstrip(".,;") if matched else ""

@@ -30,25 +30,25 @@ def mbpp(row: Mapping[str, Any], shown: int = 0) -> dict[str, Any]:
         return dict(row)
     solution = normalize_newlines(field(row, str, "code"))
     tests = [normalize_newlines(str(test)).strip() for test in field(row, list, "test_list")]
-    function = _tested(solution, tests)
+    function = _tested_function(solution, tests)
     text = normalize_newlines(field(row, str, "text", "prompt")).strip()
     text = "\n\n".join([text, *tests[:shown]])
     return {
         "task_id": f"MBPP/{field(row, int, 'task_id')}",
         "prompt": f"def {function.name}({ast.unparse(function.args)}):\n{docstring(text)}",
         "entry_point": function.name,
-        "test": check_of(_setup(row), tests),
+        "test": make_check(_setup_code(row), tests),
         "canonical_solution": solution,
     }
 
 
-def _setup(row: Mapping[str, Any]) -> str:
+def _setup_code(row: Mapping[str, Any]) -> str:
     """Return the code before the tests: `test_setup_code`, or the `test_imports` of `sanitized`."""
     imports = [str(line) for line in row.get("test_imports") or []]
     return normalize_newlines("\n".join([*imports, str(row.get("test_setup_code") or "")])).strip()
 
 
-def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
+def _tested_function(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
     """Return the function of the solution that the tests call, or the last of several."""
     called = {
         node.func.id
@@ -65,7 +65,7 @@ def _tested(solution: str, tests: Sequence[str]) -> ast.FunctionDef:
     return tested[-1]
 
 
-def check_of(setup: str, tests: Sequence[str]) -> str:
+def make_check(setup: str, tests: Sequence[str]) -> str:
     """Return the source of a test function `check` with the asserts, below `setup`."""
     # A test of several lines may contain a multi-line string, which must not be indented.
     lines = [ast.unparse(parse(test)) if "\n" in test else test for test in tests]

@@ -12,7 +12,7 @@ from collab.agents import parsers
 from collab.errors import Unfit
 from collab.recipe.task import SourceSpec
 from collab.tasks.formats.fields import docstring, field, tree_of
-from collab.tasks.formats.mbpp import check_of, mbpp
+from collab.tasks.formats.mbpp import make_check, mbpp
 from collab.tasks.origins import published_rows
 
 
@@ -34,12 +34,12 @@ def pro(
         TaskError: a field is missing or does not parse, or `known` cannot be read.
         Unfit: the row has no assert left to hide, or no `def` line.
     """
-    imports, helper, helper_text = _described(field(row, str, "raw_problem"), "raw_problem")
-    _, function, text = _described(field(row, str, "new_problem"), "new_problem")
-    setup, asserts = _split(field(row, str, "test_code"))
+    imports, helper, helper_text = _parse_problem(field(row, str, "raw_problem"), "raw_problem")
+    _, function, text = _parse_problem(field(row, str, "new_problem"), "new_problem")
+    setup, asserts = _split_asserts(field(row, str, "test_code"))
     if len(asserts) <= shown:
         raise Unfit(f"its prompt would show all of its asserts ({len(asserts)})")
-    name, helper_name = _name(function), _name(helper)
+    name, helper_name = _function_name(function), _function_name(helper)
     text = "\n\n".join([text, *asserts[:shown]])
     made = {
         "task_id": f"Pro/{row.get('id')}",
@@ -47,16 +47,16 @@ def pro(
         "entry_point": name,
         "helper_name": helper_name,
         "helper_prompt": _prompt(imports, helper, helper_text),
-        "test": check_of(setup, asserts[shown:]),
+        "test": make_check(setup, asserts[shown:]),
         "canonical_solution": "\n\n".join(
-            [imports, _whole(row, "raw", helper), _whole(row, "new", function)]
+            [imports, _full_solution(row, "raw", helper), _full_solution(row, "new", function)]
         ).strip(),
     }
     tests = _known_tests(json.dumps(known, sort_keys=True)) if known else {}
     return {**made, "helper_test": tests.get(helper_name, "")}
 
 
-def _described(problem: str, name: str) -> tuple[str, str, str]:
+def _parse_problem(problem: str, name: str) -> tuple[str, str, str]:
     """Return the code above a function, its `def` line, and its docstring or comments."""
     lines = problem.replace("\r\n", "\n").strip().split("\n")
     starts = [i for i, line in enumerate(lines) if line.startswith("def ")]
@@ -68,7 +68,7 @@ def _described(problem: str, name: str) -> tuple[str, str, str]:
     return code, lines[starts[-1]].rstrip(), parsers.docstring(problem) or "\n".join(comments)
 
 
-def _name(function: str) -> str:
+def _function_name(function: str) -> str:
     return function.removeprefix("def ").partition("(")[0].strip()
 
 
@@ -76,11 +76,11 @@ def _prompt(imports: str, function: str, text: str) -> str:
     return f"{imports}\n\n\n{function}\n{docstring(text)}".lstrip("\n")
 
 
-def _whole(row: Mapping[str, Any], which: str, function: str) -> str:
+def _full_solution(row: Mapping[str, Any], which: str, function: str) -> str:
     return f"{function}\n{field(row, str, f'{which}_solution')}".rstrip()
 
 
-def _split(test_code: str) -> tuple[str, list[str]]:
+def _split_asserts(test_code: str) -> tuple[str, list[str]]:
     """Split a test into its code without asserts, and the asserts."""
     body = tree_of(test_code.strip(), "the field 'test_code'").body
     asserts = [ast.unparse(node) for node in body if isinstance(node, ast.Assert)]

@@ -42,16 +42,16 @@ def generated_rows(source: SourceSpec) -> list[Any]:
     """
     assert source.generate is not None, "the source has a generator"
     if source.levels:
-        return _of_levels(source, source.generate)
+        return _rows_of_levels(source, source.generate)
     return _first_rows(source, source.generate)
 
 
-def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[Any]:
+def _first_rows(source: SourceSpec, component: Component, levels: int = 1) -> list[Any]:
     """Return the rows of one level, one of `levels` levels that share the suite."""
-    what = f"generator '{named.use}'"
-    generator = bind_options("generator", named.use, named.options, BUILT_IN, "random")
+    what = f"generator '{component.use}'"
+    generator = bind_options("generator", component.use, component.options, BUILT_IN, "random")
 
-    def first(random: Random) -> list[Any]:
+    def take_rows(random: Random) -> list[Any]:
         rows = generator(random)
         if isinstance(rows, Mapping | str) or not isinstance(rows, Iterable):
             raise TaskError(
@@ -60,7 +60,7 @@ def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[A
             )
         return list(islice(rows, source.rows))
 
-    rows: list[Any] = call_function(what, TaskError, first, Random(source.seed))
+    rows: list[Any] = call_function(what, TaskError, take_rows, Random(source.seed))
     if len(rows) < source.rows:
         fewer = f"set task.source.rows to {len(rows) * levels} or less, or " if rows else ""
         raise TaskError(
@@ -70,19 +70,19 @@ def _first_rows(source: SourceSpec, named: Component, levels: int = 1) -> list[A
     return rows
 
 
-def _of_levels(source: SourceSpec, generator: Component) -> list[Any]:
+def _rows_of_levels(source: SourceSpec, generator: Component) -> list[Any]:
     """Return the rows of several levels, in nearly equal numbers. Each row has its level."""
     rows: list[Any] = []
     for number, level in enumerate(source.levels):
         upto = source.rows * (number + 1) // len(source.levels)
-        named = generator.model_copy(update={"options": {**generator.options, "level": level}})
+        component = generator.model_copy(update={"options": {**generator.options, "level": level}})
         part = source.model_copy(update={"rows": upto - len(rows)})
-        for row in _first_rows(part, named, len(source.levels)):
-            rows.append(_placed(row, len(rows), level) if isinstance(row, dict) else row)
+        for row in _first_rows(part, component, len(source.levels)):
+            rows.append(_add_level(row, len(rows), level) if isinstance(row, dict) else row)
     return rows
 
 
-def _placed(row: dict[str, Any], number: int, level: int) -> dict[str, Any]:
+def _add_level(row: dict[str, Any], number: int, level: int) -> dict[str, Any]:
     """Return a row with its level, named by its position among all levels if it has a name."""
     if "task_id" in row:
         stem, slash, _ = str(row["task_id"]).rpartition("/")

@@ -13,10 +13,10 @@ from random import Random
 from typing import Any, Literal
 
 CONSTANTS = range(2, 10)
-SHOWN = 2
+SHOWN_TESTS = 2
 """Number of tests that the prompt shows as examples."""
 
-TRIED = {
+TEST_ARGUMENTS = {
     "number": (0, 1, 2, 3, 5, 7, 10, -1, -4, 12),
     "list": ([1], [2, 1], [3, 1, 2], [5, 5], [0, -1, 4], [9, 2, 7, 4], [-3, -8], [1, 2, 3, 4, 5]),
     "text": ("a", "Bob", "hello", "xY", "abc", "Go", "tree", "Zebra"),
@@ -41,13 +41,13 @@ def pocket_code(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict
 
     There are 658 of level 1, 161 of level 2 and 50 of level 3.
     """
-    pairs = [pair for pair in _pairs(level) if _matters(*pair)]
+    pairs = [pair for pair in _pairs(level) if _needs_both_steps(*pair)]
     random.shuffle(pairs)
     for number, pair in enumerate(pairs):
         yield _row(number, *pair)
 
 
-def _numbers() -> Iterator[Calculation]:
+def _number_steps() -> Iterator[Calculation]:
     for k in CONSTANTS:
         yield Calculation(f"adds {k} to {{}}", f"{{}} + {k}", "number", "number")
         yield Calculation(f"subtracts {k} from {{}}", f"{{}} - {k}", "number", "number")
@@ -56,7 +56,7 @@ def _numbers() -> Iterator[Calculation]:
     yield Calculation("negates {}", "-{}", "number", "number")
 
 
-LISTS = (
+LIST_STEPS = (
     Calculation("adds up {}", "sum({})", "list", "number"),
     Calculation("takes the largest of {}", "max({})", "list", "number"),
     Calculation("takes the smallest of {}", "min({})", "list", "number"),
@@ -66,7 +66,7 @@ LISTS = (
     Calculation("takes the first item of {}", "{}[0]", "list", "number"),
     Calculation("takes the last item of {}", "{}[-1]", "list", "number"),
 )
-TEXTS = (
+TEXT_STEPS = (
     Calculation("turns {} into capital letters", "{}.upper()", "text", "text"),
     Calculation("turns {} into small letters", "{}.lower()", "text", "text"),
     Calculation("reverses {}", "{}[::-1]", "text", "text"),
@@ -76,9 +76,9 @@ TEXTS = (
     Calculation("takes the last letter of {}", "{}[-1]", "text", "text"),
 )
 LEVELS: dict[int, Sequence[Calculation]] = {
-    1: tuple(_numbers()),
-    2: (*_numbers(), *LISTS),
-    3: (*_numbers(), *LISTS, *TEXTS),
+    1: tuple(_number_steps()),
+    2: (*_number_steps(), *LIST_STEPS),
+    3: (*_number_steps(), *LIST_STEPS, *TEXT_STEPS),
 }
 
 
@@ -90,13 +90,14 @@ def _pairs(level: int) -> Iterator[tuple[Calculation, Calculation]]:
             yield first, then
 
 
-def _matters(first: Calculation, then: Calculation) -> bool:
+def _needs_both_steps(first: Calculation, then: Calculation) -> bool:
     """Return True unless the result is the argument, that of one step alone, or a constant."""
-    tried = TRIED[first.takes]
-    whole = [_value(then, _value(first, x)) for x in tried]
-    alone = [_value(first, x) for x in tried]
-    other = [_value(then, x) for x in tried] if then.takes == first.takes else []
-    return whole not in (list(tried), alone, other) and any(value != whole[0] for value in whole)
+    arguments = TEST_ARGUMENTS[first.takes]
+    whole = [_value(then, _value(first, x)) for x in arguments]
+    alone = [_value(first, x) for x in arguments]
+    other = [_value(then, x) for x in arguments] if then.takes == first.takes else []
+    is_constant = all(value == whole[0] for value in whole)
+    return not is_constant and whole not in (list(arguments), alone, other)
 
 
 def _value(step: Calculation, argument: Any) -> Any:
@@ -106,10 +107,10 @@ def _value(step: Calculation, argument: Any) -> Any:
 
 def _row(number: int, first: Calculation, then: Calculation) -> dict[str, Any]:
     helper, rest = first.words.format("x"), then.words.format("what aux gives")
-    tried = [repr(x) for x in TRIED[first.takes]]
-    results = [repr(_value(then, _value(first, x))) for x in TRIED[first.takes]]
-    both = list(zip(tried, results, strict=True))
-    shown = "".join(f"    >>> main({x})\n    {r}\n" for x, r in both[:SHOWN])
+    arguments = [repr(x) for x in TEST_ARGUMENTS[first.takes]]
+    results = [repr(_value(then, _value(first, x))) for x in TEST_ARGUMENTS[first.takes]]
+    both = list(zip(arguments, results, strict=True))
+    shown = "".join(f"    >>> main({x})\n    {r}\n" for x, r in both[:SHOWN_TESTS])
     asserts = [f"    assert candidate({x}) == {r}" for x, r in both]
     nested = then.code.format(f"({first.code.format('x')})")
     return {
@@ -132,7 +133,7 @@ def two_files(random: Random, *, level: Literal[1, 2, 3] = 2) -> Iterator[dict[s
     `step` is in `step.py`, and `main` in `main.py`. `helper` and `rest` describe them.
     """
     for number, row in enumerate(pocket_code(random, level=level)):
-        texts = {key: _renamed(row[key]) for key in ("prompt", "rest", "whole")}
+        texts = {key: _rename_aux(row[key]) for key in ("prompt", "rest", "whole")}
         yield {
             **texts,
             "task_id": f"two-files/{number}",
@@ -140,11 +141,11 @@ def two_files(random: Random, *, level: Literal[1, 2, 3] = 2) -> Iterator[dict[s
             "helper": row["helper"],
             "test": row["test"],
             "canonical_solution": row["canonical_solution"],
-            "canonical_step": f"# file: step.py\n{_renamed(row['canonical_aux'])}",
+            "canonical_step": f"# file: step.py\n{_rename_aux(row['canonical_aux'])}",
             "canonical_main": "# file: main.py\nfrom step import step\n\n\n"
-            + _renamed(row["canonical_main"]),
+            + _rename_aux(row["canonical_main"]),
         }
 
 
-def _renamed(text: str) -> str:
+def _rename_aux(text: str) -> str:
     return text.replace("aux", "step")

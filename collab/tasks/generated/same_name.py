@@ -20,7 +20,7 @@ THINGS = ("bikes", "boats", "books", "boxes", "cars", "chairs", "clocks", "house
 PLACES = ("city", "garden", "harbor", "hotel", "market", "museum", "park", "school", "shop",
           "village")  # fmt: skip
 
-TOLD = {
+DESCRIPTIONS = {
     1: ("the {kind} of the {things}",) * 2,
     2: ("the {kind} of the {quality} {things} in the {place}",) * 2,
     3: (
@@ -41,7 +41,7 @@ def same_name(random: Random, *, level: Literal[1, 2, 3] = 1) -> Iterator[dict[s
     rows = [dict(zip(names, words, strict=False)) for words in product(*choices)]
     random.shuffle(rows)
     for number, row in enumerate(rows):
-        thing, again = (text.format(**row) for text in TOLD[level])
+        thing, again = (text.format(**row) for text in DESCRIPTIONS[level])
         yield {
             "thing": thing,
             "again": again,

@@ -42,11 +42,11 @@ def verifiers(random: Random, *, environment: str = "", **options: Any) -> Itera
     taskset = vf.load_taskset(config)
     _check_taskset(vf, environment, taskset)
     for task in taskset:
-        if needs := _needs(vf, task):
-            raise _refused(environment, needs)
+        if needs := _unsupported_need(vf, task):
+            raise _unsupported(environment, needs)
         data = task.data.model_dump(mode="json")
         if type(task).data_type().model_validate(data) != task.data:
-            raise _refused(environment, "tasks with state of their own")
+            raise _unsupported(environment, "tasks with state of their own")
         yield {
             "prompt": "\n\n".join(filter(None, [task.data.system_prompt, task.data.prompt_text])),
             "environment": environment,
@@ -58,12 +58,12 @@ def verifiers(random: Random, *, environment: str = "", **options: Any) -> Itera
 def _check_taskset(vf: Any, environment: str, taskset: Any) -> None:
     kind = vf.environment_class(environment)
     if kind is not vf.SingleAgentEnv:
-        raise _refused(environment, f"its own turns or agents, which {kind.__name__} plays")
+        raise _unsupported(environment, f"its own turns or agents, which {kind.__name__} plays")
     if type(taskset).toolsets(taskset.config):
-        raise _refused(environment, "tools")
+        raise _unsupported(environment, "tools")
 
 
-def _needs(vf: Any, task: Any) -> str:
+def _unsupported_need(vf: Any, task: Any) -> str:
     """Return what a task or its rewards need in addition to a text answer, or "" for nothing."""
     kind = type(task)
     messages = task.data.prompt if isinstance(task.data.prompt, list) else []
@@ -71,7 +71,7 @@ def _needs(vf: Any, task: Any) -> str:
         "a container": kind.NEEDS_CONTAINER,
         "a machine that is set up for each task": kind.setup is not vf.Task.setup,
         "rewards for actions on a machine": kind.finalize is not vf.Task.finalize
-        or any(map(_runs, task.hooks("reward"))),
+        or any(map(_uses_runtime, task.hooks("reward"))),
         "tools": kind.toolsets(task.config),
         "models that judge": task.config.judges,
         "a user who begins": not task.data.prompt_text.strip(),
@@ -81,13 +81,13 @@ def _needs(vf: Any, task: Any) -> str:
     return next((reason for reason, is_needed in needed.items() if is_needed), "")
 
 
-def _runs(reward: Any) -> bool:
+def _uses_runtime(reward: Any) -> bool:
     """Return True if a reward needs the machine that did the task."""
     code = getattr(reward, "__func__", reward).__code__
     return "runtime" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-def _refused(environment: str, needs: str) -> TaskError:
+def _unsupported(environment: str, needs: str) -> TaskError:
     return TaskError(
         f"the environment '{environment}' of verifiers needs {needs}; a suite can only use"
         " environments that score one text answer"
