@@ -3,7 +3,7 @@
 import pytest
 from support.episodes import make_episode, make_part, make_score, make_turn
 
-from collab.evaluation.results import metric_names
+from collab.evaluation.results import ordered_metrics
 from collab.evaluation.values import estimates_of, task_values
 from collab.records import Action, Decision, Episode, Score, Usage
 
@@ -67,7 +67,7 @@ def test_the_return_sums_the_turns_that_were_played() -> None:
 
 def test_turns_are_listed_in_the_order_of_their_numbers() -> None:
     episode = make_episode("t", 0, *[make_score(solved=False)] * 11)
-    rows = metric_names([estimates_of(task_values({"t": [episode]}, ()), 1.0)])
+    rows = ordered_metrics([estimates_of(task_values({"t": [episode]}, ()), 1.0)])
     turns = [name for name in rows if name.startswith("solved/")]
     assert turns == [f"solved/turn_{number}" for number in range(1, 12)]
 
