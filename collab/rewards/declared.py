@@ -17,7 +17,7 @@ from collab.runs.metric_names import POINTS, VALUE, fill_pattern
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedMetric:
     """A training metric watched by an alarm."""
 
     metric: str
@@ -26,15 +26,15 @@ class Watched:
     alarm: AlarmSpec
 
 
-def watched(reward: RewardSpec | None) -> Iterator[Watched]:
+def watched_metrics(reward: RewardSpec | None) -> Iterator[WatchedMetric]:
     """Yield the built-in alarms in training, and those that this reward declares."""
     for measure in MEASURES:
         if measure.alarm and measure.metric:
-            yield Watched(measure.metric, 1.0, measure.alarm)
+            yield WatchedMetric(measure.metric, 1.0, measure.alarm)
     for name, part in reward.parts.items() if reward else ():
         if alarm := part.alarm or ALARMS.get(part.use):
             pattern = POINTS if part.weight else VALUE
-            yield Watched(fill_pattern(pattern, name), part.weight or 1.0, alarm)
+            yield WatchedMetric(fill_pattern(pattern, name), part.weight or 1.0, alarm)
 
 
 def best_of_readers(reward: RewardSpec | None) -> dict[str, Callable[[Score], float | None]]:
@@ -69,7 +69,7 @@ def score_columns(reward: RewardSpec | None) -> list[ScoreColumn]:
     columns = [ScoreColumn(m.column, m.cell, m.read) for m in MEASURES if m.column]
     for name, part in reward.parts.items() if reward else ():
         if part.shown_as:
-            value = _value_of(name)
+            value = _part_value_reader(name)
             columns.append(ScoreColumn(part.shown_as, partial(_share_cell, value), value))
     return columns
 
@@ -84,7 +84,7 @@ def earnings_of(score: Score) -> list[str]:
     return [f"{agent} earns {reward:+.2f}" for agent, reward in score.by_agent.items()]
 
 
-def _value_of(name: str) -> Callable[[Score], float | None]:
+def _part_value_reader(name: str) -> Callable[[Score], float | None]:
     def value(score: Score) -> float | None:
         return next((p.value for p in score.parts if p.name == name and p.applies), None)
 
@@ -110,15 +110,21 @@ def describe_scoring(recipe: Recipe, joined: Sequence[str] | None = None) -> lis
         roles = roles.limited_to(joined)
         lines.append("answer: the protocol chooses whose counts")
     elif others:
-        lines.append(f"answer: written by {_and(roles.contributors)}, not by {_and(others)}")
+        lines.append(
+            f"answer: written by {_join_with_and(roles.contributors)}, not by {_join_with_and(others)}"
+        )
     if recipe.reward is None:
         return lines
-    parts, without = recipe.reward.parts, _do_not_apply(recipe, roles)
-    limit = math.fsum(p.weight for name, p in parts.items() if name not in without and p.weight > 0)
+    parts, inapplicable = recipe.reward.parts, _inapplicable_parts(recipe, roles)
+    limit = math.fsum(
+        p.weight for name, p in parts.items() if name not in inapplicable and p.weight > 0
+    )
     lines.append(f"reward: at most {limit:g} per turn")
-    for why in dict.fromkeys(without.values()):
-        names = [name for name, reason in without.items() if reason == why]
-        lines.append(f"  {_and(names)} {'does' if len(names) == 1 else 'do'} not apply: {why}")
+    for why in dict.fromkeys(inapplicable.values()):
+        names = [name for name, reason in inapplicable.items() if reason == why]
+        lines.append(
+            f"  {_join_with_and(names)} {'does' if len(names) == 1 else 'do'} not apply: {why}"
+        )
     return lines
 
 
@@ -129,18 +135,18 @@ def parts_about_others(recipe: Recipe) -> list[str]:
     return [n for n, p in parts if others.intersection(open_part(n, p).agents_by_option.values())]
 
 
-def _do_not_apply(recipe: Recipe, roles: Roles) -> dict[str, str]:
+def _inapplicable_parts(recipe: Recipe, roles: Roles) -> dict[str, str]:
     """Map each part that does not apply to the team to the reason."""
-    without: dict[str, str] = {}
+    inapplicable: dict[str, str] = {}
     for name, spec in recipe.reward.parts.items() if recipe.reward else ():
         why = open_part(name, spec).inapplicable_reason(roles, recipe.team.agents)
-        if not why and spec.requires in without:
+        if not why and spec.requires in inapplicable:
             why = f"requires '{spec.requires}', which does not apply"
         if why:
-            without[name] = why
-    return without
+            inapplicable[name] = why
+    return inapplicable
 
 
-def _and(names: tuple[str, ...] | list[str]) -> str:
+def _join_with_and(names: tuple[str, ...] | list[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
