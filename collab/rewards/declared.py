@@ -110,20 +110,18 @@ def describe_scoring(recipe: Recipe, joined: Sequence[str] | None = None) -> lis
         roles = roles.limited_to(joined)
         lines.append("answer: the protocol chooses whose counts")
     elif others:
-        lines.append(
-            f"answer: written by {_join_with_and(roles.contributors)}, not by {_join_with_and(others)}"
-        )
+        writers = _list_names(roles.contributors)
+        lines.append(f"answer: written by {writers}, not by {_list_names(others)}")
     if recipe.reward is None:
         return lines
-    parts, inapplicable = recipe.reward.parts, _inapplicable_parts(recipe, roles)
-    limit = math.fsum(
-        p.weight for name, p in parts.items() if name not in inapplicable and p.weight > 0
-    )
+    inapplicable = _inapplicable_parts(recipe, roles)
+    applicable = [p for name, p in recipe.reward.parts.items() if name not in inapplicable]
+    limit = math.fsum(part.weight for part in applicable if part.weight > 0)
     lines.append(f"reward: at most {limit:g} per turn")
     for why in dict.fromkeys(inapplicable.values()):
         names = [name for name, reason in inapplicable.items() if reason == why]
         lines.append(
-            f"  {_join_with_and(names)} {'does' if len(names) == 1 else 'do'} not apply: {why}"
+            f"  {_list_names(names)} {'does' if len(names) == 1 else 'do'} not apply: {why}"
         )
     return lines
 
@@ -147,6 +145,6 @@ def _inapplicable_parts(recipe: Recipe, roles: Roles) -> dict[str, str]:
     return inapplicable
 
 
-def _join_with_and(names: tuple[str, ...] | list[str]) -> str:
+def _list_names(names: tuple[str, ...] | list[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
