@@ -18,7 +18,7 @@ from collab.study.results import OverSeeds, StudyResults, TrainerDifference, Tra
 from collab.wording import counted
 
 SECTION = "Study"
-OVER_SEEDS = INTERVALS_CAPTION.replace("problems", "seeds").replace("problem", "seed")
+SEEDS_CAPTION = INTERVALS_CAPTION.replace("problems", "seeds").replace("problem", "seed")
 
 
 def write_page(results: StudyResults, folder: Path) -> Path | None:
@@ -52,8 +52,8 @@ def curve_panels(results: StudyResults) -> Iterator[Panel]:
     for task in dict.fromkeys(trainer.task for trainer in results.trainers):
         of_task = [trainer for trainer in results.trainers if trainer.task == task]
         series = [one for t in of_task for one in _series(t, results, names.index(t.trainer))]
-        note = f"Band: {OVER_SEEDS}; thin: each seed."
-        title = f"{_measured(results)} on {task}, over tokens"
+        note = f"Band: {SEEDS_CAPTION}; thin: each seed."
+        title = f"{_measure_title(results)} on {task}, over tokens"
         yield Panel(title, SECTION, series, note=note, along="tokens")
 
 
@@ -66,8 +66,8 @@ def study_tables(results: StudyResults) -> Iterator[ResultTable]:
             f"At {results.tokens:,} generated tokens",
             ["Trainer", "Seeds", "Before", "At the end", "On the way", "Level", "Tokens to level"],
             rows,
-            f"{_measured(results)}. On the way: the mean over all tokens of the budget."
-            f" {OVER_SEEDS}.",
+            f"{_measure_title(results)}. On the way: the mean over all tokens of the budget."
+            f" {SEEDS_CAPTION}.",
         )
     rows = [_difference_row(change, several) for change in results.differences]
     if rows:
@@ -76,11 +76,11 @@ def study_tables(results: StudyResults) -> Iterator[ResultTable]:
             ["Trainer", "Pairs", "At the end", "On the way"],
             rows,
             "Differences paired by suite and seed; over all suites in shares of the largest value."
-            f" {OVER_SEEDS}.",
+            f" {SEEDS_CAPTION}.",
         )
 
 
-def _measured(results: StudyResults) -> str:
+def _measure_title(results: StudyResults) -> str:
     if results.measure == "solved":
         return "Share of held-out episodes solved"
     return "Held-out return, in points"
@@ -118,9 +118,9 @@ def _result_row(trainer: TrainerResult, several: bool) -> list[TableCell]:
     return [
         text_cell(f"{trainer.task}, {trainer.trainer}" if several else trainer.trainer),
         text_cell(len(trainer.seeds)),
-        _cell(trainer.curve[0]),
-        _cell(trainer.curve[-1]),
-        _cell(trainer.on_the_way),
+        _estimate_cell(trainer.curve[0]),
+        _estimate_cell(trainer.curve[-1]),
+        _estimate_cell(trainer.on_the_way),
         text_cell(f"{trainer.level:.2f}"),
         text_cell(tokens_text(trainer)),
     ]
@@ -132,11 +132,11 @@ def _difference_row(change: TrainerDifference, several: bool) -> list[TableCell]
     return [
         text_cell(f"{where}, {change.trainer}" if several else change.trainer),
         text_cell(change.pairs),
-        _cell(change.end, form, change=True),
-        _cell(change.on_the_way, form, change=True),
+        _estimate_cell(change.end, form, change=True),
+        _estimate_cell(change.on_the_way, form, change=True),
     ]
 
 
-def _cell(value: OverSeeds, form: Form = "points", *, change: bool = False) -> TableCell:
+def _estimate_cell(value: OverSeeds, form: Form = "points", *, change: bool = False) -> TableCell:
     cell = mean_cell(value.mean, value.interval, form, change=change)
     return cell if value.interval else replace(cell, interval=value.interval_note)

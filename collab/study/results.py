@@ -159,7 +159,7 @@ StudyEvent = StudyStarted | CellStarted | CellFinished | StudyResults
 DoneCells = Mapping[tuple[str, str, int], CellResult]
 """Finished cells, by suite, trainer and seed."""
 
-_ROUNDING = 1e-9
+_ROUNDING_TOLERANCE = 1e-9
 """Largest difference that counts as rounding, after averaging and subtracting equal values."""
 
 
@@ -169,11 +169,11 @@ def trainer_results(cells: Sequence[CellResult], marks: Sequence[int]) -> list[T
     results = []
     for task in dict.fromkeys(cell.task for cell in done):
         of_task = [cell for cell in done if cell.task == task]
-        goal = _level(of_task, marks)
+        goal = _target_level(of_task, marks)
         improves = goal >= mean([cell.points[0].value for cell in of_task])
         for trainer in dict.fromkeys(cell.trainer for cell in of_task):
             same = [cell for cell in of_task if cell.trainer == trainer]
-            results.append(_result(same, marks, goal, improves=improves))
+            results.append(_trainer_result(same, marks, goal, improves=improves))
     return results
 
 
@@ -186,9 +186,9 @@ def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[T
     trainers = list(dict.fromkeys(cell.trainer for cell in cells))
     for trainer in trainers[1:]:
         for task in tasks:
-            yield from _difference(done, marks, trainers[0], trainer, task)
+            yield from _trainer_difference(done, marks, trainers[0], trainer, task)
         if len(tasks) > 1:
-            yield from _difference(done, marks, trainers[0], trainer, None)
+            yield from _trainer_difference(done, marks, trainers[0], trainer, None)
 
 
 def value_at(points: Sequence[Point], tokens: float) -> float:
@@ -199,7 +199,7 @@ def value_at(points: Sequence[Point], tokens: float) -> float:
     return float(np.interp(tokens, [p.tokens for p in points], [p.value for p in points]))
 
 
-def tokens_to(points: Sequence[Point], level: float) -> float | None:
+def tokens_to_reach(points: Sequence[Point], level: float) -> float | None:
     """Return the tokens at which the return first reaches `level`, or None if it does not."""
     if points[0].value >= level:
         return float(points[0].tokens)
@@ -216,7 +216,7 @@ def mean_over_budget(points: Sequence[Point], marks: Sequence[int]) -> float:
     return float(np.trapezoid(values, marks)) / (marks[-1] - marks[0])
 
 
-def _level(cells: Sequence[CellResult], marks: Sequence[int]) -> float:
+def _target_level(cells: Sequence[CellResult], marks: Sequence[int]) -> float:
     trainers = dict.fromkeys(cell.trainer for cell in cells)
     ends = [
         mean([value_at(c.points, marks[-1]) for c in cells if c.trainer == name])
@@ -225,28 +225,28 @@ def _level(cells: Sequence[CellResult], marks: Sequence[int]) -> float:
     return (mean([cell.points[0].value for cell in cells]) + max(ends)) / 2
 
 
-def _result(
+def _trainer_result(
     cells: Sequence[CellResult], marks: Sequence[int], level: float, *, improves: bool
 ) -> TrainerResult:
     largest = _maximum(cells)
-    reached = [tokens_to(cell.points, level) if improves else None for cell in cells]
+    reached = [tokens_to_reach(cell.points, level) if improves else None for cell in cells]
     known = [tokens for tokens in reached if tokens is not None]
     return TrainerResult(
         task=cells[0].task,
         trainer=cells[0].trainer,
         seeds=tuple(cell.seed for cell in cells),
         curve=tuple(
-            _estimate([value_at(c.points, mark) for c in cells], largest) for mark in marks
+            _mean_value([value_at(c.points, mark) for c in cells], largest) for mark in marks
         ),
-        on_the_way=_estimate([mean_over_budget(c.points, marks) for c in cells], largest),
+        on_the_way=_mean_value([mean_over_budget(c.points, marks) for c in cells], largest),
         level=level,
         tokens_to_level=tuple(reached),
-        tokens=_estimate(known, marks[-1]) if len(known) == len(cells) else None,
+        tokens=_mean_value(known, marks[-1]) if len(known) == len(cells) else None,
         maximum=largest,
     )
 
 
-def _difference(
+def _trainer_difference(
     done: DoneCells, marks: Sequence[int], base: str, trainer: str, task: str | None
 ) -> Iterator[TrainerDifference]:
     pairs = [
@@ -265,8 +265,8 @@ def _difference(
         trainer=trainer,
         baseline=base,
         pairs=len(pairs),
-        end=_change([v / s for v, s in zip(ends, scales, strict=True)], span),
-        on_the_way=_change([v / s for v, s in zip(ways, scales, strict=True)], span),
+        end=_mean_change([v / s for v, s in zip(ends, scales, strict=True)], span),
+        on_the_way=_mean_change([v / s for v, s in zip(ways, scales, strict=True)], span),
     )
 
 
@@ -276,11 +276,11 @@ def _maximum(cells: Sequence[CellResult]) -> float:
     return max(known or [abs(p.value) for c in cells for p in c.points]) or 1.0
 
 
-def _estimate(values: Sequence[float], largest: float) -> OverSeeds:
+def _mean_value(values: Sequence[float], largest: float) -> OverSeeds:
     return _over_seeds(values, estimate_mean(values, largest))
 
 
-def _change(values: Sequence[float], span: float) -> OverSeeds:
+def _mean_change(values: Sequence[float], span: float) -> OverSeeds:
     return _over_seeds(values, estimate_change(values, span))
 
 
@@ -288,6 +288,6 @@ def _over_seeds(values: Sequence[float], estimate: Estimate) -> OverSeeds:
     """Return a mean over seeds, without an interval if all values are equal, since it would only
     show the bounds.
     """
-    equal = all(isclose(value, values[0], abs_tol=_ROUNDING) for value in values)
+    equal = all(isclose(value, values[0], abs_tol=_ROUNDING_TOLERANCE) for value in values)
     unknown = {"low": None, "high": None} if equal else {}
     return OverSeeds(**{**estimate.model_dump(), **unknown})

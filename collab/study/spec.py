@@ -22,10 +22,15 @@ from collab.recipe.load import validate
 from collab.tasks import split_address
 from collab.trust import Consent, Question, approve, join_questions, remember
 
-RESERVED = ("trainer.tokens", "trainer.steps", "trainer.epochs", "trainer.evaluation.every_tokens")
+RESERVED_SETTINGS = (
+    "trainer.tokens",
+    "trainer.steps",
+    "trainer.epochs",
+    "trainer.evaluation.every_tokens",
+)
 """Settings that the study sets itself, to make the budgets equal."""
-MOST_SEEDS = 1_000
-_CONTROL = re.compile("[\x7f-\x9f\u2028\u2029\ufffe\uffff]")
+MAX_SEEDS = 1_000
+_CONTROL_CHARACTERS = re.compile("[\x7f-\x9f\u2028\u2029\ufffe\uffff]")
 """Characters that JSON may hold as they are, and YAML may not, or takes for a line end."""
 
 Measure = Literal["return", "solved"]
@@ -60,7 +65,7 @@ class StudySpec(Spec):
     """Trainers to compare: names, your own algorithms as `file.py:NAME`, or mappings with `name`,
     `trainer` and `settings`. The others are compared with the first."""
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**63)], ...] = Field(
-        default=(0, 1, 2), min_length=1, max_length=MOST_SEEDS
+        default=(0, 1, 2), min_length=1, max_length=MAX_SEEDS
     )
     """Seeds, or their number: `3` means 0, 1 and 2."""
     tokens: int = Field(ge=1)
@@ -75,22 +80,22 @@ class StudySpec(Spec):
 
     @field_validator("recipe")
     @classmethod
-    def _no_option(cls, recipe: str) -> str:
+    def _check_recipe_name(cls, recipe: str) -> str:
         if recipe.startswith("-"):  # the cell's process would read it as an option
             raise ValueError(f"'{recipe}' is not a recipe; write a file's path, ./{recipe}")
         return recipe
 
     @field_validator("seeds", mode="before")
     @classmethod
-    def _count_of_seeds(cls, value: Any) -> Any:
-        counted = isinstance(value, int) and value > 0
-        return tuple(range(min(value, MOST_SEEDS + 1))) if counted else value
+    def _expand_seed_count(cls, value: Any) -> Any:
+        is_count = isinstance(value, int) and value > 0
+        return tuple(range(min(value, MAX_SEEDS + 1))) if is_count else value
 
     @field_validator("trainers", mode="before")
     @classmethod
-    def _names_of_trainers(cls, value: Any) -> Any:
+    def _expand_trainer_names(cls, value: Any) -> Any:
         entries = value if isinstance(value, list | tuple) else [value]
-        return [_entry(item) if isinstance(item, str) else item for item in entries]
+        return [_trainer_entry(item) if isinstance(item, str) else item for item in entries]
 
     def _faults(self) -> Iterator[str]:
         for what, names in (
@@ -102,7 +107,7 @@ class StudySpec(Spec):
             if again:
                 yield f"{what}: {again[0]} occurs twice; give each one once"
         for settings in (self.settings, *(entry.settings for entry in self.trainers)):
-            for key in RESERVED:
+            for key in RESERVED_SETTINGS:
                 if key in settings:
                     yield (
                         f"settings: {key} belongs to the study itself; set tokens and evaluations"
@@ -125,12 +130,12 @@ def read_study(path: Path) -> StudySpec:
     spec = validate(StudySpec, Files().read(path), str(path))
     _check_suites(spec, path)
     beside = path.parent / spec.recipe
-    recipe = str(beside) if beside.exists() else _beside("team", spec.recipe, path)
+    recipe = str(beside) if beside.exists() else _local_file_or_name("team", spec.recipe, path)
     trainers = [
-        entry.model_copy(update={"trainer": _beside("trainer", entry.trainer, path)})
+        entry.model_copy(update={"trainer": _local_file_or_name("trainer", entry.trainer, path)})
         for entry in spec.trainers
     ]
-    tasks = tuple(_beside("task", name, path) for name in spec.tasks)
+    tasks = tuple(_local_file_or_name("task", name, path) for name in spec.tasks)
     names = {"recipe": recipe, "trainers": tuple(trainers), "tasks": tasks}
     read = spec.model_copy(update=names)
     read._file = path
@@ -148,13 +153,13 @@ def _check_suites(spec: StudySpec, path: Path) -> None:
             )
 
 
-def _beside(kind: library.Kind, name: str, study: Path) -> str:
+def _local_file_or_name(kind: library.Kind, name: str, study: Path) -> str:
     """Return the component's file if it is in the study's folder, otherwise its name."""
     file = library.project_of(study) / library.FOLDERS[kind] / f"{name}.yaml"
     return str(file) if file.is_file() else name
 
 
-def _entry(name: str) -> dict[str, Any]:
+def _trainer_entry(name: str) -> dict[str, Any]:
     """Return a trainer by its name. `file.py:NAME` is MAGRPO's settings with that algorithm."""
     if ".py:" in name:
         function = re.sub(r"\W", "-", name.rpartition(":")[2])
@@ -282,4 +287,4 @@ def marks_of(spec: StudySpec) -> list[int]:
 def _yaml_text(value: Any) -> str:
     """Return JSON that is also YAML: without pairs of surrogates and raw control characters."""
     text = json.dumps(value, ensure_ascii=False)
-    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -80,7 +80,7 @@ class Study:
         again = ("waiting", "interrupted", "failed") if retry else ("waiting", "interrupted")
         self.missing = [cell for cell in self.cells if self.folder.status(cell) in again]
         self._trust, self._emit = trust, emit
-        self._under_way: dict[str, Cell] = {}
+        self._running: dict[str, Cell] = {}
         self._results: StudyResults | None = None
         """Final results, once the study is closed."""
 
@@ -107,7 +107,7 @@ class Study:
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(jobs, len(self.missing))):
-                    group.create_task(self._work(waiting, threads))
+                    group.create_task(self._train_waiting(waiting, threads))
         finally:
             results = self.close()
         self._emit(results)
@@ -118,16 +118,16 @@ class Study:
         the results."""
         if self._results is not None:
             return self._results
-        for cell in self._under_way.values():
+        for cell in self._running.values():
             mark_interrupted(self.folder.cell(cell))
         statuses = [self.folder.status(cell) for cell in self.cells]
         ended: StudyStatus = "failed" if "failed" in statuses else "done"
-        is_whole = all(status in ("done", "failed") for status in statuses)
-        self._results = self._save(ended if is_whole else "interrupted")
+        is_complete = all(status in ("done", "failed") for status in statuses)
+        self._results = self._save(ended if is_complete else "interrupted")
         self.folder.lock.release()
         return self._results
 
-    async def _work(self, waiting: Iterator[Cell], threads: int) -> None:
+    async def _train_waiting(self, waiting: Iterator[Cell], threads: int) -> None:
         for cell in waiting:
             await self._train(cell, threads)
 
@@ -135,14 +135,14 @@ class Study:
         began = time.perf_counter()
         resumed = self.folder.prepare(cell)
         self._emit(CellStarted(cell=cell.name, resumed=resumed))
-        self._under_way[cell.name] = cell
+        self._running[cell.name] = cell
         place = str(self.folder.cell(cell))
         arguments = ["--resume", place] if resumed else [*cell.arguments(), "--out", place]
         arguments += ["--trust"] if self._trust and resumed else []  # others were approved before
         log = Path(place) / TRAINING_LOG
         file = None if resumed else cell.file
         status, error = await train(arguments, log, threads=threads, settings_file=file)
-        del self._under_way[cell.name]
+        del self._running[cell.name]
         seconds = self.folder.seconds.get(cell.name, 0.0) + time.perf_counter() - began
         self.folder.seconds[cell.name] = seconds
         if status:
@@ -235,7 +235,7 @@ USABLE_MEMORY = 0.9
 """The share of free memory that cells may use."""
 
 
-def jobs_for(plans: Sequence[Plan], cores: int, memory: int) -> int:
+def choose_jobs(plans: Sequence[Plan], cores: int, memory: int) -> int:
     """Return the number of cells to train at once, at least 1. It is at most the number of cores,
     and their planned memory must fit.
 
@@ -255,9 +255,9 @@ def free_memory() -> int:
     return int(psutil.virtual_memory().available)
 
 
-MAY_GROW = ("description", "seeds")
+CHANGEABLE_KEYS = ("description", "seeds")
 """Keys of a study that may change when it is continued. More seeds mean more cells."""
-ENDING_SECONDS = 10.0
+EXIT_SECONDS = 10.0
 """Seconds for a cell's process to end after its study was killed. Training takes one second to
 stop.
 """
@@ -275,7 +275,7 @@ class StudyFolder:
         """
         self.path = path
         check_no_other_files(path, STUDY_RECIPE)
-        self._check_same(spec)
+        self._check_unchanged(spec)
         self.lock = Lock(path)
         data = spec.model_dump(mode="json")
         text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
@@ -317,7 +317,7 @@ class StudyFolder:
                 holds other files.
         """
         self.failures.pop(cell.name, None)
-        Lock(self.cell(cell), seconds=ENDING_SECONDS).release()
+        Lock(self.cell(cell), seconds=EXIT_SECONDS).release()
         if self.is_begun(cell):
             return True
         check_no_other_files(self.cell(cell), TRAINING_LOG)
@@ -370,7 +370,7 @@ class StudyFolder:
             )
         return result.solved
 
-    def _check_same(self, spec: StudySpec) -> None:
+    def _check_unchanged(self, spec: StudySpec) -> None:
         """Refuse to continue a study if a setting, a file or a recipe has changed, because its
         cells would not be comparable."""
         if not (self.path / STUDY_RECIPE).is_file():
@@ -378,14 +378,14 @@ class StudyFolder:
         before = read_mapping(self.path / STUDY_RECIPE)
         now = spec.model_dump(mode="json")
         for key in now:
-            if key not in MAY_GROW and before.get(key) != now[key]:
+            if key not in CHANGEABLE_KEYS and before.get(key) != now[key]:
                 raise RecordError(
                     f"{key} is {before.get(key)!r} in the study {self.path}, and {now[key]!r}"
                     " would change it; change the value back, or choose another folder with --out"
                 )
         for cell in filter(self.is_begun, cells_of(spec)):
             run = self.cell(cell)
-            for change in changes_since(run / TRAINING, _pinned(cell.read()[0])):
+            for change in changes_since(run / TRAINING, _pin_dataset(cell.read()[0])):
                 raise RecordError(
                     f"{run} was started with another recipe: {change}; change it back, or choose"
                     " another folder with --out"
@@ -399,7 +399,7 @@ class StudyFolder:
             return ()
 
 
-def _pinned(recipe: Recipe) -> Recipe:
+def _pin_dataset(recipe: Recipe) -> Recipe:
     """Return the recipe with the commit of its hub dataset, as in a run's recipe."""
     if recipe.task is None:
         return recipe

@@ -15,7 +15,7 @@ from collab.errors import RecipeError, RecordError
 from collab.runs.atomic import Lock
 from collab.study import study as room
 from collab.study.spec import StudySpec, cells_of, load_study
-from collab.study.study import jobs_for
+from collab.study.study import choose_jobs
 from collab.trainers import Plan
 
 
@@ -169,7 +169,7 @@ def test_a_folder_is_written_by_one_study_at_a_time(project: Path) -> None:
 
 def test_cell_of_another_process_is_left(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The processes of a killed study's cells may still be running."""
-    monkeypatch.setattr(room, "ENDING_SECONDS", 0.1)
+    monkeypatch.setattr(room, "EXIT_SECONDS", 0.1)
     study = room.Study(load_study(Path("s.yaml")), Path("studies/s"))
     cell_folder = study.folder.cell(study.cells[0])
     with Lock(cell_folder):
@@ -201,10 +201,10 @@ def test_foreign_files_are_not_deleted(project: Path) -> None:
 
 def test_number_of_jobs_fits_the_machine() -> None:
     plans = [Plan("", 1, 1, 1, 1, 1, 1, memory={"all": size}) for size in (10, 40, 20)]
-    assert jobs_for(plans, cores=8, memory=1000) == 3
-    assert jobs_for(plans, cores=2, memory=1000) == 2
-    assert jobs_for(plans, cores=8, memory=90) == 2, "0.9 x 90 / 40"
-    assert jobs_for(plans, cores=8, memory=10) == 1
+    assert choose_jobs(plans, cores=8, memory=1000) == 3
+    assert choose_jobs(plans, cores=2, memory=1000) == 2
+    assert choose_jobs(plans, cores=8, memory=90) == 2, "0.9 x 90 / 40"
+    assert choose_jobs(plans, cores=8, memory=10) == 1
 
 
 @pytest.mark.slow

@@ -57,12 +57,12 @@ def command(
     from collab.cli.screen.results import show_study_plan
     from collab.sandbox.sandbox import processors
     from collab.study.spec import cells_of, load_study
-    from collab.study.study import Study, free_memory, jobs_for
+    from collab.study.study import Study, choose_jobs, free_memory
     from collab.trainers import make_plan
 
     spec = load_study(study, consent(trust))
     plans = {cell.name: make_plan(cell.read()[0]) for cell in cells_of(spec)}
-    job_count = jobs or jobs_for(list(plans.values()), processors(), free_memory())
+    job_count = jobs or choose_jobs(list(plans.values()), processors(), free_memory())
     folder = out or Path(STUDIES) / study.stem
     if dry_run and json:
         memory = {name: plan.total for name, plan in plans.items()}
