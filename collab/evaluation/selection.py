@@ -170,9 +170,8 @@ class Chooser:
             ),
         }
         if recombine:
-            means[_RECOMBINED_METRIC] = await mean_chance(
-                [self._recombined_programs(problem, b) for b in blocks]
-            )
+            programs = [self._recombine(problem, block) for block in blocks]
+            means[_RECOMBINED_METRIC] = await mean_chance(programs)
         return means
 
     def _tester_examples(self, problem: Problem, block: Sequence[Episode]) -> tuple[Example, ...]:
@@ -183,7 +182,7 @@ class Chooser:
             dict.fromkeys(e for text in texts for e in asserted_examples(text, entry_point))
         )
 
-    def _recombined_programs(self, problem: Problem, block: Sequence[Episode]) -> list[str]:
+    def _recombine(self, problem: Problem, block: Sequence[Episode]) -> list[str]:
         """Return the programs of all combinations of parts, including those that were played."""
         parts = [_parts_to_recombine(episode, problem) for episode in block]
         agents = list(parts[0]) if parts else []  # no sample fits a budget
@@ -206,11 +205,9 @@ class Chooser:
         if not programs:
             return 0.0
         results = await asyncio.gather(*(self._run_shown_tests(problem, text) for text in programs))
-        passing = [n for n, result in enumerate(results) if result.passes] or [
-            *range(len(programs))
-        ]
+        passing = [n for n, each in enumerate(results) if each.passes] or [*range(len(programs))]
         if tests:
-            counts = {n: await self._count_passed(problem, programs[n], tests) for n in passing}
+            counts = {n: await self._pass_count(problem, programs[n], tests) for n in passing}
             passing = [n for n in passing if counts[n] == max(counts.values())]
         by_returns: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for n in passing:
@@ -235,9 +232,7 @@ class Chooser:
             ),
         )
 
-    async def _count_passed(
-        self, problem: Problem, program: str, tests: tuple[Example, ...]
-    ) -> int:
+    async def _pass_count(self, problem: Problem, program: str, tests: tuple[Example, ...]) -> int:
         """Return the number of a tester's tests that a program passes."""
         verdict = await self._run(self._shown, problem, program, make_test(tests))
         return verdict.tests.passed
@@ -308,14 +303,10 @@ def probe_calls(public: Mapping[str, Any]) -> list[str]:
     No answer is known for these calls: programs are compared by their return values.
     """
     entry_point = str(public.get("entry_point", ""))
-    calls = [
-        call for shown in shown_asserts(public) for call in _call_arguments(shown, entry_point)
-    ]
-    changed = dict.fromkeys(
-        _call_text(entry_point, args) for call in calls for args in _vary_arguments(call)
-    )
-    known = {_call_text(entry_point, args) for args in calls}
-    return [call for call in changed if call not in known][:MAX_PROBE_CALLS]
+    shown = [args for text in shown_asserts(public) for args in _call_arguments(text, entry_point)]
+    known = {_call_text(entry_point, args) for args in shown}
+    varied = dict.fromkeys(_call_text(entry_point, v) for args in shown for v in _vary(args))
+    return [call for call in varied if call not in known][:MAX_PROBE_CALLS]
 
 
 def _call_arguments(source: str, entry_point: str) -> Iterator[list[Any]]:
@@ -330,7 +321,7 @@ def _call_arguments(source: str, entry_point: str) -> Iterator[list[Any]]:
                 continue
 
 
-def _vary_arguments(arguments: list[Any]) -> Iterator[list[Any]]:
+def _vary(arguments: list[Any]) -> Iterator[list[Any]]:
     for place, value in enumerate(arguments):
         for other in _vary_value(value):
             yield [*arguments[:place], other, *arguments[place + 1 :]]
