@@ -171,8 +171,8 @@ class EpisodeRun:
         acted = [name for name, history in self._agents.histories.items() if history]
         act_round = partial(self._agents.act_round, state.index, feedback, state.decisions)
         previous = self._turns[-1].artifacts if self._turns else {}
-        examine = partial(self._get_feedback, state) if context.sources else None
-        turn = Turn(state.index, agents, act_round, acted, previous, examine=examine)
+        get_feedback = partial(self._get_feedback, state) if context.sources else None
+        turn = Turn(state.index, agents, act_round, acted, previous, get_feedback=get_feedback)
         try:
             await context.protocol(turn)
         except (CollabError, ActionFailed):

@@ -64,7 +64,7 @@ async def rehearse_turn(protocol: Protocol, team: TeamSpec) -> RehearsedTurn:
 
     feedback_calls = 0
 
-    async def examine(turn: Turn) -> TurnFeedback:
+    async def get_feedback(turn: Turn) -> TurnFeedback:
         nonlocal feedback_calls
         feedback_calls += 1
         if feedback_calls > MAX_ROUNDS:
@@ -79,7 +79,7 @@ async def rehearse_turn(protocol: Protocol, team: TeamSpec) -> RehearsedTurn:
             )
         return dict.fromkeys(turn.agents, (ERROR_FEEDBACK,))
 
-    turn = Turn(0, team.agents, act_round, examine=examine if team.feedback else None)
+    turn = Turn(0, team.agents, act_round, get_feedback=get_feedback if team.feedback else None)
     try:
         await protocol(turn)
         joined = turn.joined(team.roles.contributors)
