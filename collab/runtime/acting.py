@@ -18,7 +18,7 @@ from collab.records import Action, Decision, Message, Problem, Turn
 from collab.rewards import Scorer
 from collab.runtime.agents import RunningAgent, make_request, template_fields
 from collab.runtime.events import AgentActed, AgentActing, Emit
-from collab.runtime.game import Games
+from collab.runtime.game import MakeGame
 from collab.runtime.harness.move import ActionFailed, Move
 from collab.runtime.protocols import Protocol
 from collab.runtime.scheduler import Scheduler
@@ -37,7 +37,7 @@ class RolloutContext:
     sources: Sequence[Source]
     scheduler: Scheduler
     emit: Emit
-    games: Games | None = None
+    games: MakeGame | None = None
     """Maker of games, if the task is an environment."""
 
 

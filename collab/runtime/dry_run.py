@@ -36,7 +36,7 @@ from collab.runtime.acting import RolloutContext
 from collab.runtime.agents import RunningAgent, make_agents
 from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.events import Event
-from collab.runtime.game import games_of
+from collab.runtime.game import game_maker
 from collab.runtime.harness.respond import respond
 from collab.runtime.harness.tools import MOST_CALLS
 from collab.runtime.protocols import protocol_for
@@ -138,7 +138,7 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
     most = min(MAX_PROBLEMS, MAX_TOTAL_TURNS // recipe.team.turns)
     chosen = [problems[number] for number in _choose_problems(problems, most)]
     requests, unread = wait_for(_run_problems(recipe, chosen))
-    short = warn_truncated_games(games_of(recipe), chosen, recipe.team.turns)
+    short = warn_truncated_games(game_maker(recipe), chosen, recipe.team.turns)
     warnings = [
         *unread,
         *short,
@@ -200,7 +200,7 @@ async def _run_problems(
         sources=[FeedbackStandIn(spec) for spec in recipe.team.feedback],
         scheduler=Scheduler(lanes=1),
         emit=_ignore,
-        games=games_of(recipe, RehearsedGame),
+        games=game_maker(recipe, RehearsedGame),
     )
     for problem in problems:
         episode = await EpisodeRun(context, Start(problem), seed=0).run()

@@ -138,8 +138,8 @@ class EpisodeRun:
     async def _run_turns(self) -> None:
         team = self.context.recipe.team
         feedback = self._turns[-1].feedback if self._turns else {}
-        if self.context.games is not None:
-            self._game = self.context.games(self.problem)
+        if self.context.make_game is not None:
+            self._game = self.context.make_game(self.problem)
             await self._game.begin(self._turns)
         for index in range(len(self._turns), team.turns):
             turn = _TurnState(index)

@@ -17,7 +17,7 @@ from collab.records import PartScore, Problem, Score, Turn
 from collab.stats import mean
 from collab.threads import run_in_thread
 
-SECONDS = 60.0
+STEP_SECONDS = 60.0
 """Time limit for one step of a user's environment, in seconds."""
 
 
@@ -43,15 +43,15 @@ class Game:
         name = spec.environment.use
         self._what, self._is_plugin = f"environment '{name}'", name not in BUILT_IN
         self.environment = make(options_of(spec, problem))
-        self._seats = _seated(self._what, self.environment.seats, agents, spec.seats)
-        self._random = str(problem.hidden.get(SEED_FIELD, problem.address))
-        self._team, self._left = tuple(agents), turns
-        self._now = Step()
+        self._seats = _assign_seats(self._what, self.environment.seats, agents, spec.seats)
+        self._seed = str(problem.hidden.get(SEED_FIELD, problem.address))
+        self._team, self._turns_left = tuple(agents), turns
+        self._step = Step()
 
     @property
-    def acting(self) -> tuple[str, ...]:
+    def acting_agents(self) -> tuple[str, ...]:
         """Agents that must act next, in the team's order."""
-        acting = [self._seats[seat] for seat in self._now.observations]
+        acting = [self._seats[seat] for seat in self._step.observations]
         return tuple(agent for agent in self._team if agent in acting)
 
     @property
@@ -61,12 +61,12 @@ class Game:
             self._seats[seat]: observation
             if isinstance(observation, Observation)
             else Observation(observation)
-            for seat, observation in self._now.observations.items()
+            for seat, observation in self._step.observations.items()
         }
 
     @property
     def ended(self) -> bool:
-        return self._now.ended
+        return self._step.ended
 
     async def begin(self, played: Sequence[Turn] = ()) -> None:
         """Begin the game, and replay the turns in `played`.
@@ -75,7 +75,7 @@ class Game:
             EnvironmentFailed: the environment fails, or no seat can act.
         """
         reset = self.environment.reset
-        self._now = await self._checked(fault_of_start, reset, Random(self._random))
+        self._step = await self._run_step(fault_of_start, reset, Random(self._seed))
         for turn in played:
             await self.step(turn.artifacts)
 
@@ -86,58 +86,58 @@ class Game:
             EnvironmentFailed: the environment fails, or an agent that had to act has not acted.
         """
         actions = self._actions(artifacts)
-        self._now = await self._checked(fault_of, self.environment.step, actions)
-        self._left -= 1
-        state = await self._in_time(self.environment.render)
+        self._step = await self._run_step(fault_of, self.environment.step, actions)
+        self._turns_left -= 1
+        state = await self._run_with_timeout(self.environment.render)
         if fault := fault_of_state(state):
             raise EnvironmentFailed(f"{self._what}: render returned {fault}")
         return self._score(), state
 
     def _actions(self, artifacts: Mapping[str, str]) -> dict[str, str]:
         """Map each seat that acts now to its action."""
-        silent = [agent for agent in self.acting if agent not in artifacts]
+        silent = [agent for agent in self.acting_agents if agent not in artifacts]
         if silent:
             raise EnvironmentFailed(
-                f"these agents must act: {', '.join(self.acting)}, but the team's protocol skipped"
-                f" {', '.join(silent)}; let all of turn.agents act"
+                f"these agents must act: {', '.join(self.acting_agents)}, but the team's protocol"
+                f" skipped {', '.join(silent)}; let all of turn.agents act"
             )
-        return {seat: artifacts[self._seats[seat]] for seat in self._now.observations}
+        return {seat: artifacts[self._seats[seat]] for seat in self._step.observations}
 
     def _score(self) -> Score:
-        earned = rewards_by_seat(self._now.rewards, self.environment.seats)
+        earned = rewards_by_seat(self._step.rewards, self.environment.seats)
         by_agent = {self._seats[seat]: reward for seat, reward in earned.items()}
-        is_last = self.ended or self._left == 0
+        is_last = self.ended or self._turns_left == 0
         return Score(
             reward=mean([*earned.values()]),
             maximum=self.environment.largest_return if is_last else 0.0,
             by_agent=by_agent if len(set(earned.values())) > 1 else {},
-            solved=self._now.solved,
-            summary=self._now.summary,
+            solved=self._step.solved,
+            summary=self._step.summary,
             parts=tuple(
                 PartScore(name=name, level=name, value=value, weight=0.0, reason="")
-                for name, value in self._now.values.items()
+                for name, value in self._step.values.items()
             ),
         )
 
-    async def _checked(
+    async def _run_step(
         self, fault_in: Callable[..., str], function: Callable[..., Any], *args: Any
     ) -> Step:
-        step = await self._in_time(function, *args)
+        step = await self._run_with_timeout(function, *args)
         if fault := fault_in(step, self.environment.seats):
             raise EnvironmentFailed(f"{self._what}: {function.__name__} returned {fault}")
         made: Step = step
         return made
 
-    async def _in_time(self, function: Callable[..., Any], *args: Any) -> Any:
+    async def _run_with_timeout(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call the user's code in a thread, because it may block."""
         if not self._is_plugin:
             return function(*args)
         try:
-            return await asyncio.wait_for(run_in_thread(function, *args), SECONDS)
+            return await asyncio.wait_for(run_in_thread(function, *args), STEP_SECONDS)
         except TimeoutError:
             raise EnvironmentFailed(
-                f"{self._what}: {function.__name__} did not finish within {SECONDS:g} s; make it"
-                " faster"
+                f"{self._what}: {function.__name__} did not finish within {STEP_SECONDS:g} s; make"
+                " it faster"
             ) from None
         except CollabError:
             raise
@@ -151,11 +151,11 @@ def options_of(spec: TaskSpec, problem: Problem) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if key not in (spec.id_field, SEED_FIELD)}
 
 
-Games = Callable[[Problem], Game]
+MakeGame = Callable[[Problem], Game]
 """Makes the game of a problem."""
 
 
-def games_of(recipe: Recipe, kind: type[Game] = Game) -> Games | None:
+def game_maker(recipe: Recipe, kind: type[Game] = Game) -> MakeGame | None:
     """Return a function that makes a problem's game, or None for a suite without environment.
 
     Raises:
@@ -190,7 +190,7 @@ async def score_unplayed(game: Game, artifacts: Mapping[str, str], turns: int) -
     return score
 
 
-def _seated(
+def _assign_seats(
     what: str, seats: Sequence[str], agents: Sequence[str], named: Mapping[str, str]
 ) -> dict[str, str]:
     """Map each seat to its agent."""

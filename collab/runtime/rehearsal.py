@@ -10,7 +10,7 @@ from collab.recipe import Recipe
 from collab.recipe.team import TEMPLATE_FIELDS, TeamSpec
 from collab.records import Feedback, Finding, Problem
 from collab.runtime.agents import check_template
-from collab.runtime.game import Game, Games
+from collab.runtime.game import Game, MakeGame
 from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.turn import Round, Turn, TurnFeedback
 from collab.runtime.waiting import wait_for
@@ -146,7 +146,9 @@ class RehearsedGame(Game):
         return {seat: next(iter(legal.get(seat, ())), text) for seat, text in made.items()}
 
 
-def warn_truncated_games(games: Games | None, problems: Iterable[Problem], turns: int) -> list[str]:
+def warn_truncated_games(
+    games: MakeGame | None, problems: Iterable[Problem], turns: int
+) -> list[str]:
     """Return a warning if games last longer than the team's turns, otherwise an empty list.
 
     Raises:

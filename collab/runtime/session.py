@@ -27,7 +27,7 @@ from collab.runtime.acting import RolloutContext
 from collab.runtime.agents import RunningAgent, make_agents
 from collab.runtime.episode import EpisodeRun, Start, starts_of
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
-from collab.runtime.game import Games, games_of, score_unplayed
+from collab.runtime.game import MakeGame, game_maker, score_unplayed
 from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.rehearsal import rehearse_turn
 from collab.runtime.scheduler import Scheduler
@@ -97,7 +97,7 @@ class Session:
         self._servers = ToolServers() if serve else None
         self._sources: list[Source] = []
         self._scorer: Scorer | None = None
-        self._games: Games | None = None
+        self._make_game: MakeGame | None = None
         self._agents: dict[str, RunningAgent] = {}
         self._protocol: Protocol | None = None
         self._join: Join | None = None
@@ -113,7 +113,7 @@ class Session:
                     self.models[name] = self._pool.open(self.recipe.model_of(name))
             roles = self.recipe.team.roles
             join = join_for(self.recipe.team.join, roles)
-            self._games = games_of(self.recipe)
+            self._make_game = game_maker(self.recipe)
             if self.recipe.reward is not None:
                 self._scorer = Scorer(self.recipe.reward, self.sandbox, roles)
             tools = await open_tools(self.recipe.team, self.sandbox, self._servers)
@@ -220,8 +220,8 @@ class Session:
             AgentError: the join failed.
             RewardError, SandboxError: see `Scorer.score`.
         """
-        if self._games is not None:
-            return await score_unplayed(self._games(problem), artifacts, self.recipe.team.turns)
+        if self._make_game is not None:
+            return await score_unplayed(self._make_game(problem), artifacts, self.recipe.team.turns)
         self.recipe.check_scored()
         assert self._scorer is not None, "open comes first"
         agents = self.recipe.team.roles.limited_to(artifacts).contributors
@@ -253,7 +253,7 @@ class Session:
             sources=self._sources,
             scheduler=scheduler,
             emit=emit,
-            games=self._games,
+            games=self._make_game,
         )
         try:
             left = iter(starts)
