@@ -36,14 +36,14 @@ class Dependence:
         return not (self.descendants(agent) | self.ancestors(agent)).intersection(team)
 
 
-def dependence_of(turn: Turn) -> Dependence:
+def recorded_dependence(turn: Turn) -> Dependence:
     """Return the dependence between the answers in a recorded turn."""
-    return dependence([(d.agent, d.round, d.saw) for d in turn.decisions])
+    return find_dependence([(d.agent, d.round, d.saw) for d in turn.decisions])
 
 
-def dependence_planned(turn: RehearsedTurn) -> Dependence:
+def planned_dependence(turn: RehearsedTurn) -> Dependence:
     """Return the dependence between the answers in a rehearsed turn."""
-    return dependence(
+    return find_dependence(
         [
             (agent, round_.number, round_.seen_by(agent))
             for round_ in turn.rounds
@@ -54,11 +54,11 @@ def dependence_planned(turn: RehearsedTurn) -> Dependence:
 
 def are_independent(turn: RehearsedTurn) -> bool:
     """Return True if no joined answers depend on each other, and the protocol chooses none."""
-    depends = dependence_planned(turn)
+    depends = planned_dependence(turn)
     return not turn.is_chosen and all(depends.is_alone(a, turn.joined) for a in turn.joined)
 
 
-def dependence(acts: Iterable[Act]) -> Dependence:
+def find_dependence(acts: Iterable[Act]) -> Dependence:
     """Return the dependence between acts, given in the order in which they happened."""
     sources: list[frozenset[tuple[str, int]]] = []  # by act: itself, and all that it depends on
     done: list[tuple[str, int]] = []

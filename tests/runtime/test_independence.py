@@ -2,7 +2,7 @@
 
 import pytest
 
-from collab.runtime.independence import Act, dependence
+from collab.runtime.independence import Act, find_dependence
 
 ACTS: dict[str, tuple[list[Act], dict[str, str], dict[str, str]]] = {
     # acts, descendants, ancestors
@@ -35,12 +35,12 @@ ACTS: dict[str, tuple[list[Act], dict[str, str], dict[str, str]]] = {
 @pytest.mark.parametrize("name", ACTS)
 def test_dependence_of_responses(name: str) -> None:
     acts, descendants, ancestors = ACTS[name]
-    found = dependence(acts)
+    found = find_dependence(acts)
     assert {a: "".join(sorted(found.descendants(a))) for a in descendants} == descendants
     assert {a: "".join(sorted(found.ancestors(a))) for a in ancestors} == ancestors
 
 
 def test_agent_is_alone_only_relative_to_the_team() -> None:
-    found = dependence([("a", 0, ()), ("b", 1, ("a",)), ("c", 0, ())])
+    found = find_dependence([("a", 0, ()), ("b", 1, ("a",)), ("c", 0, ())])
     assert [found.is_alone(agent, "abc") for agent in "abc"] == [False, False, True]
     assert found.is_alone("a", "ac"), "agents that do not contribute do not count"

@@ -13,7 +13,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
-from collab.runtime.independence import dependence_planned
+from collab.runtime.independence import planned_dependence
 from collab.runtime.rehearsal import rehearse_team
 from collab.trainers import credit
 from collab.trainers.credit.games import one_turn, sample
@@ -127,7 +127,7 @@ def test_dependence_is_known_before_any_episode(
     protocol: str, expected: dict[str, str], tiny_words: Path, tmp_path: Path
 ) -> None:
     recipe = team_of(tiny_words, tmp_path, {}, protocol=protocol)
-    found = dependence_planned(rehearse_team(recipe))
+    found = planned_dependence(rehearse_team(recipe))
     assert {a: "".join(found.descendants(a)) for a in "ab"} == expected
 
 

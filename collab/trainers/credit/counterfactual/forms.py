@@ -20,7 +20,7 @@ from typing import Literal
 
 from collab.recipe import Recipe
 from collab.records import Turn
-from collab.runtime.independence import Dependence, dependence_of, dependence_planned
+from collab.runtime.independence import Dependence, planned_dependence, recorded_dependence
 from collab.runtime.rehearsal import rehearse_team
 from collab.trainers.credit.group import Group, Node
 
@@ -44,7 +44,7 @@ def forms(group: Group, nodes: Sequence[Node]) -> dict[str, Form]:
     agents = dict.fromkeys((*group.agents, *team))
     if len(nodes) == 1 or len(team) == 1 or any(list(turn.contributions) != team for turn in turns):
         return dict.fromkeys(agents, "alone")
-    dependences = [dependence_of(turn) for turn in _distinct_turns(turns)]
+    dependences = [recorded_dependence(turn) for turn in _distinct_turns(turns)]
     shared = _have_same_history(group, nodes)
     return {agent: form_of(agent, team, dependences, shared=shared) for agent in agents}
 
@@ -58,7 +58,7 @@ def planned_forms(recipe: Recipe, *, shared: bool) -> dict[str, Form]:
     trained = recipe.team.trained
     if turn.is_chosen or len(turn.joined) == 1:
         return dict.fromkeys(trained, "alone")
-    dependences = [dependence_planned(turn)]
+    dependences = [planned_dependence(turn)]
     return {agent: form_of(agent, turn.joined, dependences, shared=shared) for agent in trained}
 
 
