@@ -49,7 +49,7 @@ from collab.runtime.dry_run import dry_run
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished
 from collab.runtime.folder import RunFolder
-from collab.runtime.notes import run_started, versions
+from collab.runtime.notes import make_run_started, versions
 from collab.runtime.summary import summarize
 from collab.telemetry import Operation, operation
 from collab.trust import Consent, approve
@@ -398,7 +398,7 @@ class TeamRun:
 
     def _new_about(self, path: Path) -> dict[str, Any]:
         recipe, problems = self.team.recipe, self.team.problems
-        opening = run_started(recipe, self.models, problems, recipe.samples, path)
+        opening = make_run_started(recipe, self.models, problems, recipe.samples, path)
         return {
             **opening.model_dump(mode="json", exclude={"folder"}, exclude_defaults=True),
             "started": self._about.get("started") or now(),

@@ -23,7 +23,7 @@ from collab.recipe.names import names_of_spec
 from collab.records import Problem
 from collab.runs.about import is_training
 from collab.runs.layout import RECIPE, REFERENCED_FILES, TRAINING
-from collab.runtime.notes import unused
+from collab.runtime.notes import warn_unused_settings
 from collab.runtime.problems import open_problems
 from collab.tasks import split_address
 from collab.trust import NO_QUESTION, Consent, Question, approve
@@ -104,7 +104,7 @@ def find_teams(
         team = _make_team(label, recipe, tasks, split, trust)
         notes = (
             *team.notes,
-            *unused(written, overrides.keys.get("model"), overrides.settings),
+            *warn_unused_settings(written, overrides.keys.get("model"), overrides.settings),
             *overlap_notes(recipe, team.problems, trust),
         )
         teams.append(replace(team, question=question, notes=notes))

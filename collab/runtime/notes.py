@@ -19,7 +19,9 @@ from collab.runs.about import new_run_id, now
 from collab.runtime.events import RunStarted
 
 
-def unused(recipe: Recipe, model: str | None, settings: Sequence[str] = ()) -> list[str]:
+def warn_unused_settings(
+    recipe: Recipe, model: str | None, settings: Sequence[str] = ()
+) -> list[str]:
     """Return a sentence for each setting without effect on some agents. `model` and `settings`
     are those of the call or command, not of the recipe.
     """
@@ -60,7 +62,7 @@ def unused(recipe: Recipe, model: str | None, settings: Sequence[str] = ()) -> l
     return notes
 
 
-def run_started(
+def make_run_started(
     recipe: Recipe,
     models: Mapping[str, str],
     problems: Sequence[Problem],
@@ -98,7 +100,7 @@ def versions(recipe: Recipe | None = None) -> dict[str, str]:
     return packages
 
 
-def start_record(recipe: Recipe) -> dict[str, Any]:
+def start_entries(recipe: Recipe) -> dict[str, Any]:
     """Return the start's entries of `run.json`: time, command, functions passed from Python."""
     functions = functions_passed_in_python(recipe)
     given = {"given_in_python": [*functions]} if functions else {}

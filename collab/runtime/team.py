@@ -30,7 +30,7 @@ from collab.records.run import sort_episodes
 from collab.runtime.episode import starts_of
 from collab.runtime.events import EpisodeFinished, Event, RunFinished
 from collab.runtime.folder import RunFolder
-from collab.runtime.notes import run_started, start_record, tool_forms
+from collab.runtime.notes import make_run_started, start_entries, tool_forms
 from collab.runtime.problems import find_problems, flat_addresses
 from collab.runtime.session import Session
 from collab.runtime.summary import Rollout, RunSoFar
@@ -306,10 +306,10 @@ async def run_recorded(
                 Session(recipe, pool=pool, loading=loading, within=whole)
             )
             names, place = session.model_names(), Path(out) if out else None
-            opening = run_started(recipe, names, problems, recipe.samples, place)
+            opening = make_run_started(recipe, names, problems, recipe.samples, place)
             about = {
                 **opening.model_dump(mode="json", exclude_defaults=True),
-                **start_record(recipe),
+                **start_entries(recipe),
             }
             folder = RunFolder.create(place, recipe, about) if place else None
             so_far.see(opening)

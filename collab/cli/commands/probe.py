@@ -77,7 +77,7 @@ def command(
     from collab.runs.about import new_run_path
     from collab.runs.atomic import write_atomically
     from collab.runs.layout import PROBE
-    from collab.runtime.notes import unused
+    from collab.runtime.notes import warn_unused_settings
 
     recipe = load_recipe(
         team,
@@ -87,7 +87,7 @@ def command(
         model=model,
         seed=seed,
     )
-    print_remarks(unused(recipe, model, settings or ()), "note")
+    print_remarks(warn_unused_settings(recipe, model, settings or ()), "note")
     group_size = recipe.trainer.group_size if recipe.trainer else 1
     default_samples = group_size if group_size > 1 else _DEFAULT_SAMPLES
     recipe = recipe.model_copy(update={"samples": samples or default_samples})

@@ -91,7 +91,7 @@ def command(
       130  interrupted
     """
     from collab.recipe import load_recipe
-    from collab.runtime.notes import unused
+    from collab.runtime.notes import warn_unused_settings
 
     if best_of is not None and samples is not None:
         raise RecipeError(
@@ -110,7 +110,7 @@ def command(
     )
     if prompt is not None:
         recipe = load_recipe(recipe, task=[_prompt_row(recipe, prompt)], rewards=[])
-    print_remarks(unused(recipe, model, settings or ()), "note")
+    print_remarks(warn_unused_settings(recipe, model, settings or ()), "note")
     if best_of is not None:
         from collab.probe.best_of import check_best_of
 

@@ -104,7 +104,7 @@ def command(
       0  stopped by a signal
       2  bad usage, or a key, a package or a free port is missing
     """
-    from collab.runtime.notes import unused
+    from collab.runtime.notes import warn_unused_settings
     from collab.serving.settings import allowed_hosts, check_extras, read_keys
     from collab.serving.teams import read_teams, served_names, tool_names
 
@@ -121,7 +121,7 @@ def command(
         names, settings=with_sandbox(settings, sandbox), trust=consent(trust), model=model
     )
     for team, recipe in recipes.items():
-        notes = unused(recipe, model, settings or ())
+        notes = warn_unused_settings(recipe, model, settings or ())
         print_remarks([f"{team}: {note}" for note in notes], "note")
     serving = Serving(
         keys=keys,

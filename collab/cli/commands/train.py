@@ -103,7 +103,7 @@ def command(
     from collab.recipe import load_recipe
     from collab.runs.about import check_holds_run, check_is_training, new_run_path
     from collab.runs.layout import TRAINING
-    from collab.runtime.notes import unused
+    from collab.runtime.notes import warn_unused_settings
     from collab.trainers import make_plan
     from collab.trainers.ranks.launching import (
         follow_rank_0,
@@ -148,7 +148,7 @@ def command(
         model=model,
         seed=seed,
     )
-    notes = unused(loaded, model, settings or ())
+    notes = warn_unused_settings(loaded, model, settings or ())
     _check_folder(loaded, out, resume)
     if dry_run:
         print_remarks(notes, "note")

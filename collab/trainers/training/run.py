@@ -23,7 +23,7 @@ from collab.runs.checkpoint import CheckpointState
 from collab.runs.layout import CHECKPOINTS
 from collab.runs.metrics import STEP_FINISHED
 from collab.runtime.events import RunFinished
-from collab.runtime.notes import run_started, start_record, tool_forms
+from collab.runtime.notes import make_run_started, start_entries, tool_forms
 from collab.telemetry import operation
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.learner import Learner
@@ -131,7 +131,7 @@ class TrainingRun:
         self._saved_step, self._trackers = -1, Trackers(self.spec.report_episodes)
         models = {name: recipe.model_of(name).name for name in recipe.team.agents}
         samples = self.spec.group_size
-        started = run_started(recipe, models, self.tasks.training, samples, out)
+        started = make_run_started(recipe, models, self.tasks.training, samples, out)
         trainer = describe_trainer(recipe, self.spec, self.tasks)
         self._opening = started.model_copy(update={"trainer": trainer, "warnings": warnings})
         self._began = time.perf_counter()
@@ -228,7 +228,7 @@ class TrainingRun:
                 about.pop(ended, None)
         else:
             TrainingFolder.check_is_free(self.out)
-            about = opening | start_record(self.recipe)
+            about = opening | start_entries(self.recipe)
         return {**about, **self._limits(), **self._ranks.about(), "status": "running"}
 
     @property
