@@ -28,7 +28,7 @@ from collab.recipe.in_python import (
 from collab.records import Episode
 from collab.runtime import Team
 from collab.runtime.events import EpisodeFinished
-from collab.runtime.problems import flat_addresses
+from collab.runtime.problems import flatten_addresses
 from collab.runtime.waiting import wait_for
 from collab.trust import Consent
 
@@ -105,7 +105,7 @@ def evaluate(
         settings=settings,
         keys={**keys, "samples": samples, "seed": seed, "model": model},
     )
-    tasks = [] if task is None or rows is not None else flat_addresses([task])
+    tasks = [] if task is None or rows is not None else flatten_addresses([task])
     evaluated_teams = find_teams(
         named, given, tasks=tasks, reward_from=reward_from, split=split, greedy=greedy, trust=trust
     )

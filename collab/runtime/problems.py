@@ -17,7 +17,7 @@ from collab.tasks import Suite, open_suite, split_address
 from collab.trust import Consent
 from collab.wording import format_option
 
-MOST_EPISODES = 1_000_000
+MAX_EPISODES = 1_000_000
 """Maximum number of episodes of a run, of a training step, or of a held-out evaluation."""
 
 
@@ -27,8 +27,8 @@ def check_episodes(number: int, settings: str) -> None:
     Raises:
         RecipeError: there are too many.
     """
-    if number > MOST_EPISODES:
-        raise RecipeError(f"{settings}: more than {MOST_EPISODES:,} episodes; lower one of them")
+    if number > MAX_EPISODES:
+        raise RecipeError(f"{settings}: more than {MAX_EPISODES:,} episodes; lower one of them")
 
 
 def find_problems(
@@ -58,19 +58,19 @@ def open_problems(
     Raises:
         RecipeError, Untrusted, TaskError: see `find_problems`.
     """
-    spec, selections = _one_suite(recipe, addresses, trust)
+    spec, selections = _find_suite(recipe, addresses, trust)
     suite = open_suite(spec)
     problems = [problem for selection in selections for problem in suite.select(selection)]
     unique = {problem.address: problem for problem in problems}
     check_episodes(len(unique) * recipe.samples, "the number of problems, and of samples")
     if gives_feedback(recipe):
-        _check_solved(recipe.team.feedback, spec)
+        _check_solved_feedback(recipe.team.feedback, spec)
         for problem in unique.values():
             check_sources(recipe.team.feedback, problem)
     return suite, list(unique.values())
 
 
-def _check_solved(feedback: Sequence[FeedbackSpec], task: TaskSpec) -> None:
+def _check_solved_feedback(feedback: Sequence[FeedbackSpec], task: TaskSpec) -> None:
     if task.reward is not None or task.environment is not None:
         return
     if any(isinstance(spec, SolvedFeedbackSpec) and spec.required for spec in feedback):
@@ -80,7 +80,7 @@ def _check_solved(feedback: Sequence[FeedbackSpec], task: TaskSpec) -> None:
         )
 
 
-def flat_addresses(addresses: Sequence[Any]) -> list[str]:
+def flatten_addresses(addresses: Sequence[Any]) -> list[str]:
     """Return addresses and lists of addresses as one flat list.
 
     Raises:
@@ -101,7 +101,7 @@ def flat_addresses(addresses: Sequence[Any]) -> list[str]:
     return flat
 
 
-def _one_suite(
+def _find_suite(
     recipe: Recipe, addresses: Sequence[str], trust: Consent
 ) -> tuple[TaskSpec, list[str]]:
     if not addresses:
@@ -119,12 +119,12 @@ def _one_suite(
             f"a run takes problems of one suite, got {', '.join(suites)}; run each suite separately"
         )
     selections = [selection for _, selection in pairs]
-    if recipe.task is not None and _names(suites[0], recipe.task):
+    if recipe.task is not None and _is_own_suite(suites[0], recipe.task):
         return recipe.task, selections
     return load_task(suites[0], like=recipe.team.suite, trust=trust), selections
 
 
-def _names(suite: str, spec: TaskSpec) -> bool:
+def _is_own_suite(suite: str, spec: TaskSpec) -> bool:
     """Return True if an address's suite is the recipe's own, by its name or by its file."""
     path, data = Path(suite), spec.source.path
     if library.is_yaml(path):

@@ -31,7 +31,7 @@ from collab.runtime.episode import starts_of
 from collab.runtime.events import EpisodeFinished, Event, RunFinished
 from collab.runtime.folder import RunFolder
 from collab.runtime.notes import make_run_started, start_entries, tool_forms
-from collab.runtime.problems import find_problems, flat_addresses
+from collab.runtime.problems import find_problems, flatten_addresses
 from collab.runtime.session import Session
 from collab.runtime.summary import Rollout, RunSoFar
 from collab.runtime.waiting import OpenModels
@@ -191,7 +191,7 @@ class Team:
     def _recipe_for(self, problems: Sequence[Problems]) -> tuple[Recipe, list[str]]:
         """Return the recipe and the addresses. Rows become the recipe's task."""
         rows = rows_in(problems[0] if len(problems) == 1 else problems)
-        addresses = flat_addresses(problems) if rows is None else []
+        addresses = flatten_addresses(problems) if rows is None else []
         task = rows or (
             split_address(addresses[0])[0] if addresses and self._has_own_reward else None
         )
