@@ -37,7 +37,7 @@ class RolloutContext:
     sources: Sequence[Source]
     scheduler: Scheduler
     emit: Emit
-    games: MakeGame | None = None
+    make_game: MakeGame | None = None
     """Maker of games, if the task is an environment."""
 
 

@@ -200,7 +200,7 @@ async def _run_problems(
         sources=[FeedbackStandIn(spec) for spec in recipe.team.feedback],
         scheduler=Scheduler(lanes=1),
         emit=_ignore,
-        games=game_maker(recipe, RehearsedGame),
+        make_game=game_maker(recipe, RehearsedGame),
     )
     for problem in problems:
         episode = await EpisodeRun(context, Start(problem), seed=0).run()

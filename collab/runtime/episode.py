@@ -167,7 +167,7 @@ class EpisodeRun:
         context = self.context
         agents = tuple(context.agents)
         if self._game is not None:
-            agents, self._agents.observations = self._game.acting, self._game.observations
+            agents, self._agents.observations = self._game.acting_agents, self._game.observations
         acted = [name for name, history in self._agents.histories.items() if history]
         act_round = partial(self._agents.act_round, state.index, feedback, state.decisions)
         previous = self._turns[-1].artifacts if self._turns else {}

@@ -147,7 +147,7 @@ class RehearsedGame(Game):
 
 
 def warn_truncated_games(
-    games: MakeGame | None, problems: Iterable[Problem], turns: int
+    make_game: MakeGame | None, problems: Iterable[Problem], turns: int
 ) -> list[str]:
     """Return a warning if games last longer than the team's turns, otherwise an empty list.
 
@@ -155,9 +155,9 @@ def warn_truncated_games(
         RecipeError: the environment does not accept a problem's fields, or its seats do not match
             the team.
     """
-    longest = (
-        max((games(problem).environment.turns for problem in problems), default=0) if games else 0
-    )
+    if make_game is None:
+        return []
+    longest = max((make_game(problem).environment.turns for problem in problems), default=0)
     if longest <= turns:
         return []
     return [

@@ -253,7 +253,7 @@ class Session:
             sources=self._sources,
             scheduler=scheduler,
             emit=emit,
-            games=self._make_game,
+            make_game=self._make_game,
         )
         try:
             left = iter(starts)
