@@ -29,7 +29,7 @@ class _Wait:
     missing: int
     rank: int
 
-    def wants(self, position: int) -> bool:
+    def awaits(self, position: int) -> bool:
         """Return True if a caller still waits for a missing action and has not canceled it."""
         return self.missing > 0 and not self.done.done() and self.actions[position] is None
 
@@ -46,13 +46,13 @@ class Scheduler:
         self._busy = lanes
         self._queues: dict[int, tuple[Model, list[_Entry]]] = {}
         self._static_in_flight = 0
-        self._flights: dict[asyncio.Task[None], list[_Entry]] = {}
+        self._batches_in_flight: dict[asyncio.Task[None], list[_Entry]] = {}
 
-    def enter(self) -> None:
+    def add_lane(self) -> None:
         """Add a lane. The next batch waits until its episode has sent its requests."""
         self._busy += 1
 
-    def leave(self) -> None:
+    def remove_lane(self) -> None:
         """Remove a lane, so that batches no longer wait for it."""
         self._busy -= 1
         self._dispatch_static()
@@ -69,7 +69,7 @@ class Scheduler:
                 _, queue = self._queues.setdefault(id(model), (model, []))
                 queue.append((request, wait, position))
             else:
-                self._fly(model, [(request, wait, position)])
+                self._dispatch(model, [(request, wait, position)])
         self._busy -= 1
         self._dispatch_static()
         try:
@@ -105,9 +105,9 @@ class Scheduler:
 
     async def aclose(self) -> None:
         """Cancel requests in flight and wait until the engines have stopped."""
-        for flight in self._flights:
-            _cancel(flight)
-        await asyncio.gather(*self._flights, return_exceptions=True)
+        for flight in self._batches_in_flight:
+            _cancel_once(flight)
+        await asyncio.gather(*self._batches_in_flight, return_exceptions=True)
 
     def _withdraw(self, wait: _Wait) -> None:
         for _, queue in self._queues.values():
@@ -115,35 +115,35 @@ class Scheduler:
         if wait.missing:
             wait.missing = 0
             self._busy += 1
-        for flight, batch in self._flights.items():
+        for flight, batch in self._batches_in_flight.items():
             if not any(wait.missing for _, wait, _ in batch):
-                _cancel(flight)
+                _cancel_once(flight)
 
     def _dispatch_static(self) -> None:
         if self._busy or self._static_in_flight:
             return
         for model, queue in self._queues.values():
             if queue:
-                batch = sorted(queue, key=_place)
+                batch = sorted(queue, key=_batch_order)
                 queue.clear()
                 self._static_in_flight += 1
-                self._fly(model, batch)
+                self._dispatch(model, batch)
 
-    def _fly(self, model: Model, batch: list[_Entry]) -> None:
+    def _dispatch(self, model: Model, batch: list[_Entry]) -> None:
         task = asyncio.create_task(self._generate(model, batch))
-        self._flights[task] = batch
-        task.add_done_callback(self._flights.pop)
+        self._batches_in_flight[task] = batch
+        task.add_done_callback(self._batches_in_flight.pop)
 
     async def _generate(self, model: Model, batch: list[_Entry]) -> None:
         def answered(index: int, action: Action) -> None:
-            _check(model, action)
+            _check_action(model, action)
             _, wait, position = batch[index]
             self._deliver(wait, position, action)
 
         try:
             requests = [request for request, _, _ in batch]
             await model.answer_each(requests, answered, self._progress)
-            if left := sum(wait.wants(position) for _, wait, position in batch):
+            if left := sum(wait.awaits(position) for _, wait, position in batch):
                 raise ModelError(
                     f"model {model.name!r} returned no action for {left} of {len(batch)} requests"
                 )
@@ -158,7 +158,7 @@ class Scheduler:
             self._dispatch_static()
 
     def _deliver(self, wait: _Wait, position: int, action: Action) -> None:
-        if not wait.wants(position):
+        if not wait.awaits(position):
             return
         wait.actions[position] = action
         wait.missing -= 1
@@ -167,7 +167,7 @@ class Scheduler:
             wait.done.set_result([action for action in wait.actions if action is not None])
 
 
-def _check(model: Model, answer: Any) -> None:
+def _check_action(model: Model, answer: Any) -> None:
     """Check that an engine answered a request with an action.
 
     Raises:
@@ -180,14 +180,14 @@ def _check(model: Model, answer: Any) -> None:
         )
 
 
-def _place(entry: _Entry) -> tuple[str, int, int, int, int, int]:
+def _batch_order(entry: _Entry) -> tuple[str, int, int, int, int, int]:
     """Return a sort key that is the same in every run and does not depend on timing."""
     request, wait, position = entry
     call = request.call
     return (call.task, call.sample, call.turn, call.round, wait.rank, position)
 
 
-def _cancel(flight: asyncio.Task[None]) -> None:
+def _cancel_once(flight: asyncio.Task[None]) -> None:
     """Cancel only once: a second time would end the engine's wait for its call to stop."""
     if not flight.cancelling():
         flight.cancel()

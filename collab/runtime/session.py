@@ -284,7 +284,7 @@ async def _run_lane(context: RolloutContext, starts: Iterator[Start], seed: int)
             with trace_episode(context.recipe.team.name, about, context.emit) as emit:
                 await EpisodeRun(replace(context, emit=emit), start, seed).run()
     finally:
-        context.scheduler.leave()
+        context.scheduler.remove_lane()
 
 
 def _reporter(emit: Emit) -> Progress:

@@ -62,12 +62,12 @@ class BatchedModel(Model):
         pairs = [(self._model, request) for request in requests]
         if progress:
             self._progress |= {id(request): progress for request in requests}
-        self._scheduler.enter()
+        self._scheduler.add_lane()
         try:
             await asyncio.sleep(BATCH_WAIT_SECONDS)
             return await self._scheduler.act(pairs)
         finally:
-            asyncio.get_running_loop().call_later(BATCH_WAIT_SECONDS, self._scheduler.leave)
+            asyncio.get_running_loop().call_later(BATCH_WAIT_SECONDS, self._scheduler.remove_lane)
             for request in requests:
                 self._progress.pop(id(request), None)
 

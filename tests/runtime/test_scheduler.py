@@ -89,7 +89,7 @@ async def lane(
     for turn in range(turns):
         await scheduler.act([(model, request(task, turn, agent)) for agent in "ab"])
         await asyncio.sleep(pause)
-    scheduler.leave()
+    scheduler.remove_lane()
 
 
 async def play(
@@ -127,7 +127,7 @@ def test_finished_answer_is_delivered_while_the_batch_continues() -> None:
             for turn in range(2):
                 await scheduler.act([(model, request(name, turn, "a"))])
                 finished.append(f"{name}{turn} at {len(model.batches)}")
-            scheduler.leave()
+            scheduler.remove_lane()
 
         await asyncio.gather(one("x"), one("y"))
         return model.batches
@@ -146,7 +146,7 @@ def test_a_batch_waits_for_another_models_batch() -> None:
         async def one(name: str, models: tuple[Recorder, Recorder]) -> None:
             for turn, model in enumerate(models):
                 await scheduler.act([(model, request(name, turn, "a"))])
-            scheduler.leave()
+            scheduler.remove_lane()
 
         await asyncio.gather(one("x", (quick, quick)), one("y", (slow, quick)))
         return quick.batches
@@ -214,7 +214,7 @@ def test_slow_service_does_not_delay_a_static_engine() -> None:
 
         async def one(name: str, model: Recorder) -> None:
             await scheduler.act([(model, request(name, 0, "a"))])
-            scheduler.leave()
+            scheduler.remove_lane()
             ended.append(name)
 
         await asyncio.gather(one("claude", slow), one("local", local))
@@ -241,12 +241,12 @@ def test_canceled_request_does_not_block_the_others() -> None:
                 async with asyncio.timeout(0.01):
                     await scheduler.act([(model, request("x", 0, "a"))])
             except TimeoutError:
-                scheduler.leave()
+                scheduler.remove_lane()
 
         async def patient() -> None:
             await asyncio.sleep(0.03)
             await scheduler.act([(model, request("y", 0, "a"))])
-            scheduler.leave()
+            scheduler.remove_lane()
 
         await asyncio.gather(impatient(), patient())
         return model.batches
