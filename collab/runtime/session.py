@@ -40,11 +40,11 @@ def lanes_of(recipe: Recipe) -> int:
     """Return the number of concurrent episodes: `concurrency`, or enough to keep engines busy."""
     if recipe.concurrency is not None:
         return recipe.concurrency
-    engines = [_wide_engines(recipe.model_of(agent)) for agent in recipe.team.agents]
+    engines = [_count_batching_engines(recipe.model_of(agent)) for agent in recipe.team.agents]
     return max(LANES, WIDE_LANES * max(engines, default=0))
 
 
-def _wide_engines(model: ModelSpec) -> int:
+def _count_batching_engines(model: ModelSpec) -> int:
     """Return the number of engines of `model` that `WIDE_LANES` is for."""
     if isinstance(model, VLLMSpec):
         return max(len(model.servers), 1)
@@ -58,7 +58,7 @@ def _wide_engines(model: ModelSpec) -> int:
         return 0
 
 
-Adjust = Callable[[Sampling], Sampling]
+AdjustSampling = Callable[[Sampling], Sampling]
 """Returns adjusted sampling settings for some episodes, given an agent's own."""
 
 
@@ -101,7 +101,7 @@ class Session:
         self._agents: dict[str, RunningAgent] = {}
         self._protocol: Protocol | None = None
         self._join: Join | None = None
-        self._within = within
+        self._parent_span = within
 
     async def open(self) -> Session:
         """Open everything. `aclose` does not check for unused answers of a script."""
@@ -190,7 +190,7 @@ class Session:
         *,
         seed: int = 0,
         progress: bool = False,
-        adjust: Adjust | None = None,
+        adjust: AdjustSampling | None = None,
     ) -> AsyncGenerator[Event]:
         """Yield the events of one episode from each start, as they happen.
 
@@ -200,7 +200,7 @@ class Session:
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         work = asyncio.create_task(
             self._run_all(starts, seed, events.put_nowait, progress, adjust),
-            context=self._within.context() if self._within else None,
+            context=self._parent_span.context() if self._parent_span else None,
         )
         work.add_done_callback(lambda _: events.put_nowait(None))
         try:
@@ -235,12 +235,12 @@ class Session:
         seed: int,
         emit: Emit,
         progress: bool,
-        adjust: Adjust | None,
+        adjust: AdjustSampling | None,
     ) -> None:
         assert self._protocol is not None, "open comes first"
         assert self._join is not None, "open comes first"
         lanes = min(lanes_of(self.recipe), len(starts))
-        scheduler = Scheduler(lanes, _reporter(emit) if progress else None)
+        scheduler = Scheduler(lanes, _make_reporter(emit) if progress else None)
         agents = self._agents
         if adjust:
             agents = {n: replace(a, sampling=adjust(a.sampling)) for n, a in agents.items()}
@@ -287,7 +287,7 @@ async def _run_lane(context: RolloutContext, starts: Iterator[Start], seed: int)
         context.scheduler.remove_lane()
 
 
-def _reporter(emit: Emit) -> Progress:
+def _make_reporter(emit: Emit) -> Progress:
     def report(request: Request, new_tokens: int, text: str) -> None:
         call = request.call
         emit(
