@@ -23,7 +23,7 @@ from collab.rewards.declared import best_of_readers
 from collab.rewards.measures import level_shares
 from collab.runs import metric_names as names
 from collab.runtime.session import lanes_of
-from collab.runtime.summary import by_agent
+from collab.runtime.summary import usage_by_agent
 from collab.stats import mean
 
 BestReaders = Mapping[str, Callable[[Score], float | None]]
@@ -145,7 +145,7 @@ def team_result(
         metrics=estimates_of(values, largest),
         speed=speed_of(episodes),
         concurrency=lanes_of(evaluated.recipe),
-        agents=by_agent(episodes),
+        agents=usage_by_agent(episodes),
     )
 
 

@@ -30,7 +30,7 @@ from collab.report.runs import Reading, Run, cohorts_of, read_runs, value_at
 from collab.rewards.declared import score_columns
 from collab.rewards.library import language_of
 from collab.runs.atomic import explain_disk_errors, write_atomically
-from collab.runtime.summary import by_agent
+from collab.runtime.summary import usage_by_agent
 from collab.trainers.training.alarms import Alarms, do_turns_compare
 from collab.wording import counted, format_duration
 
@@ -86,7 +86,7 @@ def run_facts(run: Run) -> RunFacts:
         if run.is_training
         else {},
         agents=agents_table(
-            f"Agents of {run.name}", by_agent(run.episodes), run.about.get("models", {})
+            f"Agents of {run.name}", usage_by_agent(run.episodes), run.about.get("models", {})
         ),
         recipe=run.recipe_text,
         command=shlex.join(["collab", *words[1:]]) if words else "",

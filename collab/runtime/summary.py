@@ -25,7 +25,7 @@ from collab.runtime.events import (
 )
 from collab.wording import counted, escape_controls
 
-TRUNCATED_SHARE, LEAST_RESPONSES = 0.25, 4
+MAX_TRUNCATED_SHARE, MIN_RESPONSES = 0.25, 4
 """Warn above this share of truncated responses, once an agent has given LEAST_RESPONSES."""
 
 
@@ -40,7 +40,7 @@ def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
     scored = [episode for episode in episodes if episode.failure is None]
     rewards = [episode.reward for episode in scored if episode.reward is not None]
     returns = [e.joint_return for e in scored if e.joint_return is not None]
-    new_tokens = sum(agent["new_tokens"] for agent in by_agent(episodes).values())
+    new_tokens = sum(agent["new_tokens"] for agent in usage_by_agent(episodes).values())
     return {
         "episodes": len(episodes),
         "failed": len(episodes) - len(scored),
@@ -55,17 +55,17 @@ def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
         "new_tokens": new_tokens,
         "seconds": round(seconds, 3),
         "tokens_per_second": round(new_tokens / seconds, 1) if seconds else 0.0,
-        "agents": by_agent(episodes),
-        "warnings": [*_truncated(episodes), *lost_feedback(episodes)],
+        "agents": usage_by_agent(episodes),
+        "warnings": [*_warn_truncated(episodes), *warn_failed_feedback(episodes)],
     }
 
 
-def _truncated(episodes: Sequence[Episode]) -> Iterator[str]:
+def _warn_truncated(episodes: Sequence[Episode]) -> Iterator[str]:
     ended: dict[str, list[bool]] = {}
     for decision in (d for episode in episodes for d in episode.decisions()):
         ended.setdefault(decision.agent, []).append(decision.action.is_truncated)
     for agent, cut in ended.items():
-        if len(cut) >= LEAST_RESPONSES and sum(cut) >= TRUNCATED_SHARE * len(cut):
+        if len(cut) >= MIN_RESPONSES and sum(cut) >= MAX_TRUNCATED_SHARE * len(cut):
             yield truncation_warning(agent, sum(cut) / len(cut))
 
 
@@ -77,7 +77,7 @@ def truncation_warning(agent: str, share: float) -> str:
     )
 
 
-def lost_feedback(episodes: Sequence[Episode]) -> Iterator[str]:
+def warn_failed_feedback(episodes: Sequence[Episode]) -> Iterator[str]:
     """Yield a warning, with the first reason, if feedback sources failed in a turn."""
     turns = [t for episode in episodes for t in episode.turns if t.feedback or t.failures]
     lost = [turn.failures[0] for turn in turns if turn.failures]
@@ -86,12 +86,12 @@ def lost_feedback(episodes: Sequence[Episode]) -> Iterator[str]:
         yield f"feedback failed in {share}: {lost[0].message}"
 
 
-def by_agent(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
+def usage_by_agent(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
     """Return tokens and cost by agent, and by feedback source that asks a model."""
     used: dict[str, list[Usage]] = {}
     for name, usage in chain.from_iterable(map(_usages, episodes)):
         used.setdefault(name, []).append(usage)
-    return {name: _total(usages) for name, usages in used.items()}
+    return {name: _usage_totals(usages) for name, usages in used.items()}
 
 
 def usage_of(episode: Episode) -> Usage:
@@ -107,7 +107,7 @@ def _usages(episode: Episode) -> Iterator[tuple[str, Usage]]:
                 yield f"{item.source} (feedback)", item.usage
 
 
-def _total(usages: Sequence[Usage]) -> dict[str, Any]:
+def _usage_totals(usages: Sequence[Usage]) -> dict[str, Any]:
     total = sum(usages, Usage())
     return {
         "responses": len(usages),
@@ -118,7 +118,7 @@ def _total(usages: Sequence[Usage]) -> dict[str, Any]:
 
 
 @dataclass
-class RunSoFar:
+class RunProgress:
     """A run, as far as its events have come."""
 
     run: str = ""
@@ -146,8 +146,8 @@ class RunSoFar:
         return RunFinished(run=self.run, status=self.status, summary=summary)
 
 
-_SHOWN = 20
-_HEAD = "<tr><th>episode</th><th>return</th><th>joint answer</th></tr>"
+_MAX_ROWS = 20
+_TABLE_HEAD = "<tr><th>episode</th><th>return</th><th>joint answer</th></tr>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -194,13 +194,13 @@ class Rollout:
         failed = f"{len(failures)} failed"
         if failures:
             failed += f" (first: {failures[0].type}: {escape_controls(failures[0].message):.300})"
-        parts = [counted(len(self.episodes), "episode"), *self._solved(), failed]
+        parts = [counted(len(self.episodes), "episode"), *self._solved_parts(), failed]
         mean, largest = self.summary.get("mean_return"), self.summary.get("largest_return")
         if mean is not None and largest is not None:
             parts.append(f"mean return {mean:.2f} of {largest:.2f}")
         return f"<Rollout: {', '.join(parts)}>"
 
-    def _solved(self) -> list[str]:
+    def _solved_parts(self) -> list[str]:
         finished = [episode for episode in self.episodes if not episode.failure]
         if finished and not any(episode.score for episode in finished):
             return ["not scored"]
@@ -209,8 +209,8 @@ class Rollout:
 
     def _repr_html_(self) -> str:
         """Return a table of the first episodes, for notebooks."""
-        shown = "".join(_row(episode) for episode in self.episodes[:_SHOWN])
-        return f"<p>{escape(repr(self)[1:-1])}</p><table>{_HEAD}{shown}</table>"
+        shown = "".join(_row(episode) for episode in self.episodes[:_MAX_ROWS])
+        return f"<p>{escape(repr(self)[1:-1])}</p><table>{_TABLE_HEAD}{shown}</table>"
 
 
 def _row(episode: Episode) -> str:

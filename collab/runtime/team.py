@@ -33,7 +33,7 @@ from collab.runtime.folder import RunFolder
 from collab.runtime.notes import make_run_started, start_entries, tool_forms
 from collab.runtime.problems import find_problems, flatten_addresses
 from collab.runtime.session import Session
-from collab.runtime.summary import Rollout, RunSoFar
+from collab.runtime.summary import Rollout, RunProgress
 from collab.runtime.waiting import OpenModels
 from collab.tasks import split_address
 from collab.telemetry import operation
@@ -295,7 +295,7 @@ async def run_recorded(
 
     Models of a `pool` belong to the caller, and stay open.
     """
-    so_far = RunSoFar()
+    so_far = RunProgress()
     about: dict[str, Any] = {}
     folder = None
     try:

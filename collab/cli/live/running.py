@@ -20,7 +20,7 @@ from collab.recipe import Recipe
 from collab.records import Problem
 from collab.runs.about import mark_interrupted
 from collab.runtime.events import RunFinished, Status
-from collab.runtime.summary import RunSoFar
+from collab.runtime.summary import RunProgress
 from collab.runtime.team import run_recorded
 from collab.signals import INTERRUPTED_STATUS, ending_signals
 from collab.wording import counted, drop_python_remedies
@@ -31,7 +31,7 @@ GRACE_SECONDS = 1.0
 
 def run_with_view(
     recipe: Recipe, problems: Sequence[Problem], *, out: Path | None, view: View
-) -> RunSoFar:
+) -> RunProgress:
     """Run the team on the problems, show the progress in `view`, and return the episodes.
 
     An interruption is not an error: the result has the finished episodes and the status.
@@ -41,7 +41,7 @@ def run_with_view(
             nothing has run.
         RecordError: the record cannot be written.
     """
-    so_far = RunSoFar()
+    so_far = RunProgress()
 
     async def follow() -> None:
         async with aclosing(
@@ -152,7 +152,7 @@ def _kill_children() -> None:
                 os.kill(int(child), signal.SIGKILL)
 
 
-def exit_status(run: RunSoFar, *, require_solved: bool) -> int:
+def exit_status(run: RunProgress, *, require_solved: bool) -> int:
     """Return 0 if done, 1 if failed, INTERRUPTED, or 2 if every episode lacked something,
     and print why."""
     if run.status == "interrupted":

@@ -16,7 +16,7 @@ from collab.records import Action, Episode
 from collab.records.episode import solved_by_turn, solved_flags
 from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
-from collab.runtime.summary import lost_feedback
+from collab.runtime.summary import warn_failed_feedback
 from collab.stats import deviation, mean
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.policy import Policies
@@ -60,7 +60,7 @@ class StepData:
             return (f"the step was skipped: {self.unlearned}", *self.sampler.warnings)
         credited = [group.task for group in self.credit.groups]
         lost = lost_groups(self.groups, credited)
-        feedback = lost_feedback([episode for group in self.groups for episode in group])
+        feedback = warn_failed_feedback([episode for group in self.groups for episode in group])
         nothing = reasons_without_weights(self.credit)
         learned = (*self.update.skipped.values(), *self.update.warnings)
         return (*lost, *feedback, *nothing, *learned, *self.sampler.warnings)
