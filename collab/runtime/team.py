@@ -39,7 +39,7 @@ from collab.tasks import split_address
 from collab.telemetry import operation
 from collab.trust import Consent
 
-Given = str | Mapping[str, Any] | Callable[..., Any]
+ComponentLike = str | Mapping[str, Any] | Callable[..., Any]
 """A part of a team: its name, its data as in YAML, or a function."""
 
 
@@ -56,11 +56,11 @@ class Team:
         agents: Mapping[str, Agent | Mapping[str, Any]] | Recipe,
         *,
         name: str | None = None,
-        protocol: Given | None = None,
-        join: Given | None = None,
+        protocol: ComponentLike | None = None,
+        join: ComponentLike | None = None,
         turns: int | None = None,
-        feedback: Given | Sequence[Given] | None = None,
-        model: Given | None = None,
+        feedback: ComponentLike | Sequence[ComponentLike] | None = None,
+        model: ComponentLike | None = None,
         sampling: Mapping[str, Any] | None = None,
         task: str | Mapping[str, Any] | None = None,
         rewards: Rewards | None = None,
@@ -103,27 +103,27 @@ class Team:
             **more,
         }
         given = {key: value for key, value in keys.items() if value is not None}
-        self.recipe = _recipe_of(agents, given, trust)
+        self.recipe = _make_recipe(agents, given, trust)
         self.rewards, self.hidden, self._trust = rewards, hidden, trust
-        self._kept = OpenModels()
+        self._open_models = OpenModels()
 
     def __repr__(self) -> str:
         agents = ", ".join(self.recipe.team.agents)
         return f"<Team {self.recipe.team.name}: {agents}>"
 
     def __enter__(self) -> Self:
-        self._kept.open()
+        self._open_models.open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._kept.close(clean=kind is None)
+        self._open_models.close(clean=kind is None)
 
     async def __aenter__(self) -> Self:
-        self._kept.open_here()
+        self._open_models.open_here()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        await self._kept.close_here(clean=kind is None)
+        await self._open_models.close_here(clean=kind is None)
 
     def run(
         self,
@@ -148,7 +148,7 @@ class Team:
                 any work. A failure within an episode is in its `failure`.
         """
         events = self.stream(*problems, samples=samples, seed=seed, out=out)
-        return self._kept.wait_for(_rollout_of(events, out))
+        return self._open_models.wait_for(_collect_rollout(events, out))
 
     async def arun(
         self,
@@ -159,7 +159,7 @@ class Team:
     ) -> Rollout:
         """Run as `run` does, but within a running event loop, and return the rollout."""
         events = self.stream(*problems, samples=samples, seed=seed, out=out)
-        return await self._kept.follow(_rollout_of(events, out))
+        return await self._open_models.follow(_collect_rollout(events, out))
 
     async def stream(
         self,
@@ -181,8 +181,13 @@ class Team:
         if samples is not None or seed is not None:
             recipe = load_recipe(recipe, samples=samples, seed=seed, trust=self._trust)
         recipe, chosen = find_problems(recipe, addresses, trust=self._trust)
-        run = run_recorded(
-            recipe, chosen, out=out, progress=progress, loading=loading, pool=self._kept.pool_here()
+        run = stream_run(
+            recipe,
+            chosen,
+            out=out,
+            progress=progress,
+            loading=loading,
+            pool=self._open_models.pool_here(),
         )
         async with aclosing(run) as events:
             async for event in events:
@@ -208,7 +213,7 @@ class Team:
         return self.rewards is not None or self.hidden is not None
 
 
-async def _rollout_of(run: AsyncGenerator[Event, None], out: str | Path | None) -> Rollout:
+async def _collect_rollout(run: AsyncGenerator[Event, None], out: str | Path | None) -> Rollout:
     episodes, summary = [], {}
     async with aclosing(run) as events:
         async for event in events:
@@ -219,7 +224,7 @@ async def _rollout_of(run: AsyncGenerator[Event, None], out: str | Path | None) 
     return Rollout(tuple(sort_episodes(episodes)), summary, Path(out) if out else None)
 
 
-def _recipe_of(
+def _make_recipe(
     agents: Mapping[str, Agent | Mapping[str, Any]] | Recipe,
     keys: Mapping[str, Any],
     trust: Consent,
@@ -282,7 +287,7 @@ def load(
     return Team(recipe, trust=trust, rewards=rewards, hidden=hidden)
 
 
-async def run_recorded(
+async def stream_run(
     recipe: Recipe,
     problems: Sequence[Problem],
     *,

@@ -21,7 +21,7 @@ from collab.records import Problem
 from collab.runs.about import mark_interrupted
 from collab.runtime.events import RunFinished, Status
 from collab.runtime.summary import RunProgress
-from collab.runtime.team import run_recorded
+from collab.runtime.team import stream_run
 from collab.signals import INTERRUPTED_STATUS, ending_signals
 from collab.wording import counted, drop_python_remedies
 
@@ -45,9 +45,7 @@ def run_with_view(
 
     async def follow() -> None:
         async with aclosing(
-            run_recorded(
-                recipe, problems, out=out, progress=view.progress, loading=view.show_loading
-            )
+            stream_run(recipe, problems, out=out, progress=view.progress, loading=view.show_loading)
         ) as events:
             async for event in events:
                 so_far.see(event)
