@@ -159,7 +159,7 @@ class Team:
     ) -> Rollout:
         """Run as `run` does, but within a running event loop, and return the rollout."""
         events = self.stream(*problems, samples=samples, seed=seed, out=out)
-        return await self._open_models.follow(_collect_rollout(events, out))
+        return await self._open_models.arun(_collect_rollout(events, out))
 
     async def stream(
         self,

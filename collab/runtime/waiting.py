@@ -21,7 +21,7 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
     If an event loop is running, the work runs in another loop on a separate thread, and the
     caller's thread waits.
     """
-    if not _in_a_loop():
+    if not _is_loop_running():
         return asyncio.run(work)
     loop = LoopThread()
     try:
@@ -30,7 +30,7 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
         loop.close()
 
 
-def _in_a_loop() -> bool:
+def _is_loop_running() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -57,16 +57,16 @@ class LoopThread:
         If the caller is interrupted, cancel `work`, wait until it has ended, and raise the
         interrupt again.
         """
-        over: Future[None] = Future()
-        begun = self.submit(_begun(work, over))
+        ended: Future[None] = Future()
+        started = self.submit(_start_task(work, ended))
         try:
-            over.result()
+            ended.result()
         except BaseException:
             call = self._loop.result().call_soon_threadsafe
-            begun.add_done_callback(lambda task: call(task.result().cancel))
-            over.result()
+            started.add_done_callback(lambda task: call(task.result().cancel))
+            ended.result()
             raise
-        return begun.result().result()
+        return started.result().result()
 
     def is_running_here(self) -> bool:
         """Return True if the caller's code runs in this loop."""
@@ -87,9 +87,9 @@ class LoopThread:
         await self._end.wait()
 
 
-async def _begun(work: Coroutine[Any, Any, T], over: Future[None]) -> asyncio.Task[T]:
+async def _start_task(work: Coroutine[Any, Any, T], ended: Future[None]) -> asyncio.Task[T]:
     task = asyncio.get_running_loop().create_task(work)
-    task.add_done_callback(lambda _: over.set_result(None))
+    task.add_done_callback(lambda _: ended.set_result(None))
     return task
 
 
@@ -107,12 +107,12 @@ class OpenModels:
 
     def open(self) -> None:
         """Start keeping models, in an event loop on a separate thread."""
-        self._take_pool()
+        self._open_pool()
         self._thread = LoopThread()
 
     def open_here(self) -> None:
         """Start keeping models, in the running event loop."""
-        self._take_pool()
+        self._open_pool()
         self._loop = asyncio.get_running_loop()
 
     def close(self, *, clean: bool) -> None:
@@ -150,7 +150,7 @@ class OpenModels:
             raise CollabError("the team was entered by 'async with'; use 'await team.arun(...)'")
         return wait_for(work)
 
-    async def follow(self, work: Coroutine[Any, Any, T]) -> T:
+    async def arun(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`, awaited in the event loop of the open models."""
         if self._thread is None:
             return await work
@@ -161,7 +161,7 @@ class OpenModels:
         is_thread = self._thread is not None and self._thread.is_running_here()
         return self._pool if is_thread or self._loop is asyncio.get_running_loop() else None
 
-    def _take_pool(self) -> None:
+    def _open_pool(self) -> None:
         if self._pool is not None:
             raise CollabError(
                 "the team is already in use by a `with` block; leave that block first"
