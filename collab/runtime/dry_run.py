@@ -38,7 +38,7 @@ from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.events import Event
 from collab.runtime.game import game_maker
 from collab.runtime.harness.respond import respond
-from collab.runtime.harness.tools import MOST_CALLS
+from collab.runtime.harness.tools import MAX_CALLS
 from collab.runtime.protocols import protocol_for
 from collab.runtime.rehearsal import (
     ERROR_FEEDBACK,
@@ -175,7 +175,7 @@ def max_episode_responses(recipe: Recipe, requests: Sequence[Request]) -> int:
 def max_move_responses(recipe: Recipe, agent: str) -> int:
     """Return the maximum number of responses in a move. A user's own harness counts as one."""
     harness = recipe.team.agents[agent].harness
-    return int(harness.options.get("calls", MOST_CALLS)) + 1 if harness.use == "tools" else 1
+    return int(harness.options.get("calls", MAX_CALLS)) + 1 if harness.use == "tools" else 1
 
 
 def count_characters(request: Request) -> int:

@@ -11,18 +11,18 @@ from collab.records import Action, Message, ToolCall
 from collab.runtime.harness.move import Move
 from collab.tools.base import ERROR_PREFIX
 
-MOST_CALLS = 8
+MAX_CALLS = 8
 """Default limit of an agent's calls in one move."""
-LIMIT = "You have made all of your {calls} calls of tools. Give your answer now."
-EQUAL = 2
+LIMIT_MESSAGE = "You have made all of your {calls} calls of tools. Give your answer now."
+MAX_EQUAL_FAILURES = 2
 """Number of failures of the same call after which the agent must answer."""
-REPEATED = "The same call failed {times} times. Give your answer now."
+REPEATED_MESSAGE = "The same call failed {times} times. Give your answer now."
 
 
 async def tools(
     move: Move,
     *,
-    calls: Annotated[int, Field(ge=1)] = MOST_CALLS,
+    calls: Annotated[int, Field(ge=1)] = MAX_CALLS,
     seconds: Annotated[float, Field(gt=0)] = 30.0,
     characters: Annotated[int, Field(ge=1)] = 4000,
 ) -> None:
@@ -36,9 +36,9 @@ async def tools(
         characters: longest result passed to the agent; a longer one is truncated.
     """
     left, failures = calls, Counter[str]()
-    while left > 0 and max(failures.values(), default=0) < EQUAL:
+    while left > 0 and max(failures.values(), default=0) < MAX_EQUAL_FAILURES:
         action = await move.generate()
-        if trouble := _unreadable(move, action):
+        if trouble := _explain_unreadable(move, action):
             move.observe(Message(role="user", content=trouble))
             failures[action.text] += 1
             left -= 1
@@ -47,16 +47,20 @@ async def tools(
         for call in action.tool_calls:
             result = f"{ERROR_PREFIX}not called, since the limit of {calls} calls is reached"
             if left > 0:
-                result = await _result(move, call, seconds, characters)
+                result = await _call_tool(move, call, seconds, characters)
             move.observe(Message(role="tool", content=result, answers=call))
             failures[f"{call.name} {call.arguments}"] += result.startswith(ERROR_PREFIX)
             left -= 1
-    answer = REPEATED.format(times=EQUAL) if left > 0 else LIMIT.format(calls=calls)
+    answer = (
+        REPEATED_MESSAGE.format(times=MAX_EQUAL_FAILURES)
+        if left > 0
+        else LIMIT_MESSAGE.format(calls=calls)
+    )
     move.observe(Message(role="user", content=answer))
     await move.generate(may_call=False)
 
 
-def _unreadable(move: Move, action: Action) -> str:
+def _explain_unreadable(move: Move, action: Action) -> str:
     """Return the answer to a call that cannot be read, or "" if there is none."""
     trouble = move.call_fault(action)
     if trouble and action.is_truncated:
@@ -66,7 +70,7 @@ def _unreadable(move: Move, action: Action) -> str:
     return trouble and f"Your call of a tool could not be read: {trouble}. Write it again."
 
 
-async def _result(move: Move, call: ToolCall, seconds: float, characters: int) -> str:
+async def _call_tool(move: Move, call: ToolCall, seconds: float, characters: int) -> str:
     tool = move.tools.get(call.name)
     if tool is None:
         return f"{ERROR_PREFIX}there is no tool '{call.name}'; there is: {', '.join(move.tools)}"

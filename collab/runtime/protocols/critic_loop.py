@@ -7,14 +7,14 @@ import re
 from collab.errors import RecipeError
 from collab.runtime.turn import Turn
 
-CRITICIZE = """\
+CRITICIZE_TEMPLATE = """\
 {% for name, response in others.items() %}Agent {{ name }} now answers:
 {{ response }}
 
 {% endfor %}Say what is still wrong with it.
 If nothing is, answer with the single word {{ accept }}.
 """
-REVISE = """\
+REVISE_TEMPLATE = """\
 {% for name, response in others.items() %}Agent {{ name }} says of your answer:
 {{ response }}
 
@@ -50,9 +50,9 @@ async def critic_loop(
     for _ in range(revisions):
         template = "criticize" if turn.acted(critic) else "prompt"
         verdict = await turn.act(
-            critic, template, sees=[proposer], otherwise=CRITICIZE, accept=accept
+            critic, template, sees=[proposer], otherwise=CRITICIZE_TEMPLATE, accept=accept
         )
         if re.match(rf"\s*{re.escape(accept)}(?!\w)", verdict):
             break
-        await turn.act(proposer, "answer_critic", sees=[critic], otherwise=REVISE)
+        await turn.act(proposer, "answer_critic", sees=[critic], otherwise=REVISE_TEMPLATE)
     turn.choose(proposer)

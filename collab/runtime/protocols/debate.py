@@ -14,7 +14,7 @@ from pydantic import Field
 from collab.errors import RecipeError
 from collab.runtime.turn import Turn
 
-REBUT = """\
+REBUT_TEMPLATE = """\
 {% for name, response in others.items() %}Agent {{ name }} answered:
 {{ response }}
 
@@ -45,15 +45,15 @@ async def debate(
         raise RecipeError(f"protocol 'debate' needs at least 2 debaters, not {len(debaters)}")
     await turn.together(debaters)
     for _ in range(rebuttals):
-        await turn.together(debaters, "rebut", sees=debaters, otherwise=REBUT)
+        await turn.together(debaters, "rebut", sees=debaters, otherwise=REBUT_TEMPLATE)
     if moderator is not None:
         await turn.act(moderator, sees="all")
         turn.choose(moderator)
     elif decide == "vote":
-        turn.choose(_majority(turn, debaters))
+        turn.choose(_majority_agent(turn, debaters))
 
 
-def _majority(turn: Turn, debaters: Sequence[str]) -> str:
+def _majority_agent(turn: Turn, debaters: Sequence[str]) -> str:
     """Return the first debater whose answer is the most frequent one."""
     votes = Counter(turn.artifacts[agent].strip() for agent in debaters)
     return max(debaters, key=lambda agent: votes[turn.artifacts[agent].strip()])

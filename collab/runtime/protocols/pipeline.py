@@ -27,7 +27,7 @@ async def pipeline(
     """
     kinds = {agent: (writes or {}).get(agent, agent) for agent in turn.agents}
     authors = {kind: agent for agent, kind in kinds.items()}
-    _check(turn, reads, writes or {}, authors)
+    _check_documents(turn, reads, writes or {}, authors)
     board: dict[str, str] = {}
     waiting = list(turn.agents)
     while waiting:
@@ -48,7 +48,7 @@ async def pipeline(
         waiting = [agent for agent in waiting if agent not in ready]
 
 
-def _check(
+def _check_documents(
     turn: Turn, reads: dict[str, list[str]], writes: dict[str, str], authors: dict[str, str]
 ) -> None:
     for agent in [*reads, *writes]:

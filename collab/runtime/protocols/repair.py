@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collab.runtime.turn import Turn
 
-REPAIR = """\
+REPAIR_TEMPLATE = """\
 {% for name, response in others.items() %}Agent {{ name }} answered:
 {{ response }}
 
@@ -38,6 +38,6 @@ async def repair(
             break
         text = "\n\n".join(item.text for item in items)
         template = "revise" if turn.acted(repairer) else "repair"
-        await turn.act(repairer, template, sees=[author], otherwise=REPAIR, feedback=text)
+        await turn.act(repairer, template, sees=[author], otherwise=REPAIR_TEMPLATE, feedback=text)
         author = repairer
     turn.choose(author)
