@@ -30,14 +30,14 @@ class Fields:
     """True if a template reads `task` in another way than by the name of a field."""
 
     @property
-    def text_is_named(self) -> bool:
+    def is_text_named(self) -> bool:
         """True if a template reads the user's text."""
         return self.reads_all or self.text in self.known
 
     @property
-    def text_is_used(self) -> bool:
+    def is_text_used(self) -> bool:
         """True if a template reads the user's text, or names no field at all."""
-        return self.text_is_named or not self.known
+        return self.is_text_named or not self.known
 
 
 def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
@@ -50,9 +50,9 @@ def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
     reads_all = False
     revised = recipe.team.turns > 1 or gives_feedback(recipe)
     agents = recipe.team.agents.values()
-    sources = [source for agent in agents for source in _sources(agent, revised=revised)]
+    sources = [source for agent in agents for source in _template_sources(agent, revised=revised)]
     for source in sources:
-        needs, is_whole = _fields_read(source)
+        needs, is_whole = _read_task_fields(source)
         reads_all |= is_whole
         for name, is_needed in needs.items():
             known[name] = known.get(name, False) or is_needed
@@ -67,14 +67,14 @@ def fields_of(recipe: Recipe, chosen: str | None = None) -> Fields:
     return Fields(text, needed, tuple(known), reads_all)
 
 
-def _sources(agent: AgentSpec, *, revised: bool) -> list[str]:
+def _template_sources(agent: AgentSpec, *, revised: bool) -> list[str]:
     revise = [agent.revise] if revised else []
     prompt = DEFAULT_PROMPT if agent.prompt is None else agent.prompt
     observed = [prompt, agent.discuss, *agent.templates.values()]
     return [agent.role, agent.prefix, *observed, *revise]
 
 
-def _fields_read(source: str) -> tuple[dict[str, bool], bool]:
+def _read_task_fields(source: str) -> tuple[dict[str, bool], bool]:
     """Return each field of `task` in a template, with whether the template fails without it, and
     whether the template uses `task` in another way than by the name of a field."""
     try:
@@ -82,16 +82,16 @@ def _fields_read(source: str) -> tuple[dict[str, bool], bool]:
     except TemplateSyntaxError:
         return {}, False  # opening the team raises it, with its position
     optional = {
-        _field(node.node)
+        _task_field(node.node)
         for node in tree.find_all((nodes.Test, nodes.Filter))
         if node.name in ("defined", "default") and node.node is not None
     }
-    named = list(filter(None, map(_field, tree.find_all((nodes.Getattr, nodes.Getitem)))))
+    named = list(filter(None, map(_task_field, tree.find_all((nodes.Getattr, nodes.Getitem)))))
     uses = sum(node.name == "task" for node in tree.find_all(nodes.Name))
     return {name: name not in optional for name in named}, uses > len(named)
 
 
-def _field(node: nodes.Node) -> str:
+def _task_field(node: nodes.Node) -> str:
     """Return the name in `task.name` or `task["name"]`, otherwise ""."""
     match node:
         case nodes.Getattr(node=nodes.Name(name="task"), attr=str(name)):

@@ -137,7 +137,7 @@ def _read_arguments(team: ServedTeam, arguments: dict[str, Any]) -> tuple[Proble
     except ValidationError:
         raise invalid("an argument must be a string, a number or a list of strings") from None
     text = fields.pop(team.fields.text, "")
-    if team.fields.text_is_used and not (isinstance(text, str) and text.strip()):
+    if team.fields.is_text_used and not (isinstance(text, str) and text.strip()):
         raise invalid(f"the argument '{team.fields.text}' has no text")
     question = TeamQuestion(model=team.name, text=str(text), fields=fields)
     return team.make_problem(question), question
@@ -148,7 +148,7 @@ def _teams_by_tool(service: Service) -> dict[str, ServedTeam]:
 
 
 def _input_schema(team: ServedTeam) -> dict[str, Any]:
-    text = [team.fields.text] if team.fields.text_is_used else []
+    text = [team.fields.text] if team.fields.is_text_used else []
     names = [*text, *(n for n in team.fields.known if n != CONVERSATION)]
     needed = [*text, *team.fields.needed]
     return {

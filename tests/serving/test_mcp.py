@@ -88,7 +88,7 @@ def test_arguments_are_the_fields_that_templates_use() -> None:
 def test_a_team_that_reads_the_whole_task_needs_a_prompt() -> None:
     prompt = "{{ task.style }} {% for name, text in task.items() %}{{ text }}{% endfor %}"
     fields = fields_of(recipe({**SOLO, "agents": {"one": {"prompt": prompt}}}))
-    assert fields.text_is_used
+    assert fields.is_text_used
 
 
 @pytest.mark.parametrize(

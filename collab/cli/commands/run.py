@@ -148,7 +148,7 @@ def _prompt_row(recipe: Recipe, prompt: str) -> dict[str, str]:
     from collab.runtime.fields import fields_of
 
     fields = fields_of(recipe)
-    if not fields.text_is_named:
+    if not fields.is_text_named:
         raise RecipeError(
             f"no template of the team '{recipe.team.name}' reads the text of --prompt (fields that"
             f" it reads: {', '.join(fields.known) or 'none'}); use a suite or a file with --task"
