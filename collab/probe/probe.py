@@ -297,7 +297,7 @@ def share_solved(
 
 T = TypeVar("T")
 
-TRAIN = "train"
+TRAIN_SPLIT = "train"
 
 
 def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
@@ -308,8 +308,8 @@ def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
     if task is None or (addresses and [split_address(each)[1] for each in addresses] != [""]):
         return list(addresses)
     selection = trainer.tasks if trainer is not None else None
-    if selection is None and TRAIN in task.splits:
-        selection = TRAIN
+    if selection is None and TRAIN_SPLIT in task.splits:
+        selection = TRAIN_SPLIT
     return [f"{task.name}/{selection}"] if selection else list(addresses)
 
 
@@ -321,11 +321,11 @@ def draw(problems: Sequence[T], largest: int, seed: int) -> list[T]:
     return [problems[number] for number in sorted(chosen)]
 
 
-FEW_TASKS = 5
-FAILED, DEAD, TRUNCATED, EMPTY = 0.1, 0.5, 0.2, 0.3
-TOO_EASY = 0.9
+MIN_TASKS = 5
+MAX_FAILED_SHARE, MAX_DEAD_SHARE, MAX_TRUNCATED_SHARE, MAX_EMPTY_SHARE = 0.1, 0.5, 0.2, 0.3
+MAX_MEAN_SHARE = 0.9
 """Share of the largest return above which tasks are too easy."""
-REVIVED = 0.2
+MIN_REVIVED_SHARE = 0.2
 """Share of the groups that are dead as played, but not when crossed."""
 
 
@@ -336,7 +336,7 @@ def advice_on(probe: TeamProbe) -> Iterator[str]:
     advices = [*_on_tasks(probe), *_dead_groups(probe), *_on_agents(probe), *_on_credit(probe)]
     yield from advices or ["no problem found: this team can be trained with these settings"]
     yield from _of_games(probe)
-    if 0 < len(probe.tasks) < FEW_TASKS:
+    if 0 < len(probe.tasks) < MIN_TASKS:
         yield (
             f"the intervals are wide with {counted(len(probe.tasks), 'task')}; probe more (--tasks)"
         )
@@ -344,7 +344,7 @@ def advice_on(probe: TeamProbe) -> Iterator[str]:
 
 def _on_tasks(probe: TeamProbe) -> Iterator[str]:
     share = probe.failed / probe.episodes if probe.episodes else 0.0
-    if share > FAILED:
+    if share > MAX_FAILED_SHARE:
         yield (
             f"{probe.failed} of {counted(probe.episodes, 'episode')} failed, and training skips"
             f" failed episodes; first failure: {probe.failure}"
@@ -358,7 +358,7 @@ def _on_tasks(probe: TeamProbe) -> Iterator[str]:
             f"the best of {what} solves none of {solved.tasks} tasks; use easier tasks, a warm"
             " start, a stronger model, or a reward that pays for partial solutions"
         )
-    if probe.maximum > 0 and probe.mean.mean > TOO_EASY * probe.maximum:
+    if probe.maximum > 0 and probe.mean.mean > MAX_MEAN_SHARE * probe.maximum:
         yield (
             f"the mean return is already {probe.mean.mean / probe.maximum:.0%} of the maximum, so"
             " there is little left to learn; use harder tasks"
@@ -370,15 +370,15 @@ def _dead_groups(probe: TeamProbe) -> Iterator[str]:
     if not groups:
         return
     revived = probe.dead - crossed.dead if crossed else 0
-    if probe.dead > DEAD * groups:
+    if probe.dead > MAX_DEAD_SHARE * groups:
         are = "is" if groups == 1 else "are"
         text = f"{probe.dead} of {counted(groups, 'group')} {are} dead: all returns of a group are"
         text += " equal, so it gives no gradient; raise samples (trainer.group_size) or the"
         text += " temperature, or choose easier or harder tasks"
-        if crossed and revived <= REVIVED * groups:
+        if crossed and revived <= MIN_REVIVED_SHARE * groups:
             text += f"; scoring all combinations leaves {crossed.dead} dead"
         yield text
-    if crossed and revived > REVIVED * groups:
+    if crossed and revived > MIN_REVIVED_SHARE * groups:
         yield (
             f"scoring all combinations leaves {crossed.dead} of {counted(groups, 'group')} dead"
             f" instead of {probe.dead}, without more tokens; train with `algorithm: cross`"
@@ -387,13 +387,13 @@ def _dead_groups(probe: TeamProbe) -> Iterator[str]:
 
 def _on_agents(probe: TeamProbe) -> Iterator[str]:
     for name, agent in probe.agents.items():
-        if agent.truncated.mean > TRUNCATED and agent.limit > 1 and agent.tokens > 2:
+        if agent.truncated.mean > MAX_TRUNCATED_SHARE and agent.limit > 1 and agent.tokens > 2:
             yield (
                 f"{agent.truncated.mean:.0%} of the responses of `{name}` are truncated at"
                 f" {agent.limit} tokens; raise agents.{name}.sampling.max_new_tokens, or ask for"
                 " shorter answers"
             )
-        if agent.empty.mean > EMPTY:
+        if agent.empty.mean > MAX_EMPTY_SHARE:
             yield (
                 f"the parser found nothing in {agent.empty.mean:.0%} of the answers of `{name}`;"
                 " check its prompt and parser"
