@@ -68,7 +68,7 @@ async def best_of(
     session = await Session(recipe, models=silent).open()
     try:
         return [
-            await _best(recipe, session, problem, groups[problem.address])
+            await _best_combination(recipe, session, problem, groups[problem.address])
             for problem in problems
             if problem.address in groups
         ]
@@ -76,7 +76,7 @@ async def best_of(
         await session.aclose()
 
 
-async def _best(
+async def _best_combination(
     recipe: Recipe, session: Session, problem: Problem, episodes: Sequence[Episode]
 ) -> BestOf:
     actions = JointActions(problem, episodes, TrainerSpec(), session.score)

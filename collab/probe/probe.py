@@ -54,7 +54,7 @@ async def probe(
     played = [(p, groups[p.address]) for p in problems if len(groups.get(p.address, ())) > 1]
     recombines = crosses and not parts_about_others(recipe)
     scored = await score_groups(recipe, played, crosses=recombines)
-    crossed = await _crossed(scored, tuple(recipe.team.agents)) if recombines else None
+    crossed = await _crossed_results(scored, tuple(recipe.team.agents)) if recombines else None
     failures = [e.failure for e in episodes if e.failure]
     whole = [episode for group in groups.values() for episode in group]
     maximum = max((e.largest_return or 0.0 for e in whole), default=0.0)
@@ -73,15 +73,15 @@ async def probe(
         mean=task_mean([mean(each) for each in returns], maximum),
         solved=share_solved([[e.score for e in group] for group in groups.values()], mean),
         dead=sum(is_dead(marloo(item.group)) for item in scored),
-        agents={name: _agent(recipe, name, groups) for name in recipe.team.agents},
+        agents={name: _agent_results(recipe, name, groups) for name in recipe.team.agents},
         crossed=crossed,
-        game=_game(recipe, groups, crosses=crosses),
-        best=_best(scored) if crosses else best_game(groups),
+        game=_game_results(recipe, groups, crosses=crosses),
+        best=_best_of_samples(scored) if crosses else best_game(groups),
         tokens=sum(d.action.new_tokens for e in episodes for d in e.decisions()),
         seconds=round(seconds, 3),
         scoring_seconds=round(time.perf_counter() - began, 3),
     )
-    return result.model_copy(update={"advice": tuple(advice_on(result))})
+    return result.model_copy(update={"advice": tuple(give_advice(result))})
 
 
 def groups_of(problems: Sequence[Problem], episodes: Sequence[Episode]) -> dict[str, list[Episode]]:
@@ -93,7 +93,7 @@ def groups_of(problems: Sequence[Problem], episodes: Sequence[Episode]) -> dict[
     return {task: group for task, group in groups.items() if group}
 
 
-async def _crossed(scored: Sequence[ScoredGroup], agents: Sequence[str]) -> Crossed | None:
+async def _crossed_results(scored: Sequence[ScoredGroup], agents: Sequence[str]) -> Crossed | None:
     """Return the measures of `cross`, or None if nothing is crossed."""
     groups = [item.group for item in scored]
     n_agents = max((len(g.episodes[0].turns[0].contributions) for g in groups), default=1)
@@ -108,13 +108,13 @@ async def _crossed(scored: Sequence[ScoredGroup], agents: Sequence[str]) -> Cros
         failed=sum(len(item.joint.failures) for item in scored),
         forms=dict(scored[0].forms),
         dead=sum(map(is_dead, weights)),
-        own=shares(measures, names.CREDIT_OWN, agents),
-        influence=shares(measures, names.CREDIT_INFLUENCE, agents),
+        own=variance_shares(measures, names.CREDIT_OWN, agents),
+        influence=variance_shares(measures, names.CREDIT_INFLUENCE, agents),
         interaction=measures.get(names.CREDIT_INTERACTION),
     )
 
 
-def _best(scored: Sequence[ScoredGroup]) -> Best | None:
+def _best_of_samples(scored: Sequence[ScoredGroup]) -> Best | None:
     if not scored:
         return None
     largest = max(score.maximum for item in scored for score in item.played)
@@ -133,7 +133,7 @@ def _best(scored: Sequence[ScoredGroup]) -> Best | None:
     )
 
 
-def _agent(recipe: Recipe, name: str, groups: Groups) -> AgentProbe:
+def _agent_results(recipe: Recipe, name: str, groups: Groups) -> AgentProbe:
     decisions = {t: [d for e in group for d in e.decisions(name)] for t, group in groups.items()}
     lengths = [d.action.new_tokens for each in decisions.values() for d in each]
     cut = [[d.action.is_truncated for d in each] for each in decisions.values()]
@@ -214,7 +214,9 @@ async def _score_group(
     return ScoredGroup(group, by_agent, played, joint, further, combinations if every else None)
 
 
-def shares(measures: Mapping[str, float], pattern: str, agents: Sequence[str]) -> dict[str, float]:
+def variance_shares(
+    measures: Mapping[str, float], pattern: str, agents: Sequence[str]
+) -> dict[str, float]:
     """Return the share of the reward's variance by agent, from the measures that match
     `pattern`.
     """
@@ -226,7 +228,7 @@ Groups = Mapping[str, Sequence[Episode]]
 """Complete episodes by task."""
 
 
-def _game(recipe: Recipe, groups: Groups, *, crosses: bool) -> GameProbe | None:
+def _game_results(recipe: Recipe, groups: Groups, *, crosses: bool) -> GameProbe | None:
     """Return the part of the results that only games have."""
     if recipe.environment is None:
         return None
@@ -237,8 +239,12 @@ def _game(recipe: Recipe, groups: Groups, *, crosses: bool) -> GameProbe | None:
     return GameProbe(
         zero_sum=zero_sum,
         crosses=crosses,
-        returns={a: _mean_of(groups, Episode.return_of, a) for a in recipe.team.agents if unequal},
-        at_end={name: _mean_of(groups, _at_end, name) for name in dict.fromkeys(ends)},
+        returns={
+            a: _mean_over_tasks(groups, Episode.return_of, a) for a in recipe.team.agents if unequal
+        },
+        at_end={
+            name: _mean_over_tasks(groups, _value_at_end, name) for name in dict.fromkeys(ends)
+        },
     )
 
 
@@ -265,13 +271,15 @@ def best_game(groups: Groups) -> Best | None:
     )
 
 
-def _mean_of(groups: Groups, value: Callable[[Episode, str], float | None], name: str) -> Estimate:
+def _mean_over_tasks(
+    groups: Groups, value: Callable[[Episode, str], float | None], name: str
+) -> Estimate:
     by_task = [[v for e in group if (v := value(e, name)) is not None] for group in groups.values()]
     means = [mean(each) for each in by_task if each]
     return task_mean(means, max(1.0, *means) if means else 1.0)
 
 
-def _at_end(episode: Episode, name: str) -> float | None:
+def _value_at_end(episode: Episode, name: str) -> float | None:
     parts = episode.score.parts if episode.score else ()
     return next((part.value for part in parts if part.name == name), None)
 
@@ -286,12 +294,12 @@ def task_mean(values: Sequence[float], largest: float) -> Estimate:
 
 
 def share_solved(
-    groups: Iterable[Sequence[Score | None]], of_task: Callable[[list[bool]], float]
+    groups: Iterable[Sequence[Score | None]], aggregate: Callable[[list[bool]], float]
 ) -> Estimate | None:
     """Return the mean over tasks of the share of solved episodes (`mean`), or of whether one is
     solved (`any`). The result is None if no reward defines `solved`."""
     known = [[s.solved for s in group if s and s.solved is not None] for group in groups]
-    values = [float(of_task(each)) for each in known if each]
+    values = [float(aggregate(each)) for each in known if each]
     return task_mean(values, 1.0) if values else None
 
 
@@ -313,7 +321,7 @@ def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
     return [f"{task.name}/{selection}"] if selection else list(addresses)
 
 
-def draw(problems: Sequence[T], largest: int, seed: int) -> list[T]:
+def draw_problems(problems: Sequence[T], largest: int, seed: int) -> list[T]:
     """Return up to `largest` problems, drawn by the seed, in their original order."""
     if len(problems) <= largest:
         return list(problems)
@@ -329,20 +337,25 @@ MIN_REVIVED_SHARE = 0.2
 """Share of the groups that are dead as played, but not when crossed."""
 
 
-def advice_on(probe: TeamProbe) -> Iterator[str]:
+def give_advice(probe: TeamProbe) -> Iterator[str]:
     """Yield all suggestions, or a note that there is none, and then notes on games and wide
     intervals.
     """
-    advices = [*_on_tasks(probe), *_dead_groups(probe), *_on_agents(probe), *_on_credit(probe)]
+    advices = [
+        *_task_advice(probe),
+        *_dead_group_advice(probe),
+        *_agent_advice(probe),
+        *_credit_advice(probe),
+    ]
     yield from advices or ["no problem found: this team can be trained with these settings"]
-    yield from _of_games(probe)
+    yield from _game_notes(probe)
     if 0 < len(probe.tasks) < MIN_TASKS:
         yield (
             f"the intervals are wide with {counted(len(probe.tasks), 'task')}; probe more (--tasks)"
         )
 
 
-def _on_tasks(probe: TeamProbe) -> Iterator[str]:
+def _task_advice(probe: TeamProbe) -> Iterator[str]:
     share = probe.failed / probe.episodes if probe.episodes else 0.0
     if share > MAX_FAILED_SHARE:
         yield (
@@ -365,7 +378,7 @@ def _on_tasks(probe: TeamProbe) -> Iterator[str]:
         )
 
 
-def _dead_groups(probe: TeamProbe) -> Iterator[str]:
+def _dead_group_advice(probe: TeamProbe) -> Iterator[str]:
     groups, crossed = len(probe.tasks), probe.crossed
     if not groups:
         return
@@ -385,7 +398,7 @@ def _dead_groups(probe: TeamProbe) -> Iterator[str]:
         )
 
 
-def _on_agents(probe: TeamProbe) -> Iterator[str]:
+def _agent_advice(probe: TeamProbe) -> Iterator[str]:
     for name, agent in probe.agents.items():
         if agent.truncated.mean > MAX_TRUNCATED_SHARE and agent.limit > 1 and agent.tokens > 2:
             yield (
@@ -402,7 +415,7 @@ def _on_agents(probe: TeamProbe) -> Iterator[str]:
             yield f"`{name}` takes part but cannot be trained: {agent.untrainable}"
 
 
-def _on_credit(probe: TeamProbe) -> Iterator[str]:
+def _credit_advice(probe: TeamProbe) -> Iterator[str]:
     if probe.crossed is None:
         return
     for _, text in credit_warnings(probe.crossed.own, probe.crossed.influence):
@@ -420,7 +433,7 @@ def _on_credit(probe: TeamProbe) -> Iterator[str]:
             )
 
 
-def _of_games(probe: TeamProbe) -> Iterator[str]:
+def _game_notes(probe: TeamProbe) -> Iterator[str]:
     """Yield notes on games: what the probe leaves out, and how agents learn in them."""
     if probe.game is None:
         return

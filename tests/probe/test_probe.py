@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from collab.cli.app import app
 from collab.evaluation.results import Estimate
-from collab.probe.probe import advice_on, draw, probe, training_addresses
+from collab.probe.probe import draw_problems, give_advice, probe, training_addresses
 from collab.probe.results import AgentProbe, Best, Crossed, TeamProbe
 from collab.recipe import load_recipe
 
@@ -193,9 +193,14 @@ def test_training_tasks_are_drawn(project: Path) -> None:
     assert training_addresses(by_file, ["tasks/words.yaml"]) == ["words/train"]
     assert training_addresses(recipe, ["words/7"]) == ["words/7"]
     assert training_addresses(load_recipe("pair"), ["words"]) == ["words"]
-    assert draw(range(9), 9, seed=1) == list(range(9))
-    drawn = draw(range(99), 5, seed=1)
-    assert drawn == sorted(set(drawn)) == draw(range(99), 5, seed=1) != draw(range(99), 5, seed=2)
+    assert draw_problems(range(9), 9, seed=1) == list(range(9))
+    drawn = draw_problems(range(99), 5, seed=1)
+    assert (
+        drawn
+        == sorted(set(drawn))
+        == draw_problems(range(99), 5, seed=1)
+        != draw_problems(range(99), 5, seed=2)
+    )
 
 
 def share(value: float, tasks: int = 10) -> Estimate:
@@ -238,7 +243,7 @@ def healthy(**changed: Any) -> TeamProbe:
 
 
 def test_healthy_team_gets_no_warning() -> None:
-    assert list(advice_on(healthy())) == [
+    assert list(give_advice(healthy())) == [
         "no problem found: this team can be trained with these settings"
     ]
 
@@ -257,4 +262,4 @@ def test_healthy_team_gets_no_warning() -> None:
     ],
 )  # fmt: skip
 def test_each_sentence_has_its_threshold(changed: dict[str, Any], message: str) -> None:
-    assert message in "\n".join(advice_on(healthy(**changed)))
+    assert message in "\n".join(give_advice(healthy(**changed)))

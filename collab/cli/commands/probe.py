@@ -72,7 +72,7 @@ def command(
     from collab.cli.live import open_view
     from collab.cli.live.running import exit_status, run_with_view
     from collab.cli.plan import prepare_run
-    from collab.probe.probe import draw, probe, training_addresses
+    from collab.probe.probe import draw_problems, probe, training_addresses
     from collab.recipe import load_recipe
     from collab.runs.about import new_run_path
     from collab.runs.atomic import write_atomically
@@ -93,7 +93,7 @@ def command(
     recipe = recipe.model_copy(update={"samples": samples or default_samples})
     recipe, problems = prepare_run(recipe, training_addresses(recipe, task or []))
     recipe.check_scored()
-    problems = draw(problems, tasks, recipe.seed)
+    problems = draw_problems(problems, tasks, recipe.seed)
     folder = out or new_run_path(recipe.team.name)
     view = open_view(json=json)
     began = time.perf_counter()
