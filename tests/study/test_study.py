@@ -97,7 +97,7 @@ def test_the_error_of_a_cell_is_that_of_its_latest_process(
 ) -> None:
     (tmp_path / "log.txt").write_text("error: of an earlier process\n")
     code = "import sys; sys.exit('no such model')"
-    monkeypatch.setattr(room, "own_python", lambda: (sys.executable, "-c", code))
+    monkeypatch.setattr(room, "python_command", lambda: (sys.executable, "-c", code))
     ended = asyncio.run(room.train([], tmp_path / "log.txt", threads=1))
     assert ended == (1, "no such model")
 
