@@ -16,7 +16,7 @@ from collab.runtime.dry_run import dry_run, max_episode_responses, max_episode_t
 from collab.runtime.notes import tool_forms
 from collab.runtime.problems import find_problems
 from collab.runtime.rehearsal import describe_rounds
-from collab.sandbox import at_a_time
+from collab.sandbox import describe_concurrency
 from collab.wording import counted
 
 _MAX_LISTED_PROBLEMS = 4
@@ -91,7 +91,7 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> RunPlan:
         calls=episodes * max_episode_responses(recipe, result.requests),
         new_tokens=episodes * max_episode_tokens(recipe, result.requests),
         isolation=recipe.sandbox.isolation,
-        scoring=at_a_time(recipe.sandbox) if recipe.uses_sandbox else "",
+        scoring=describe_concurrency(recipe.sandbox) if recipe.uses_sandbox else "",
         rounds=describe_rounds(turn, recipe.team.turns),
         outlook=[
             *describe_scoring(recipe, turn.joined if turn.is_chosen else None),

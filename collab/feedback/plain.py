@@ -13,7 +13,7 @@ from collab.recipe.feedback import PluginFeedbackSpec
 from collab.recipe.team import NO_ROLES, Roles, roles_of
 from collab.records import Feedback, Problem
 from collab.records.episode import FormerArtifacts
-from collab.sandbox.jail.whole_program import MAIN
+from collab.sandbox.jail.whole_program import MAIN_ENTRY_POINT
 from collab.threads import run_in_thread
 
 
@@ -45,7 +45,7 @@ class Outcome(FormerArtifacts):
         """Function that a code problem asks for, or "" for a program that reads and prints, a
         method or a class."""
         name = str(self.problem.public["entry_point"])
-        return name if name.isidentifier() and name != MAIN else ""
+        return name if name.isidentifier() and name != MAIN_ENTRY_POINT else ""
 
 
 def entry_point(problem: Problem, source: str) -> str:

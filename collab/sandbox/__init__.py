@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collab.sandbox.sandbox import Sandbox, at_a_time
+from collab.sandbox.sandbox import Sandbox, describe_concurrency
 from collab.sandbox.verdict import Check, Treatment, Trial, Values, Verdict
 
-__all__ = ["Check", "Sandbox", "Treatment", "Trial", "Values", "Verdict", "at_a_time"]
+__all__ = ["Check", "Sandbox", "Treatment", "Trial", "Values", "Verdict", "describe_concurrency"]

@@ -12,13 +12,13 @@ from typing import Any
 from collab.errors import SandboxError
 from collab.sandbox.jail import wire
 
-ANSWER_BYTES = 1 << 26
+MAX_ANSWER_BYTES = 1 << 26
 END_SECONDS = 2.0
-_ALONE = ("-P", "-s", "-S")
+_ISOLATION_FLAGS = ("-P", "-s", "-S")
 """Flags with the effect of `-I`, except that the interpreter still reads `PYTHONHASHSEED`."""
-_ROOM = str(Path(__file__).parent)
-_BOOT = "import sys; sys.path.append(sys.argv[1]); "
-_MAIN = "from jail.supervisor import main; main(int(sys.argv[2]), sys.argv[3])"
+_PACKAGE_FOLDER = str(Path(__file__).parent)
+_SETUP_CODE = "import sys; sys.path.append(sys.argv[1]); "
+_MAIN_CODE = "from jail.supervisor import main; main(int(sys.argv[2]), sys.argv[3])"
 
 
 def interpreter(main: str, *arguments: str) -> list[str]:
@@ -27,7 +27,14 @@ def interpreter(main: str, *arguments: str) -> list[str]:
     The interpreter sees none of the caller's settings, site packages and folder. `sys.argv[2:]` are
     `arguments`.
     """
-    return [sys.executable, *_ALONE, "-c", f"{_BOOT}{main}", _ROOM, *arguments]
+    return [
+        sys.executable,
+        *_ISOLATION_FLAGS,
+        "-c",
+        f"{_SETUP_CODE}{main}",
+        _PACKAGE_FOLDER,
+        *arguments,
+    ]
 
 
 def bare_environment() -> dict[str, str]:
@@ -46,7 +53,7 @@ class JailClient:
     def __init__(self, isolation: str) -> None:
         try:
             self._process = subprocess.Popen(
-                interpreter(_MAIN, str(os.getpid()), isolation),
+                interpreter(_MAIN_CODE, str(os.getpid()), isolation),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,
@@ -57,14 +64,14 @@ class JailClient:
         except OSError as error:
             raise SandboxError(f"the sandbox's process cannot be started: {error}") from error
         assert self._process.stdout is not None
-        self._answers = wire.Reader(self._process.stdout.fileno(), ANSWER_BYTES)
+        self._answers = wire.Reader(self._process.stdout.fileno(), MAX_ANSWER_BYTES)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return self._process.poll() is None
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from collab.records import Record
 from collab.sandbox.client import bare_environment, interpreter
 from collab.sandbox.jail.layers.stack import LAYERS, Layer
 from collab.sandbox.jail.probes import CANARY
-from collab.sandbox.sandbox import RIGHT, Sandbox
+from collab.sandbox.sandbox import CORRECT_TRIAL, Sandbox
 
 PROBE_SECONDS = 20.0
-_MAIN = "from jail.probes import main; main(sys.argv[2], sys.argv[3] == 'on')"
+_MAIN_CODE = "from jail.probes import main; main(sys.argv[2], sys.argv[3] == 'on')"
 
 
 class LayerReport(Record):
@@ -34,8 +34,8 @@ class LayerReport(Record):
 async def examine() -> list[LayerReport]:
     """Attack every layer with only that layer on, then run one program behind all layers. Return
     the results."""
-    layers = await asyncio.gather(*(asyncio.to_thread(_report, layer) for layer in LAYERS))
-    return [*layers, await _together()]
+    layers = await asyncio.gather(*(asyncio.to_thread(_check_layer, layer) for layer in LAYERS))
+    return [*layers, await _check_all_layers()]
 
 
 def probe(layer: str, *, on: bool) -> dict[str, Any]:
@@ -45,8 +45,10 @@ def probe(layer: str, *, on: bool) -> dict[str, Any]:
         SandboxError: the probes themselves fail.
     """
     bare = layer == "environment" and on
-    environment = bare_environment() if bare else {**_given_to_no_python(), CANARY: "secret"}
-    command = interpreter(_MAIN, layer, "on" if on else "off")
+    environment = (
+        bare_environment() if bare else {**_environment_without_python(), CANARY: "secret"}
+    )
+    command = interpreter(_MAIN_CODE, layer, "on" if on else "off")
     try:
         done = subprocess.run(
             command, env=environment, capture_output=True, timeout=PROBE_SECONDS, check=False
@@ -62,37 +64,37 @@ def probe(layer: str, *, on: bool) -> dict[str, Any]:
     return result
 
 
-def _given_to_no_python() -> dict[str, str]:
+def _environment_without_python() -> dict[str, str]:
     """Return the caller's environment without variables that would change the probes'
     interpreter."""
     return {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
 
 
-def _report(layer: Layer) -> LayerReport:
+def _check_layer(layer: Layer) -> LayerReport:
     if sys.platform != "linux":
-        return _fails(layer.name, f"not available on {sys.platform}", "use Linux")
+        return _failure_report(layer.name, f"not available on {sys.platform}", "use Linux")
     result = probe(layer.name, on=True)
     if refused := result.get("refused"):
-        return _fails(layer.name, f"not available: {refused['reason']}", refused["remedy"])
+        return _failure_report(layer.name, f"not available: {refused['reason']}", refused["remedy"])
     if result["broke"]:
-        return _fails(layer.name, f"could {', '.join(result['broke'])}", layer.remedy)
+        return _failure_report(layer.name, f"could {', '.join(result['broke'])}", layer.remedy)
     detail = f"could not {', '.join(result['held'])}"
     return LayerReport(name=layer.name, holds=True, detail=detail, remedy="")
 
 
-async def _together() -> LayerReport:
+async def _check_all_layers() -> LayerReport:
     name = "all together"
     try:
         async with Sandbox(SandboxSpec(workers=1)) as sandbox:
-            verdict = await sandbox.check(RIGHT)
+            verdict = await sandbox.check(CORRECT_TRIAL)
     except SandboxError as error:
-        return _fails(name, str(error), "see the layer named")
+        return _failure_report(name, str(error), "see the layer named")
     if not verdict.passed:
         detail = f"a correct program failed: {verdict.error} {' '.join(verdict.flags)}".strip()
-        return _fails(name, detail, "report this system")
+        return _failure_report(name, detail, "report this system")
     detail = f"a correct program passed in {1000 * verdict.seconds:.0f} ms"
     return LayerReport(name=name, holds=True, detail=detail, remedy="")
 
 
-def _fails(name: str, detail: str, remedy: str) -> LayerReport:
+def _failure_report(name: str, detail: str, remedy: str) -> LayerReport:
     return LayerReport(name=name, holds=False, detail=detail, remedy=remedy)

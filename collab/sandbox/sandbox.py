@@ -19,7 +19,7 @@ from collab.wording import counted
 
 UNSAFE_HINT = "or, to run without isolation, use --sandbox unsafe (in Python: isolation='unsafe')"
 
-RIGHT = Trial(
+CORRECT_TRIAL = Trial(
     program="def f(n):\n    return n + 1",
     entry_point="f",
     test="def check(candidate):\n    assert candidate(1) == 2",
@@ -58,23 +58,25 @@ class Sandbox:
         """
         job = _Job(trial, self.spec)
         with self._lock:
-            self._forget_parent()
+            self._drop_parent_state()
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(self.spec.workers or processors(), "sandbox")
-            waiting = self._threads.submit(self._run, job, self._threads)
-        ending = asyncio.wrap_future(waiting)
+                self._threads = ThreadPoolExecutor(
+                    self.spec.workers or processor_count(), "sandbox"
+                )
+            job_future = self._threads.submit(self._run_job, job, self._threads)
+        outcome = asyncio.wrap_future(job_future)
         try:
-            await asyncio.wait([ending])
+            await asyncio.wait([outcome])
         except asyncio.CancelledError:
             job.cancel()
-            if not waiting.cancel():
-                await asyncio.wait([ending])  # the thread ends together with its supervisor
-                if not ending.cancelled():
-                    ending.exception()  # nobody waits for this job anymore
+            if not job_future.cancel():
+                await asyncio.wait([outcome])  # the thread ends together with its supervisor
+                if not outcome.cancelled():
+                    outcome.exception()  # nobody waits for this job anymore
             raise
-        if ending.cancelled():  # by `close`, not by the caller
-            raise _closed()
-        return self._verdict(ending.result())
+        if outcome.cancelled():  # by `close`, not by the caller
+            raise _closed_error()
+        return self._make_verdict(outcome.result())
 
     async def prepare(self) -> None:
         """Run one trial, which shows whether programs can be isolated here.
@@ -82,12 +84,12 @@ class Sandbox:
         Raises:
             SandboxUnavailable, SandboxError: see `check`.
         """
-        await self.check(RIGHT)
+        await self.check(CORRECT_TRIAL)
 
     def close(self) -> None:
         """End every process of the sandbox. Running trials raise SandboxError."""
         with self._lock:
-            self._forget_parent()
+            self._drop_parent_state()
             threads, self._threads = self._threads, None
             supervisors = [*self._idle, *self._busy]
             self._idle.clear()
@@ -108,16 +110,16 @@ class Sandbox:
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
-    def _forget_parent(self) -> None:
+    def _drop_parent_state(self) -> None:
         """In a fork of the caller, let go of its parent's processes and threads."""
         if self._owner != os.getpid():
             self._owner, self._threads = os.getpid(), None
             self._idle, self._busy = [], set()
 
-    def _run(self, job: _Job, threads: ThreadPoolExecutor) -> dict[str, Any]:
+    def _run_job(self, job: _Job, threads: ThreadPoolExecutor) -> dict[str, Any]:
         with self._lock:
             supervisor = self._idle.pop() if self._idle else None
-        if supervisor is not None and not supervisor.alive:
+        if supervisor is not None and not supervisor.is_alive:
             supervisor.end()
             supervisor = None
         supervisor = supervisor or JailClient(self.spec.isolation)
@@ -127,7 +129,7 @@ class Sandbox:
                 self._busy.add(supervisor)
         if not is_open:  # it was closed in the meantime, without this supervisor
             supervisor.end()
-            raise _closed()
+            raise _closed_error()
         has_answered = False
         try:
             answer = job.ask(supervisor)
@@ -142,7 +144,7 @@ class Sandbox:
                 supervisor.end()
         return answer
 
-    def _verdict(self, result: dict[str, Any]) -> Verdict:
+    def _make_verdict(self, result: dict[str, Any]) -> Verdict:
         if refused := result.get("refused"):
             raise SandboxUnavailable(
                 f"programs cannot be isolated here: the layer `{refused['layer']}` is not"
@@ -165,12 +167,12 @@ class _Job:
 
     def ask(self, supervisor: JailClient) -> dict[str, Any]:
         """Return the supervisor's answer: a verdict, or `refused` or `trouble`."""
-        self._serve(supervisor)
+        self._set_client(supervisor)
         answer = supervisor.ask(self._request)
-        self._serve(None)
+        self._set_client(None)
         return answer
 
-    def _serve(self, supervisor: JailClient | None) -> None:
+    def _set_client(self, supervisor: JailClient | None) -> None:
         with self._lock:
             if self._cancelled:
                 raise SandboxError("the trial was canceled")
@@ -183,19 +185,19 @@ class _Job:
                 self._client.stop()
 
 
-def _closed() -> SandboxError:
+def _closed_error() -> SandboxError:
     return SandboxError(
         "the sandbox was closed before the trial started; the next trial opens it again"
     )
 
 
-def processors() -> int:
+def processor_count() -> int:
     """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def at_a_time(spec: SandboxSpec) -> str:
+def describe_concurrency(spec: SandboxSpec) -> str:
     """Return text that says how many programs run at the same time."""
-    return f"{counted(spec.workers or processors(), 'program')} at a time, on this machine"
+    return f"{counted(spec.workers or processor_count(), 'program')} at a time, on this machine"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.shares import one_in
 
-from collab.sandbox.jail.values import copied
+from collab.sandbox.jail.values import copy_value
 
 Calls = Callable[..., tuple[float, str]]
 
@@ -103,7 +103,7 @@ VALUES: list[Any] = [
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_copied_value_is_equal_but_a_different_object(value: object) -> None:
-    copy = copied(value)
+    copy = copy_value(value)
     assert (repr(copy), type(copy)) == (repr(value), type(value))
     assert copy is not value
 
@@ -114,4 +114,4 @@ def test_singletons_are_not_copied() -> None:
 
     sentinel = object()
     for value in (Kind.LAMP, sentinel, None, True, len, int):
-        assert copied(value) is value
+        assert copy_value(value) is value

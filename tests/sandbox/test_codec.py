@@ -184,20 +184,20 @@ def test_frames_are_received_one_by_one_however_they_arrive() -> None:
     os.write(say, stream[:-20000])
     assert [reader.receive() for _ in messages[:-1]] == messages[:-1]
     reader.read()
-    assert not reader.complete
+    assert not reader.is_complete
     os.write(say, stream[-20000:])
     assert reader.receive() == messages[-1]
-    assert reader.empty
+    assert reader.is_empty
     os.close(hear)
     os.close(say)
 
 
 def test_premature_answer_is_detected_in_the_buffer() -> None:
     hear, say = os.pipe()
-    line = wire.Line(hear, say, LIMITS, lambda _: None)
+    line = wire.WorkerConnection(hear, say, LIMITS, lambda _: None)
     os.write(say, wire.pack({"id": 1}) + wire.pack({"id": 2}))
     assert line.receive() == {"id": 1}
-    assert not line.quiet()
+    assert not line.is_quiet()
     os.close(hear)
     os.close(say)
 

@@ -13,7 +13,7 @@ from support.verdicts import JOBS, verdicts
 
 from collab.errors import SandboxError
 from collab.recipe.sandbox import SandboxSpec
-from collab.sandbox import Sandbox, Trial, at_a_time
+from collab.sandbox import Sandbox, Trial, describe_concurrency
 from collab.sandbox import sandbox as sandbox_module
 from collab.sandbox.client import JailClient
 
@@ -34,9 +34,9 @@ def test_number_of_parallel_programs_is_limited() -> None:
 
 
 def test_number_of_parallel_programs_is_described() -> None:
-    assert at_a_time(SandboxSpec(workers=1)) == "1 program at a time, on this machine"
-    assert at_a_time(SandboxSpec(workers=3)) == "3 programs at a time, on this machine"
-    assert at_a_time(SandboxSpec()).endswith(" at a time, on this machine")
+    assert describe_concurrency(SandboxSpec(workers=1)) == "1 program at a time, on this machine"
+    assert describe_concurrency(SandboxSpec(workers=3)) == "3 programs at a time, on this machine"
+    assert describe_concurrency(SandboxSpec()).endswith(" at a time, on this machine")
 
 
 def test_queued_trials_fail_when_the_sandbox_is_closed() -> None:
@@ -81,7 +81,7 @@ def test_process_starting_during_close_is_ended(monkeypatch: pytest.MonkeyPatch)
             await trial
 
     asyncio.run(main())
-    assert [client.alive for client in started] == [False]
+    assert [client.is_alive for client in started] == [False]
 
 
 def test_few_open_files_are_enough(tmp_path: Path) -> None:

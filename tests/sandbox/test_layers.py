@@ -46,7 +46,7 @@ def test_probes_that_hang_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("machine", syscalls.MACHINES)
 def test_the_filter_fits_the_kernel_and_returns_on_every_path(machine: str) -> None:
-    code = seccomp.program(1, machine)
+    code = seccomp.filter_program(1, machine)
     assert len(code) % 8 == 0
     assert len(code) // 8 <= 4096
     count = len(code) // 8
@@ -80,7 +80,7 @@ def filtered(code: bytes, nr: int, arch: int) -> int:
 
 @pytest.mark.parametrize("machine", syscalls.MACHINES)
 def test_filter_treats_every_call_as_the_tables_state(machine: str) -> None:
-    code, arch = seccomp.program(1, machine), seccomp.AUDIT_ARCH[machine]
+    code, arch = seccomp.filter_program(1, machine), seccomp.AUDIT_ARCH[machine]
     conditional = set(syscalls.numbers(syscalls.CONDITIONAL, machine).values())
     allowed = set(syscalls.numbers(syscalls.ALLOWED, machine).values())
     hostile = set(syscalls.numbers(syscalls.HOSTILE, machine).values())
@@ -110,5 +110,5 @@ def test_no_call_is_in_two_tables(machine: str) -> None:
 
 def test_an_unknown_processor_is_refused() -> None:
     with pytest.raises(OSError, match="not supported"):
-        seccomp.program(1, "vax")
+        seccomp.filter_program(1, "vax")
     assert platform.machine() in syscalls.MACHINES

@@ -254,7 +254,7 @@ def without_namespaces(code: str, *arguments: str) -> subprocess.CompletedProces
     before = (
         "import sys; sys.path[:0] = sys.argv[1:3]\n"
         "from collab.sandbox.jail.layers import linux\n"
-        "linux.own_user_namespace(0, 1000)\n"
+        "linux.enter_user_namespace(0, 1000)\n"
         "open('/proc/sys/user/max_user_namespaces', 'w').write('0')\n"
         "sys.argv[1:] = sys.argv[3:]\n"
     )
@@ -288,7 +288,7 @@ def test_supervisor_ignores_a_second_sigterm_while_it_shuts_down() -> None:
     before = signal.getsignal(signal.SIGTERM)
     try:
         with pytest.raises(SystemExit):
-            supervisor._leave()
+            supervisor._exit_on_signal()
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)

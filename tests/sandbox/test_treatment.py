@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from collab.sandbox import Sandbox, Treatment, Trial, Verdict
-from collab.sandbox.jail.values import copied, emptied, filled, other, shape
+from collab.sandbox.jail.values import change_value, copy_value, empty_value, fill_value, value_key
 from collab.sandbox.verdict import Values
 
 Pair = namedtuple("Pair", "a b")
@@ -30,22 +30,22 @@ def sandbox() -> Iterator[Sandbox]:
 
 def test_changed_value_has_the_same_type() -> None:
     for value in VALUES:
-        changed = other(value, 0)
+        changed = change_value(value, 0)
         assert type(changed) is type(value), value
         assert changed != value
 
 
 @pytest.mark.parametrize("value", [None, True, False], ids=repr)
 def test_none_and_bare_booleans_are_not_changed(value: Any) -> None:
-    assert other(value, 0) is value
+    assert change_value(value, 0) is value
 
 
 def test_changed_containers_and_numbers_keep_their_shape() -> None:
-    assert len(other((1, 2, 3), 1)) == 3
-    assert len(other([1, 2, 3], 1)) == 3
-    assert len(other([1, 2, 3], 1, longer=True)) == 5
-    assert {*other({"a": 1, "b": 2}, 0)} == {"a", "b"}
-    assert int(other("120", 0)) != 120
+    assert len(change_value((1, 2, 3), 1)) == 3
+    assert len(change_value([1, 2, 3], 1)) == 3
+    assert len(change_value([1, 2, 3], 1, longer=True)) == 5
+    assert {*change_value({"a": 1, "b": 2}, 0)} == {"a", "b"}
+    assert int(change_value("120", 0)) != 120
 
 
 def test_generators_functions_and_objects_are_changed() -> None:
@@ -53,10 +53,10 @@ def test_generators_functions_and_objects_are_changed() -> None:
         def __init__(self) -> None:
             self.x = 1
 
-    assert list(other(iter([1, 2]), 0)) != [1, 2]
-    assert other(lambda: 1, 0)() != 1
+    assert list(change_value(iter([1, 2]), 0)) != [1, 2]
+    assert change_value(lambda: 1, 0)() != 1
     point = Point()
-    changed = other(point, 0)
+    changed = change_value(point, 0)
     assert (type(changed), point.x) == (Point, 1)
     assert changed.x != 1
 
@@ -64,7 +64,7 @@ def test_generators_functions_and_objects_are_changed() -> None:
 def test_self_referencing_value_is_changed() -> None:
     value: list[Any] = [1]
     value.append(value)
-    assert other(value, 0)[0] != 1
+    assert change_value(value, 0)[0] != 1
 
 
 def judged(sandbox: Sandbox, program: str, test: str, **treatment: Any) -> Verdict:
@@ -189,20 +189,25 @@ def test_only_the_function_on_the_given_lines_is_changed(sandbox: Sandbox) -> No
 
 def test_equal_numbers_are_changed_alike() -> None:
     for seed in (0, 1):
-        assert other(2, seed) == other(2.0, seed) == other(Fraction(2), seed) == other(2 + 0j, seed)
-        assert other(0.0, seed) == other(-0.0, seed)
-        assert sum(other([1, 2], seed)) == sum(other([2, 1], seed))
-    assert shape(True) == shape(1) == shape(1.0)
-    assert shape({1, 2.0}) == shape({2, 1})
-    assert shape({"a": 1, "b": 2}) == shape({"b": 2, "a": 1}) != shape({"a": 2, "b": 1})
+        assert (
+            change_value(2, seed)
+            == change_value(2.0, seed)
+            == change_value(Fraction(2), seed)
+            == change_value(2 + 0j, seed)
+        )
+        assert change_value(0.0, seed) == change_value(-0.0, seed)
+        assert sum(change_value([1, 2], seed)) == sum(change_value([2, 1], seed))
+    assert value_key(True) == value_key(1) == value_key(1.0)
+    assert value_key({1, 2.0}) == value_key({2, 1})
+    assert value_key({"a": 1, "b": 2}) == value_key({"b": 2, "a": 1}) != value_key({"a": 2, "b": 1})
 
 
 def test_filled_and_emptied_values() -> None:
     value = [3, True, "ab", b"x", (2.5, None), {7: "k"}, Pair(4, 5)]
-    assert filled(value, 1) == [1, True, "11", b"1", (1.0, None), {1: "1"}, Pair(1, 1)]
-    assert filled(False, 1) is True
-    assert [emptied(v) for v in (value, "ab", (1,), {1: 2}, 5)] == [[], "", (), {}, 5]
-    assert emptied(Pair("a", [1])) == Pair("", [])
+    assert fill_value(value, 1) == [1, True, "11", b"1", (1.0, None), {1: "1"}, Pair(1, 1)]
+    assert fill_value(False, 1) is True
+    assert [empty_value(v) for v in (value, "ab", (1,), {1: 2}, 5)] == [[], "", (), {}, 5]
+    assert empty_value(Pair("a", [1])) == Pair("", [])
 
 
 def test_changing_a_value_calls_no_method_of_the_program() -> None:
@@ -238,8 +243,12 @@ def test_changing_a_value_calls_no_method_of_the_program() -> None:
     values: list[Any] = [{Spy()}, {Spy(): Spy()}, Spy(), [Spy()], Items([1]), Counter([Spy()])]
     called.clear()
     for value in values:
-        for change in (copied, shape, emptied):
+        for change in (copy_value, value_key, empty_value):
             change(value)
         for seed in (0, 1):
-            other(value, seed), other(value, seed, longer=True), filled(value, seed)
+            (
+                change_value(value, seed),
+                change_value(value, seed, longer=True),
+                fill_value(value, seed),
+            )
     assert called == []

@@ -8,7 +8,7 @@ import pytest
 from support.classes.shelf import SHELF, SOLUTION
 
 from collab.sandbox import Sandbox, Trial, Verdict
-from collab.sandbox.jail.classes.expected import expected_first
+from collab.sandbox.jail.classes.expected import compute_expected_first
 from collab.tasks.formats.classes import classeval
 
 EMPTIES = """
@@ -120,4 +120,4 @@ def test_intended_changes_of_arguments_are_visible(sandbox: Sandbox) -> None:
 )
 def test_expected_value_is_moved_first(test: str, ordered: str) -> None:
     tree = ast.parse(f"s = Shelf()\n{test}")
-    assert ast.unparse(expected_first(tree, ["Shelf"])) == f"s = Shelf()\n{ordered}"
+    assert ast.unparse(compute_expected_first(tree, ["Shelf"])) == f"s = Shelf()\n{ordered}"

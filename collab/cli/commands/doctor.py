@@ -140,12 +140,12 @@ def _check_devices() -> Iterator[Diagnosis]:
         yield Diagnosis("torch", False, why, remedy, needed=True)
         return
     from collab.models.weights import gpu_problem
-    from collab.sandbox.sandbox import processors
+    from collab.sandbox.sandbox import processor_count
 
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
     capability = torch.backends.cpu.get_cpu_capability()
     yield Diagnosis("torch", True, f"{torch.__version__}, {build}")
-    yield Diagnosis("cpu", True, f"{counted(processors(), 'core')}, {capability}")
+    yield Diagnosis("cpu", True, f"{counted(processor_count(), 'core')}, {capability}")
     for index in range(torch.cuda.device_count()):
         device = torch.cuda.get_device_properties(index)
         detail = f"{device.name}, {device.total_memory / 2**30:.0f} GiB"

@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from .classes.expected import expected_first
-from .depends import dependent
+from .classes.expected import compute_expected_first
+from .depends import dependent_asserts
 
-REFEREE = "__referee__"
-_ERROR = "__referee_error__"
+RUNNER_NAME = "__referee__"
+_ERROR_NAME = "__referee_error__"
 _BRANCHES = (ast.If, ast.Try, ast.TryStar, ast.Match)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+_BLOCK_FIELDS = ("body", "handlers", "orelse", "finalbody", "cases")
 """Fields of a statement that hold statements. No expression holds an assert."""
 _LOAD = ast.Load()
 
@@ -47,11 +47,11 @@ class Assertion:
     source: str
     message: str | None
     """Message of the assert if it is a plain string."""
-    elsewhere: bool
+    in_other_function: bool
     """True if it is in another function than check, which might not be called."""
-    branched: bool
+    in_branch: bool
     """True if it is below if, try or match, and might not be reached."""
-    looped: bool
+    in_loop: bool
     """True if it is below a loop."""
     depends_on_program: bool
     """True if it can depend on the candidate. Otherwise it does not count."""
@@ -63,12 +63,12 @@ class Assertion:
     @property
     def required(self) -> bool:
         """True if every test run that finishes must have reached the assert."""
-        return not (self.elsewhere or self.branched)
+        return not (self.in_other_function or self.in_branch)
 
     @property
     def repeats(self) -> bool:
         """True if the syntax tree does not determine how often the assert is evaluated."""
-        return self.elsewhere or self.looped
+        return self.in_other_function or self.in_loop
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _instrument(test: str, tree: ast.Module, entry_point: str, prelude: str) -> 
         raise BadTest("the test defines no function `check(candidate)`")
     candidates = {entry_point, *(check.args.args[0].arg for check in checks if check.args.args)}
     if any(isinstance(node, ast.ClassDef) and node.name == entry_point for node in tree.body):
-        tree = expected_first(tree, candidates)
+        tree = compute_expected_first(tree, candidates)
     counter = _Counter(test, candidates, _asserts_on_program(tree, candidates, prelude))
     code = compile(counter.visit(tree), "test.py", "exec", dont_inherit=True)
     return CountedTest(code, tuple(counter.assertions))
@@ -108,31 +108,31 @@ def _asserts_on_program(
     """Return the asserts that can depend on a candidate."""
     statements = list(_statements(tree))
     asserts = [node for node in statements if isinstance(node, ast.Assert)]
-    calling = frozenset(node for node in asserts if _calls(node.test, candidates))
+    calling = frozenset(node for node in asserts if _calls_candidate(node.test, candidates))
     straight = not any(isinstance(node, _BRANCHES) for node in statements)
     if all(n in calling or (straight and isinstance(n.test, ast.Constant)) for n in asserts):
         return calling
     trees: list[ast.AST] = [tree]
     with suppress(SyntaxError, ValueError):
         trees.append(ast.parse(prelude, "prelude.py"))
-    return calling | dependent(trees, candidates)
+    return calling | dependent_asserts(trees, candidates)
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the statements below `node`, at every depth."""
-    for below in _below(node):
+    for below in _child_statements(node):
         yield below
         yield from _statements(below)
 
 
-def _below(node: ast.AST) -> Iterator[ast.AST]:
-    for block in _BLOCKS:
+def _child_statements(node: ast.AST) -> Iterator[ast.AST]:
+    for block in _BLOCK_FIELDS:
         statements = getattr(node, block, None)
         if isinstance(statements, list):
             yield from statements
 
 
-def _calls(node: ast.expr, candidates: set[str]) -> bool:
+def _calls_candidate(node: ast.expr, candidates: set[str]) -> bool:
     """Return True if the expression itself calls a candidate."""
     calls = (n.func for n in ast.walk(node) if isinstance(n, ast.Call))
     return any(isinstance(function, ast.Name) and function.id in candidates for function in calls)
@@ -143,8 +143,8 @@ class _Counter(ast.NodeTransformer):
         self.assertions: list[Assertion] = []
         self._lines = re.split(r"\r\n?|\n", test)
         self._candidates, self._on_program = candidates, on_program
-        self._elsewhere = self._branched = self._looped = False
-        self._caught = self._assertion_caught = self._instead = False
+        self._in_other_function = self._in_branch = self._in_loop = False
+        self._is_caught = self._catches_assertions = self._is_alternative = False
         self._depth = 0
 
     @contextmanager
@@ -161,53 +161,55 @@ class _Counter(ast.NodeTransformer):
             )
             with self._within(
                 _depth=self._depth + 1,
-                _elsewhere=not is_check,
-                _branched=False,
-                _looped=False,
-                _caught=False,
-                _assertion_caught=False,
-                _instead=False,
+                _in_other_function=not is_check,
+                _in_branch=False,
+                _in_loop=False,
+                _is_caught=False,
+                _catches_assertions=False,
+                _is_alternative=False,
             ):
                 return super().visit(node)
         if isinstance(node, _BRANCHES):
-            with self._within(_branched=True):
+            with self._within(_in_branch=True):
                 return super().visit(node)
         if isinstance(node, _LOOPS):
-            with self._within(_looped=True):
+            with self._within(_in_loop=True):
                 return super().visit(node)
         return super().visit(node)
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        for block in _BLOCKS:
+        for block in _BLOCK_FIELDS:
             statements = getattr(node, block, None)
             if isinstance(statements, list):
-                setattr(node, block, self._all(statements))
+                setattr(node, block, self._visit_all(statements))
         return node
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> ast.AST:
-        caught = self._caught or bool(node.handlers)
-        instead = self._instead or any(map(_names_assertion, node.handlers))
-        named = self._assertion_caught or any(map(_names_assertion, node.handlers))
-        with self._within(_caught=caught, _assertion_caught=named, _instead=instead):
-            node.body = self._all(node.body)
-        with self._within(_instead=instead):
+        caught = self._is_caught or bool(node.handlers)
+        instead = self._is_alternative or any(map(_names_assertion, node.handlers))
+        named = self._catches_assertions or any(map(_names_assertion, node.handlers))
+        with self._within(_is_caught=caught, _catches_assertions=named, _is_alternative=instead):
+            node.body = self._visit_all(node.body)
+        with self._within(_is_alternative=instead):
             for handler in node.handlers:
-                handler.body = self._all(handler.body)
-        node.orelse, node.finalbody = self._all(node.orelse), self._all(node.finalbody)
+                handler.body = self._visit_all(handler.body)
+        node.orelse, node.finalbody = self._visit_all(node.orelse), self._visit_all(node.finalbody)
         return node
 
     visit_TryStar = visit_Try
 
-    def _all(self, body: list[Any]) -> list[Any]:
+    def _visit_all(self, body: list[Any]) -> list[Any]:
         return [self.visit(statement) for statement in body]
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         number = len(self.assertions)
         self.assertions.append(self._describe(node))
-        counted: ast.stmt = ast.Expr(self._call(number, node.test))
-        if not self._caught:
-            raised = ast.Expr(_method("raised", ast.Constant(number), ast.Name(_ERROR, _LOAD)))
-            handler = ast.ExceptHandler(ast.Name("Exception", _LOAD), _ERROR, [raised])
+        counted: ast.stmt = ast.Expr(self._check_call(number, node.test))
+        if not self._is_caught:
+            raised = ast.Expr(
+                _runner_call("raised", ast.Constant(number), ast.Name(_ERROR_NAME, _LOAD))
+            )
+            handler = ast.ExceptHandler(ast.Name("Exception", _LOAD), _ERROR_NAME, [raised])
             counted = ast.Try([counted], [handler], [], [])
         return ast.fix_missing_locations(ast.copy_location(counted, node))
 
@@ -218,30 +220,33 @@ class _Counter(ast.NodeTransformer):
             line=node.lineno,
             source=source if len(source) <= 300 else source[:297] + "...",
             message=message if isinstance(message, str) else None,
-            elsewhere=self._elsewhere,
-            branched=self._branched,
-            looped=self._looped,
+            in_other_function=self._in_other_function,
+            in_branch=self._in_branch,
+            in_loop=self._in_loop,
             depends_on_program=node in self._on_program,
-            optional=self._instead or (isinstance(node.test, ast.Constant) and not node.test.value),
+            optional=self._is_alternative
+            or (isinstance(node.test, ast.Constant) and not node.test.value),
         )
 
-    def _call(self, number: int, test: ast.expr) -> ast.expr:
-        strict = ast.Constant(self._assertion_caught)
+    def _check_call(self, number: int, test: ast.expr) -> ast.expr:
+        strict = ast.Constant(self._catches_assertions)
         match test:
             case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-                swapped = ast.Constant(not self._asks(left) and self._asks(right))
-                return _method("equal", ast.Constant(number), left, right, swapped, strict)
-        return _method("true", ast.Constant(number), test, strict)
+                swapped = ast.Constant(
+                    not self._mentions_candidate(left) and self._mentions_candidate(right)
+                )
+                return _runner_call("equal", ast.Constant(number), left, right, swapped, strict)
+        return _runner_call("true", ast.Constant(number), test, strict)
 
-    def _asks(self, node: ast.expr) -> bool:
+    def _mentions_candidate(self, node: ast.expr) -> bool:
         """Return True if the expression mentions the candidate."""
         names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
         return not self._candidates.isdisjoint(names)
 
 
-def _method(name: str, *arguments: ast.expr) -> ast.Call:
+def _runner_call(name: str, *arguments: ast.expr) -> ast.Call:
     """Make a call of the test runner."""
-    method = ast.Attribute(ast.Name(REFEREE, _LOAD), name, _LOAD)
+    method = ast.Attribute(ast.Name(RUNNER_NAME, _LOAD), name, _LOAD)
     return ast.Call(method, list(arguments), [])
 
 

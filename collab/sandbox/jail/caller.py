@@ -7,7 +7,7 @@ import select
 import sys
 
 POLL_SECONDS = 1.0
-_DRAINED_BYTES = 1 << 16
+_DRAIN_BYTES = 1 << 16
 
 
 class Caller:
@@ -15,25 +15,25 @@ class Caller:
 
     def __init__(self, pid: int, requests: int) -> None:
         self._pid = pid
-        self.signs = [requests]
+        self.descriptors = [requests]
         """Descriptors that are ready when a request arrives, or the caller has ended."""
-        if self.gone():
+        if self.has_ended():
             sys.exit(0)
         # The pipe alone is not enough: a fork of the caller may hold its other end open.
         if hasattr(os, "pidfd_open"):
-            self.signs.append(os.pidfd_open(pid))
-        self._poll = _poll(*self.signs)
+            self.descriptors.append(os.pidfd_open(pid))
+        self._poll = _make_poll(*self.descriptors)
 
-    def gone(self) -> bool:
+    def has_ended(self) -> bool:
         """Return True if the process that started the supervisor has ended."""
         return os.getppid() != self._pid
 
     def wait_for_request(self) -> bool:
         """Wait for a request, and return False if the caller has ended."""
         while not self._poll.poll(POLL_SECONDS * 1000):
-            if self.gone():
+            if self.has_ended():
                 return False
-        return not self.gone()
+        return not self.has_ended()
 
 
 class Events:
@@ -45,9 +45,9 @@ class Events:
     def __init__(self, caller: Caller, report: int, *printed: int) -> None:
         self._caller, self._report = caller, report
         self._printed = set(printed)
-        self._poll = _poll(*caller.signs, report, *printed)
+        self._poll = _make_poll(*caller.descriptors, report, *printed)
 
-    def reported(self, seconds: float) -> bool:
+    def wait_for_report(self, seconds: float) -> bool:
         """Wait for the test runner for a limited time, and return True if its pipe is ready.
 
         Printed output is drained meanwhile.
@@ -56,7 +56,9 @@ class Events:
             SystemExit: the caller has ended, or has canceled the trial.
         """
         ready = {fd for fd, _ in self._poll.poll(max(0.0, min(seconds, POLL_SECONDS)) * 1000)}
-        if not ready.isdisjoint(self._caller.signs) or (not ready and self._caller.gone()):
+        if not ready.isdisjoint(self._caller.descriptors) or (
+            not ready and self._caller.has_ended()
+        ):
             sys.exit(0)
         for fd in ready & self._printed:
             self._drain(fd)
@@ -64,7 +66,7 @@ class Events:
 
     def _drain(self, fd: int) -> None:
         """Discard the content of a pipe, and close the pipe at its end."""
-        if not os.read(fd, _DRAINED_BYTES):
+        if not os.read(fd, _DRAIN_BYTES):
             self._poll.unregister(fd)
             self._printed.remove(fd)
             os.close(fd)
@@ -75,7 +77,7 @@ class Events:
             os.close(fd)
 
 
-def _poll(*fds: int) -> select.poll:
+def _make_poll(*fds: int) -> select.poll:
     poll = select.poll()
     for fd in fds:
         poll.register(fd, select.POLLIN)

@@ -19,16 +19,16 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-SMALL = 1 << 63
-LONGEST_RANGE = 1_000_000
+JSON_INT_LIMIT = 1 << 63
+MAX_RANGE_LENGTH = 1_000_000
 """Maximum length of a range. A range is short to send, but a test may expand it in memory."""
-LONGEST_INT = 1 << 17
+MAX_INT_BITS = 1 << 17
 """Maximum size of an integer in bits, about 39,000 digits. A test may raise a value to a power, or
 print it.
 """
-LARGEST_DECIMAL = 10_000
+MAX_DECIMAL_DIGITS = 10_000
 """Maximum number of digits of a decimal number, before and after the point, in an addition."""
-MOST_COLLIDING = 64
+MAX_COLLIDING_ITEMS = 64
 """Maximum number of items of a set or dict that share a hash. Honest values (-1 and -2, powers of
 2) rarely do.
 """
@@ -37,7 +37,7 @@ TYPES: dict[str, type] = {
     for kind in (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
 }
 """Types that are values themselves."""
-DICTS: tuple[type, ...] = (dict, Counter, OrderedDict, defaultdict)
+DICT_TYPES: tuple[type, ...] = (dict, Counter, OrderedDict, defaultdict)
 
 
 class Foreign(Exception):
@@ -67,7 +67,7 @@ def encode(value: object, depth: int) -> Any:
     if value is None or kind is bool or kind is str or kind is float:
         return value
     if kind is int:
-        return value if -SMALL < value < SMALL else {"int": hex(value)}  # type: ignore[operator, arg-type]
+        return value if -JSON_INT_LIMIT < value < JSON_INT_LIMIT else {"int": hex(value)}  # type: ignore[operator, arg-type]
     if depth <= 0:
         raise TooDeep
     encoder = _ENCODERS.get(kind)
@@ -86,11 +86,11 @@ def decode(tree: Any, depth: int, *, bounded: bool = True) -> Any:
     return _Decoder(bounded).value(tree, depth)
 
 
-def _items(value: Any, depth: int) -> list[Any]:
+def _encode_items(value: Any, depth: int) -> list[Any]:
     return [encode(item, depth) for item in value]
 
 
-def _pairs(value: Any, depth: int) -> list[list[Any]]:
+def _encode_pairs(value: Any, depth: int) -> list[list[Any]]:
     return [[encode(key, depth), encode(item, depth)] for key, item in value.items()]
 
 
@@ -101,16 +101,16 @@ def _encode_type(value: Any, _: int) -> Any:
     return {"type": name}
 
 
-def _tagged(tag: str) -> Callable[[Any, int], Any]:
-    return lambda value, depth: {tag: _items(value, depth)}
+def _tag_items(tag: str) -> Callable[[Any, int], Any]:
+    return lambda value, depth: {tag: _encode_items(value, depth)}
 
 
 _ENCODERS: dict[type, Callable[[Any, int], Any]] = {
-    list: _items,
-    tuple: _tagged("tuple"),
-    set: _tagged("set"),
-    frozenset: _tagged("frozenset"),
-    deque: _tagged("deque"),
+    list: _encode_items,
+    tuple: _tag_items("tuple"),
+    set: _tag_items("set"),
+    frozenset: _tag_items("frozenset"),
+    deque: _tag_items("deque"),
     type: _encode_type,
     bytes: lambda value, _: {"bytes": value.hex()},
     bytearray: lambda value, _: {"bytearray": value.hex()},
@@ -120,8 +120,10 @@ _ENCODERS: dict[type, Callable[[Any, int], Any]] = {
     date: lambda value, _: {"date": value.isoformat()},
     time: lambda value, _: {"time": value.isoformat()},
     timedelta: lambda value, _: {"timedelta": [value.days, value.seconds, value.microseconds]},
-    range: lambda value, depth: {"range": _items((value.start, value.stop, value.step), depth)},
-    **dict.fromkeys(DICTS, lambda value, depth: {"dict": _pairs(value, depth)}),
+    range: lambda value, depth: {
+        "range": _encode_items((value.start, value.stop, value.step), depth)
+    },
+    **dict.fromkeys(DICT_TYPES, lambda value, depth: {"dict": _encode_pairs(value, depth)}),
 }
 
 
@@ -136,7 +138,7 @@ class _Decoder:
         if tree is None or isinstance(tree, (bool, str, float)):
             return tree
         if isinstance(tree, int):
-            if not -SMALL < tree < SMALL:
+            if not -JSON_INT_LIMIT < tree < JSON_INT_LIMIT:
                 raise Undecodable("a large integer without its tag")
             return tree
         if depth <= 0:
@@ -163,14 +165,14 @@ class _Decoder:
         """Decode items that will be hashed."""
         keys = self.items(payload, depth)
         hashes = sorted(map(hash, keys))
-        collide = any(map(int.__eq__, hashes, hashes[MOST_COLLIDING:]))
+        collide = any(map(int.__eq__, hashes, hashes[MAX_COLLIDING_ITEMS:]))
         if self._bounded and collide:
-            raise OverLimit(f"a collection of more than {MOST_COLLIDING} items of one hash")
+            raise OverLimit(f"a collection of more than {MAX_COLLIDING_ITEMS} items of one hash")
         return keys
 
     def integer(self, payload: Any, _: int) -> int:
-        if self._bounded and len(payload) > LONGEST_INT // 4 + 3:  # sign and 0x
-            raise OverLimit(f"an integer of more than {LONGEST_INT} bits")
+        if self._bounded and len(payload) > MAX_INT_BITS // 4 + 3:  # sign and 0x
+            raise OverLimit(f"an integer of more than {MAX_INT_BITS} bits")
         return int(payload, 16)
 
     def decimal(self, payload: Any, _: int) -> Decimal:
@@ -179,8 +181,8 @@ class _Decoder:
             raise Undecodable("a broken decimal")
         _, digits, exponent = value.as_tuple()
         size = len(digits) + abs(exponent) if isinstance(exponent, int) else 0
-        if self._bounded and size > LARGEST_DECIMAL:
-            raise OverLimit(f"a decimal of more than {LARGEST_DECIMAL} digits")
+        if self._bounded and size > MAX_DECIMAL_DIGITS:
+            raise OverLimit(f"a decimal of more than {MAX_DECIMAL_DIGITS} digits")
         return value
 
     def dict(self, payload: Any, depth: int) -> dict[Any, Any]:
@@ -192,12 +194,12 @@ class _Decoder:
     def range(self, payload: Any, depth: int) -> range:
         value = range(*self.items(payload, depth))
         self._ranges += len(value)
-        if self._bounded and self._ranges > LONGEST_RANGE:
-            raise OverLimit(f"ranges of more than {LONGEST_RANGE} items")
+        if self._bounded and self._ranges > MAX_RANGE_LENGTH:
+            raise OverLimit(f"ranges of more than {MAX_RANGE_LENGTH} items")
         return value
 
 
-def _complex(_: _Decoder, payload: Any, __: int) -> complex:
+def _decode_complex(_: _Decoder, payload: Any, __: int) -> complex:
     real, imaginary = payload
     return complex(float(real), float(imaginary))
 
@@ -211,7 +213,7 @@ _DECODERS: dict[str, Callable[[_Decoder, Any, int], Any]] = {
     "frozenset": lambda decoder, payload, depth: frozenset(decoder.keys(payload, depth)),
     "bytes": lambda _, payload, __: bytes.fromhex(payload),
     "bytearray": lambda _, payload, __: bytearray.fromhex(payload),
-    "complex": _complex,
+    "complex": _decode_complex,
     "decimal": _Decoder.decimal,
     "datetime": lambda _, payload, __: datetime.fromisoformat(payload),
     "date": lambda _, payload, __: date.fromisoformat(payload),
@@ -221,7 +223,7 @@ _DECODERS: dict[str, Callable[[_Decoder, Any, int], Any]] = {
     "dict": _Decoder.dict,
 }
 
-CROSSING: dict[str, type[Exception]] = {
+TRANSFERABLE_EXCEPTIONS: dict[str, type[Exception]] = {
     name: kind
     for name, kind in vars(builtins).items()
     if isinstance(kind, type)

@@ -12,25 +12,25 @@ import builtins
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-_OPAQUE = {"eval", "exec", "globals", "locals", "vars", "compile"}
+_OPAQUE_NAMES = {"eval", "exec", "globals", "locals", "vars", "compile"}
 """Names through which a test may reach the candidate without a trace in the syntax tree."""
-_LOOKS = {"callable", "isinstance", "hasattr", "type", "id", "repr", "str", "bool"}
-_LABELS = {"__name__", "__qualname__", "__doc__", "__module__"}
-_PASSED_ON = "<parameters of functions that are passed on>"
-_LEAPS = (ast.Break, ast.Continue, ast.Return)
+_INSPECTING_FUNCTIONS = {"callable", "isinstance", "hasattr", "type", "id", "repr", "str", "bool"}
+_LABEL_ATTRIBUTES = {"__name__", "__qualname__", "__doc__", "__module__"}
+_CALLBACK_PARAMETERS = "<parameters of functions that are passed on>"
+_JUMPS = (ast.Break, ast.Continue, ast.Return)
 
 Names = frozenset[str]
-_NONE: Names = frozenset()
+_NO_NAMES: Names = frozenset()
 
 
-def dependent(trees: Iterable[ast.AST], candidates: set[str]) -> frozenset[ast.Assert]:
+def dependent_asserts(trees: Iterable[ast.AST], candidates: set[str]) -> frozenset[ast.Assert]:
     """Return the asserts within `trees` that can depend on a function with a name in
     `candidates`."""
     trees = list(trees)
-    flow = _Flow(candidates, dict(pair for tree in trees for pair in _functions(tree)))
+    flow = _Flow(candidates, dict(pair for tree in trees for pair in _defined_functions(tree)))
     for tree in trees:
         flow.visit(tree)
-    tainted = flow.reached()
+    tainted = flow.dependent_names()
     return frozenset(node for node, names in flow.asserts.items() if not names.isdisjoint(tainted))
 
 
@@ -40,129 +40,133 @@ class _Flow(ast.NodeVisitor):
     def __init__(self, candidates: set[str], functions: dict[str, set[str]]) -> None:
         self.asserts: dict[ast.Assert, Names] = {}
         self._candidates, self._functions = candidates, functions
-        self._hands_on: dict[str, set[str]] = defaultdict(set)
-        self._idle: set[ast.AST] = set()
-        self._deciding = _NONE
+        self._successors: dict[str, set[str]] = defaultdict(set)
+        self._inspected: set[ast.AST] = set()
+        self._deciding = _NO_NAMES
         """Names that decide whether, or how often, the current node is run."""
-        self._guarding = _NONE
+        self._guarding = _NO_NAMES
         """Names that decide whether the current node is run at all."""
 
-    def reached(self) -> set[str]:
+    def dependent_names(self) -> set[str]:
         """Return every name that depends on a candidate."""
-        open_ = [*self._candidates, *_OPAQUE]
-        dependent = set(open_)
+        open_ = [*self._candidates, *_OPAQUE_NAMES]
+        names = set(open_)
         while open_:
-            fresh = self._hands_on[open_.pop()] - dependent
-            dependent |= fresh
+            fresh = self._successors[open_.pop()] - names
+            names |= fresh
             open_ += fresh
-        return dependent
+        return names
 
     def visit(self, node: ast.AST) -> None:
         """Collect the flow of names in `node`, then in the nodes below it."""
-        self._idle.update(_merely_looked_at(node, self._candidates))
+        self._inspected.update(_inspected_names(node, self._candidates))
         if isinstance(node, ast.Assert):
-            self.asserts[node] = self._names(node.test) | self._guarding
-        self._take(node)
-        deciding, guarding = self._decides(node)
+            self.asserts[node] = self._mentioned_names(node.test) | self._guarding
+        self._collect(node)
+        deciding, guarding = self._deciding_names(node)
         before = self._deciding, self._guarding
         self._deciding |= deciding
         self._guarding |= guarding
         self.generic_visit(node)
         self._deciding, self._guarding = before
 
-    def _take(self, node: ast.AST) -> None:
+    def _collect(self, node: ast.AST) -> None:
         match node:
             case ast.Assign(targets=targets, value=value):
-                self._flows(value, *targets)
+                self._link_assignment(value, *targets)
             case ast.Call():
-                self._call(node)
+                self._collect_call(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                self._function(node)
+                self._collect_function(node)
             case ast.ClassDef(name=name):
-                self._link(self._names(node), {name})
+                self._link(self._mentioned_names(node), {name})
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
                 self._link(self._deciding, {name})
             case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
                 self._link(self._deciding, {name})
             case ast.For() | ast.AsyncFor() | ast.comprehension():
-                self._flows(node.iter, node.target)
+                self._link_assignment(node.iter, node.target)
             case ast.AugAssign() | ast.NamedExpr() | ast.AnnAssign(value=ast.expr()):
-                self._flows(node.value or node, node.target)
+                self._link_assignment(node.value or node, node.target)
             case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
-                self._flows(value, target)
+                self._link_assignment(value, target)
 
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
-        self._link({_PASSED_ON}, _parameters(node))
+    def _collect_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+        self._link({_CALLBACK_PARAMETERS}, _parameters(node))
         if not isinstance(node, ast.Lambda):
-            self._link(self._names(node), {node.name})
+            self._link(self._mentioned_names(node), {node.name})
 
-    def _call(self, node: ast.Call) -> None:
+    def _collect_call(self, node: ast.Call) -> None:
         """Let arguments flow into parameters. A call may also change its arguments."""
         callee = _callee(node)
         if callee in self._candidates:
             return  # its arguments are copies
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        names = self._names(node)
+        names = self._mentioned_names(node)
         if callee in self._functions:
             self._link(names, self._functions[callee])
         elif not isinstance(node.func, ast.Attribute) and not hasattr(builtins, callee):
-            self._link(names, {_PASSED_ON})
-        if any(self._may_be_called(argument) for argument in given):
-            self._link(names, {_PASSED_ON})
-        changed = {_base(argument) for argument in given}
+            self._link(names, {_CALLBACK_PARAMETERS})
+        if any(self._is_function(argument) for argument in given):
+            self._link(names, {_CALLBACK_PARAMETERS})
+        changed = {_base_name(argument) for argument in given}
         if isinstance(node.func, ast.Attribute):
-            changed.add(_base(node.func.value))
+            changed.add(_base_name(node.func.value))
         self._link(names | self._deciding, changed)
 
-    def _may_be_called(self, argument: ast.expr) -> bool:
-        return isinstance(argument, ast.Lambda) or _base(argument) in self._functions
+    def _is_function(self, argument: ast.expr) -> bool:
+        return isinstance(argument, ast.Lambda) or _base_name(argument) in self._functions
 
-    def _decides(self, node: ast.AST) -> tuple[Names, Names]:
+    def _deciding_names(self, node: ast.AST) -> tuple[Names, Names]:
         """Return the names that decide whether or how often parts of `node` run, and whether they
         run at all."""
         match node:
             case ast.If(test=head) | ast.IfExp(test=head) | ast.Match(subject=head):
-                names = self._names(head)
+                names = self._mentioned_names(head)
                 return names, names
             case ast.Try(body=body) | ast.TryStar(body=body):
-                names = self._names(*body)
+                names = self._mentioned_names(*body)
                 return names, names
             case ast.With() | ast.AsyncWith():
-                return self._names(node), _NONE
+                return self._mentioned_names(node), _NO_NAMES
             case ast.For() | ast.AsyncFor() | ast.While():
-                return self._loops(node), _NONE
-        return _NONE, _NONE
+                return self._loop_names(node), _NO_NAMES
+        return _NO_NAMES, _NO_NAMES
 
-    def _loops(self, node: ast.For | ast.AsyncFor | ast.While) -> Names:
-        if not any(isinstance(n, _LEAPS) for n in ast.walk(node)):
-            return self._names(node.test if isinstance(node, ast.While) else node.iter)
-        names = self._names(node)
+    def _loop_names(self, node: ast.For | ast.AsyncFor | ast.While) -> Names:
+        if not any(isinstance(n, _JUMPS) for n in ast.walk(node)):
+            return self._mentioned_names(node.test if isinstance(node, ast.While) else node.iter)
+        names = self._mentioned_names(node)
         if not isinstance(node, ast.While):
-            self._link(names, set(_bases(node.target)))
+            self._link(names, set(_base_names(node.target)))
         return names
 
-    def _flows(self, value: ast.AST, *targets: ast.expr) -> None:
-        names = self._names(value) | self._deciding
+    def _link_assignment(self, value: ast.AST, *targets: ast.expr) -> None:
+        names = self._mentioned_names(value) | self._deciding
         for target in targets:
-            self._link(names, set(_bases(target)))
+            self._link(names, set(_base_names(target)))
 
     def _link(self, sources: Iterable[str], targets: set[str] | Names) -> None:
         for source in sources:
-            self._hands_on[source].update(targets)
+            self._successors[source].update(targets)
 
-    def _names(self, *nodes: ast.AST) -> Names:
+    def _mentioned_names(self, *nodes: ast.AST) -> Names:
         """Return the names that `nodes` mention, without candidates that are only inspected."""
         names: set[str] = set()
-        idle: set[ast.AST] = set()
+        inspected: set[ast.AST] = set()
         for top in nodes:
             for node in ast.walk(top):
-                idle.update(_merely_looked_at(node, self._candidates))
-                if isinstance(node, ast.Name) and node not in idle and node not in self._idle:
+                inspected.update(_inspected_names(node, self._candidates))
+                if (
+                    isinstance(node, ast.Name)
+                    and node not in inspected
+                    and node not in self._inspected
+                ):
                     names.add(node.id)
         return frozenset(names)
 
 
-def _merely_looked_at(node: ast.AST, candidates: set[str]) -> Iterator[ast.Name]:
+def _inspected_names(node: ast.AST, candidates: set[str]) -> Iterator[ast.Name]:
     """Yield mentions of a candidate directly below `node` that neither call it nor pass it on."""
     operands: list[ast.expr] = []
     match node:
@@ -172,23 +176,23 @@ def _merely_looked_at(node: ast.AST, candidates: set[str]) -> Iterator[ast.Name]
             operands = values
         case ast.Compare(left=left, comparators=comparators):
             operands = [left, *comparators]
-        case ast.Attribute(value=value, attr=attr) if attr in _LABELS:
+        case ast.Attribute(value=value, attr=attr) if attr in _LABEL_ATTRIBUTES:
             operands = [value]
-        case ast.Call(func=ast.Name(id=name), args=args) if name in _LOOKS:
+        case ast.Call(func=ast.Name(id=name), args=args) if name in _INSPECTING_FUNCTIONS:
             operands = args
     for operand in operands:
         if isinstance(operand, ast.Name) and operand.id in candidates:
             yield operand
 
 
-def _functions(tree: ast.AST) -> Iterator[tuple[str, set[str]]]:
+def _defined_functions(tree: ast.AST) -> Iterator[tuple[str, set[str]]]:
     """Yield functions that `tree` defines by name, and their parameters."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 yield name, _parameters(node)
             case ast.Assign(targets=targets, value=ast.Lambda() as value):
-                yield from ((_base(target), _parameters(value)) for target in targets)
+                yield from ((_base_name(target), _parameters(value)) for target in targets)
 
 
 def _callee(node: ast.Call) -> str:
@@ -206,16 +210,16 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> se
     return {argument.arg for argument in (*every, *extra) if argument is not None}
 
 
-def _bases(target: ast.expr) -> Iterator[str]:
+def _base_names(target: ast.expr) -> Iterator[str]:
     """Yield the names that an assignment to `target` creates or changes."""
     if isinstance(target, (ast.Tuple, ast.List)):
         for element in target.elts:
-            yield from _bases(element)
+            yield from _base_names(element)
     else:
-        yield _base(target)
+        yield _base_name(target)
 
 
-def _base(node: ast.expr) -> str:
+def _base_name(node: ast.expr) -> str:
     """Return the name that `node` is, or is reached from, or "" if there is none."""
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
         node = node.value

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-Runs = Callable[["Counting", "StandIn"], bool]
+RunTest = Callable[["CountingRunner", "StandIn"], bool]
 """Runs the test with a test runner and a candidate, and returns True if it ran to its end."""
 
 
-class Counting:
+class CountingRunner:
     """A test runner that finds no fault, and only counts."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class StandIn:
     def __init__(self, something: bool) -> None:
         self._size = 2 if something else 0
 
-    def _itself(self, *_: object, **__: object) -> Any:
+    def _return_self(self, *_: object, **__: object) -> Any:
         return self
 
     def _truth(self, *_: object) -> bool:
@@ -64,11 +64,11 @@ class StandIn:
         return self._size
 
     __repr__ = __str__
-    __call__ = __getitem__ = __enter__ = __round__ = __reversed__ = _itself
+    __call__ = __getitem__ = __enter__ = __round__ = __reversed__ = _return_self
     __bool__ = __contains__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _truth
     __len__ = __int__ = __index__ = __trunc__ = __floor__ = __ceil__ = _number
     __setitem__ = __delitem__ = __exit__ = lambda *_: None
-    __pos__ = __neg__ = __abs__ = __invert__ = _itself
+    __pos__ = __neg__ = __abs__ = __invert__ = _return_self
 
 
 _OPERATORS = """
@@ -76,16 +76,16 @@ add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or
 """
 for _name in _OPERATORS.split():
     for _kind in ("", "r", "i"):
-        setattr(StandIn, f"__{_kind}{_name}__", StandIn._itself)
+        setattr(StandIn, f"__{_kind}{_name}__", StandIn._return_self)
 
 
-def count_asserts(run: Runs, asserts: int) -> list[int | None]:
+def count_asserts(run: RunTest, asserts: int) -> list[int | None]:
     """Return how often each assert is evaluated, or None for an assert where this depends on the
     candidate.
     """
     counts = []
     for something in (False, True):
-        counting = Counting()
+        counting = CountingRunner()
         if not run(counting, StandIn(something)):
             return [None] * asserts
         counts.append(counting.counts)

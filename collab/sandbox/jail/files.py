@@ -9,10 +9,10 @@ from dataclasses import dataclass
 MAX_FILES = 32
 MAX_BYTES = 200_000
 """Largest size of all files together, in bytes."""
-MAX_NAME = 100
+MAX_NAME_CHARACTERS = 100
 
-MARK = re.compile(r"^# file: (.*)$", re.MULTILINE)
-_NAME = re.compile(r"(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
+FILE_MARK = re.compile(r"^# file: (.*)$", re.MULTILINE)
+_NAME_PATTERN = re.compile(r"(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
 
 
 class BadFiles(SyntaxError):
@@ -39,7 +39,7 @@ class File:
 
 def is_files(text: str) -> bool:
     """Return True if the first line of `text` begins a file."""
-    return MARK.match(text) is not None
+    return FILE_MARK.match(text) is not None
 
 
 def split_files(text: str) -> tuple[File, ...]:
@@ -49,7 +49,7 @@ def split_files(text: str) -> tuple[File, ...]:
         BadFiles: a name is not a relative path of identifiers that ends in `.py`, is a standard
             module, or is used twice; or a limit is exceeded. The message gives the line.
     """
-    marks = list(MARK.finditer(text))
+    marks = list(FILE_MARK.finditer(text))
     if len(marks) > MAX_FILES:
         raise BadFiles(f"{len(marks)} files; the limit is {MAX_FILES}", 1)
     size = len(text.encode("utf-8", "surrogatepass"))
@@ -60,7 +60,7 @@ def split_files(text: str) -> tuple[File, ...]:
         line = text.count("\n", 0, mark.start()) + 1
         end = following.start() if following else len(text)
         file = File(mark[1].strip(), text[mark.end() + 1 : end], line + 1)
-        _check(file, files, line)
+        _check_name(file, files, line)
         files[file.module] = file
     return tuple(files.values())
 
@@ -70,11 +70,11 @@ def entry_file(files: tuple[File, ...]) -> File:
     return next((file for file in files if file.name == "main.py"), files[-1])
 
 
-def _check(file: File, files: dict[str, File], line: int) -> None:
-    if len(file.name) > MAX_NAME or not _NAME.fullmatch(file.name):
+def _check_name(file: File, files: dict[str, File], line: int) -> None:
+    if len(file.name) > MAX_NAME_CHARACTERS or not _NAME_PATTERN.fullmatch(file.name):
         raise BadFiles(
-            f"{file.name[:MAX_NAME]!r} is not a file name; use a relative path of letters, digits"
-            " and '_' that ends in .py, such as shapes/area.py",
+            f"{file.name[:MAX_NAME_CHARACTERS]!r} is not a file name; use a relative path of"
+            " letters, digits and '_' that ends in .py, such as shapes/area.py",
             line,
         )
     if file.module in files:

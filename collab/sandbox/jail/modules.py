@@ -20,9 +20,9 @@ class Modules(MetaPathFinder, Loader):
     def __init__(self, codes: Mapping[str, CodeType]) -> None:
         self._codes = codes
         parts = [name.split(".") for name in codes]
-        above = {".".join(p[:n]) for p in parts for n in range(1, len(p))}
+        packages = {".".join(p[:n]) for p in parts for n in range(1, len(p))}
         inits = {name for name, code in codes.items() if code.co_filename.endswith("__init__.py")}
-        self._packages = above | inits
+        self._packages = packages | inits
 
     def install(self) -> None:
         """Make `import` load the modules again, even if others were loaded under these names."""

@@ -31,7 +31,7 @@ def preload() -> None:
         importlib.import_module(name)
 
 
-def settle() -> None:
+def freeze_memory() -> None:
     """Collect garbage and freeze objects, so that forked processes share their memory."""
     gc.collect()
     gc.freeze()

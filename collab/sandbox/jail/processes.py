@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from .layers import linux
-from .layers.stack import INSIDE_UID, Setting, drop_uid, granted, prepare, seal
+from .layers.stack import INSIDE_UID, Setting, drop_uid, prepare, raise_if_refused, seal
 from .limits import NO_LIMITS, Limits
 
 LINUX = sys.platform == "linux"
@@ -34,7 +34,7 @@ class Jail:
         self._names, self._shared = names, names & shared
         self._namespaces = "namespaces" in names
         self._own_namespaces = self._namespaces and "namespaces" not in shared
-        self._own_pids = -1
+        self._pid_namespace = -1
         self._mapped = 0
 
     def enter(self) -> None:
@@ -45,20 +45,20 @@ class Jail:
             LayerUnavailable: the system refuses a layer.
         """
         if "uid" in self._names:
-            with granted("uid"):
+            with raise_if_refused("uid"):
                 drop_uid()
         if LINUX:
             linux.die_with_parent()
-            linux.one_malloc_arena()
+            linux.limit_malloc_arenas()
             self._mapped = _mapped_bytes()
-            oom_first()
+            prefer_for_oom_kill()
         if self._namespaces:
-            with granted("namespaces"):
+            with raise_if_refused("namespaces"):
                 # The network is empty and slow to create, so all processes share one.
-                linux.own_user_namespace(linux.NEWPID | linux.NEWNET, INSIDE_UID)
-                _go_on_as_child()
+                linux.enter_user_namespace(linux.NEWPID | linux.NEWNET, INSIDE_UID)
+                _continue_in_child()
                 linux.die_with_parent()
-                self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
+                self._pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
         prepare(self._names)
         if self._shared:
             seal(Setting(NO_LIMITS, self._shared, self._mapped, writable=False))
@@ -73,13 +73,13 @@ class Jail:
             LayerUnavailable: the system refuses a layer.
         """
         if self._own_namespaces:
-            with granted("namespaces"):
+            with raise_if_refused("namespaces"):
                 linux.unshare(linux.NEWPID)
         pid = os.fork()
         if pid == 0:
             self._run(limits, body)
         if self._own_namespaces:
-            linux.setns(self._own_pids, linux.NEWPID)
+            linux.setns(self._pid_namespace, linux.NEWPID)
         return pid
 
     def _run(self, limits: Limits, body: Callable[[Callable[[], None]], None]) -> NoReturn:
@@ -100,7 +100,7 @@ class Jail:
         return os.waitpid(pid, 0)[1]
 
 
-def oom_first() -> None:
+def prefer_for_oom_kill() -> None:
     """Make this process and its children the first victims if memory runs out, largest first."""
     Path("/proc/self/oom_score_adj").write_bytes(b"1000")
 
@@ -112,7 +112,7 @@ def _kill_group(pid: int) -> None:
         return  # it has no group yet, and therefore no children
 
 
-def _go_on_as_child() -> None:
+def _continue_in_child() -> None:
     """Fork, and let the parent wait, as the only way into a new pid namespace."""
     pid = os.fork()
     if pid:

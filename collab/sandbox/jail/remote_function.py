@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from . import codec
 from .answers import Answers
 from .limits import Limits
-from .wire import Line
+from .wire import WorkerConnection
 
 
 class CandidateError(Exception):
@@ -29,8 +29,10 @@ class Trouble(BaseException):
 class RemoteFunction:
     """The proxy that a test calls instead of the program's function."""
 
-    def __init__(self, line: Line, limits: Limits, tell: Callable[..., None]) -> None:
-        self._line, self._limits, self._tell = line, limits, tell
+    def __init__(
+        self, worker: WorkerConnection, limits: Limits, report: Callable[..., None]
+    ) -> None:
+        self._worker, self._limits, self._report = worker, limits, report
         self.called = False
         self.answers = Answers()
 
@@ -43,24 +45,24 @@ class RemoteFunction:
         """
         if not self.called:
             self.called = True
-            self._tell({"called": True})
+            self._report({"called": True})
         call = {
             "id": os.urandom(8).hex(),
-            "arguments": self._argument(list(arguments)),
-            "keywords": self._argument(keywords),
+            "arguments": self._encode_argument(list(arguments)),
+            "keywords": self._encode_argument(keywords),
         }
-        if self._line.ended is None and not self._line.quiet():
+        if self._worker.ended is None and not self._worker.is_quiet():
             # Either the worker is gone, or it sent a frame early. Read on to find out.
-            early = self._line.receive()
+            early = self._worker.receive()
             if early:
-                self._line.end("a frame that was not asked for", "protocol_violation")
-        self._line.send(call)
-        answer = self._line.receive()
+                self._worker.end("a frame that was not asked for", "protocol_violation")
+        self._worker.send(call)
+        answer = self._worker.receive()
         if answer and answer.get("id") != call["id"]:
-            answer = self._line.end("an answer to no question", "protocol_violation")
-        return self._take(answer)
+            answer = self._worker.end("an answer to no question", "protocol_violation")
+        return self._read_answer(answer)
 
-    def _argument(self, value: object) -> Any:
+    def _encode_argument(self, value: object) -> Any:
         try:
             return codec.encode(value, self._limits.argument_depth)
         except codec.Foreign as error:
@@ -76,43 +78,43 @@ class RemoteFunction:
 
     def _trouble(self, message: str) -> Trouble:
         # Report it at once: a bare `except` in the test would swallow the exception.
-        self._tell({"trouble": message})
+        self._report({"trouble": message})
         return Trouble(message)
 
-    def _take(self, answer: dict[str, Any]) -> Any:
+    def _read_answer(self, answer: dict[str, Any]) -> Any:
         self.answers.note(answer)
         if "value" in answer:
             try:
                 return codec.decode(answer["value"], self._limits.depth)
             except codec.OverLimit as error:
-                self._over(str(error))
+                self._refuse_over_limit(str(error))
             except (codec.Undecodable, RecursionError) as error:
-                self._line.end(f"an answer that is not a value: {error}", "protocol_violation")
+                self._worker.end(f"an answer that is not a value: {error}", "protocol_violation")
         elif "raised" in answer:
-            raise self._error(answer)
+            raise self._make_exception(answer)
         elif "foreign" in answer:
-            self._tell({"flag": "non_builtin_value"})
+            self._report({"flag": "non_builtin_value"})
             raise NoAnswer(f"a value of type {answer['foreign']!s:.100} is not plain data")
         elif "over" in answer:
-            self._over(f"{answer['over']!s:.100}")
-        elif self._line.ended is None:
-            self._line.end("an answer without a value", "protocol_violation")
-        raise NoAnswer(self._line.ended)
+            self._refuse_over_limit(f"{answer['over']!s:.100}")
+        elif self._worker.ended is None:
+            self._worker.end("an answer without a value", "protocol_violation")
+        raise NoAnswer(self._worker.ended)
 
-    def _over(self, reason: str) -> NoReturn:
-        self._tell({"flag": "answer_limit"})
+    def _refuse_over_limit(self, reason: str) -> NoReturn:
+        self._report({"flag": "answer_limit"})
         raise NoAnswer(reason)
 
-    def _error(self, answer: dict[str, Any]) -> Exception:
+    def _make_exception(self, answer: dict[str, Any]) -> Exception:
         name, message = str(answer["raised"])[:100], str(answer.get("message", ""))[:400]
         if answer.get("memory") is True:
-            self._tell({"flag": "memory_limit"})
-        if answer.get("builtin") is True and name in codec.CROSSING:
-            return _reborn(codec.CROSSING[name], message)
+            self._report({"flag": "memory_limit"})
+        if answer.get("builtin") is True and name in codec.TRANSFERABLE_EXCEPTIONS:
+            return _rebuild_exception(codec.TRANSFERABLE_EXCEPTIONS[name], message)
         return CandidateError(f"{name}: {message}" if message else name)
 
 
-def _reborn(kind: type[Exception], message: str) -> Exception:
+def _rebuild_exception(kind: type[Exception], message: str) -> Exception:
     try:
         return kind(message)
     except TypeError:  # e.g. UnicodeDecodeError, which needs more arguments

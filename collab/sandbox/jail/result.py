@@ -14,7 +14,7 @@ from typing import Any
 
 from .asserts import Assertion
 
-KEPT_CHECKS = 1000
+MAX_LISTED_CHECKS = 1000
 """Maximum number of checks that a verdict lists. All are counted."""
 
 
@@ -43,17 +43,17 @@ class TrialResult:
         self.trouble: str | None = None
         self.refused: dict[str, str] | None = None
 
-    def note(self, frame: dict[str, Any]) -> None:
+    def add_frame(self, frame: dict[str, Any]) -> None:
         """Add one frame of the test runner to the result."""
         frame = {k: _printable(v) if isinstance(v, str) else v for k, v in frame.items()}
         if "check" in frame:
-            self._check(frame)
+            self._add_check(frame)
         elif "asserts" in frame:
             self._assertions = [Assertion(**fields) for fields in frame["asserts"]]
         elif "counts" in frame:
             self.counts, self.done = frame["counts"], True
         elif "flag" in frame:
-            self._signs(frame["flag"], frame.get("reason"))
+            self._add_worker_flag(frame["flag"], frame.get("reason"))
         elif "ready" in frame:
             self.ready = True
         elif "loaded" in frame:
@@ -70,36 +70,36 @@ class TrialResult:
             self.refused = frame.get("refused")
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """True if nothing more will be reported."""
         return self.done or self.trouble is not None or self.refused is not None
 
-    def test_runner_ended(self) -> None:
+    def record_runner_end(self) -> None:
         """Record that the test runner stopped early, presumably because of a value from the
         program.
         """
-        if not self.over:
-            self.flag("test_runner_died")
+        if not self.is_over:
+            self.add_flag("test_runner_died")
             self._finish("the test runner ended before the test did")
 
-    def test_runner_status(self, status: int) -> None:
+    def record_runner_status(self, status: int) -> None:
         """Record the status with which the test runner ended."""
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSYS:
             self.error = "the test was killed at a denied system call"
             if not self.called:
                 self.trouble = f"{self.error}; tests run sealed, as programs do"
 
-    def _check(self, frame: dict[str, Any]) -> None:
+    def _add_check(self, frame: dict[str, Any]) -> None:
         number = frame["check"]
         depends_on_program = self._assertions[number].depends_on_program
         held = bool(frame["held"]) and (self.loaded or not depends_on_program)
         self._evaluated[number] += 1
         self._failed[number] += not held
         if depends_on_program or not held:
-            self._list(number, held, frame)
+            self._list_check(number, held, frame)
 
-    def _list(self, number: int, held: bool, frame: dict[str, Any]) -> None:
-        if len(self._checks) < KEPT_CHECKS:
+    def _list_check(self, number: int, held: bool, frame: dict[str, Any]) -> None:
+        if len(self._checks) < MAX_LISTED_CHECKS:
             assertion = self._assertions[number]
             sides = {name: frame.get(name) for name in ("expected", "got", "error", "answer")}
             self._checks.append(
@@ -112,29 +112,29 @@ class TrialResult:
             self._escaped = True
             self.error = self.error or error
 
-    def _signs(self, flag: str, reason: str | None) -> None:
+    def _add_worker_flag(self, flag: str, reason: str | None) -> None:
         if flag == "worker_died" and "time_limit" in self._flags:
             return  # the sandbox ended it
-        self.flag(flag)
+        self.add_flag(flag)
         self.error = self.error or reason
 
-    def flag(self, name: str) -> None:
+    def add_flag(self, name: str) -> None:
         """Add a flag of the verdict, once."""
         if name not in self._flags:
             self._flags.append(name)
 
-    def out_of_time(self, seconds: float) -> None:
+    def record_timeout(self, seconds: float) -> None:
         """Record that the trial reached its time limit."""
-        self.flag("time_limit")
+        self.add_flag("time_limit")
         self.error = f"time limit of {seconds:g} s reached"
 
-    def worker_status(self, status: int) -> None:
+    def record_worker_status(self, status: int) -> None:
         """Record the status with which the worker ended."""
         if not os.WIFSIGNALED(status):
             return
         number = os.WTERMSIG(status)
         if number == signal.SIGSYS:
-            self.flag("denied_system_call")
+            self.add_flag("denied_system_call")
             self.error = "the worker was killed at a denied system call"
         elif "worker_died" in self._flags:
             name = signal.Signals(number).name
@@ -144,16 +144,16 @@ class TrialResult:
     def verdict(self) -> dict[str, Any]:
         """Return the verdict's fields, except isolation and seconds."""
         numbers = range(len(self._assertions))
-        shares = [self._share(number) for number in numbers]
+        shares = [self._test_counts(number) for number in numbers]
         held, total = sum(share[0] for share in shares), sum(share[1] for share in shares)
-        missed = [number for number in numbers if self._missed(number)]
+        missed = [number for number in numbers if self._is_missed(number)]
         for number in missed:
-            self._list(number, False, {"error": "not reached"})
+            self._list_check(number, False, {"error": "not reached"})
         clean = self.loaded and self.done and self.error is None
-        passed = clean and not missed and not self._failed.total() and self._counted_held() > 0
+        passed = clean and not missed and not self._failed.total() and self._held_count() > 0
         if passed:
             held = total
-        elif held == total > 0 or (self._escaped and not any(map(self._cut_short, numbers))):
+        elif held == total > 0 or (self._escaped and not any(map(self._may_be_cut_short, numbers))):
             total += 1  # something other than an assert failed
         return {
             "passed": passed,
@@ -165,29 +165,29 @@ class TrialResult:
             "flags": self._flags,
         }
 
-    def _cut_short(self, number: int) -> bool:
+    def _may_be_cut_short(self, number: int) -> bool:
         """Return True if the event that ended the test may have taken the place of this assert."""
         assertion = self._assertions[number]
         straight = assertion.required and not assertion.repeats
-        due = 1 if (known := self._known(number)) is None else known
+        due = 1 if (known := self._known_evaluations(number)) is None else known
         return assertion.depends_on_program and not straight and self._evaluated[number] < due
 
-    def _counted_held(self) -> int:
+    def _held_count(self) -> int:
         return sum(n for i, n in self._evaluated.items() if self._assertions[i].depends_on_program)
 
     @property
-    def _ended(self) -> bool:
+    def _ran_to_end(self) -> bool:
         """True if the test, and therefore every loop in it, ran to its end."""
         return self.done and not self._escaped
 
-    def _missed(self, number: int) -> bool:
+    def _is_missed(self, number: int) -> bool:
         """Return True if an assert was never evaluated although it should have been."""
         assertion = self._assertions[number]
         if self._evaluated[number] or not assertion.depends_on_program:
             return False
-        return assertion.required or (not self._ended and self._known(number) != 0)
+        return assertion.required or (not self._ran_to_end and self._known_evaluations(number) != 0)
 
-    def _share(self, number: int) -> tuple[int, int]:
+    def _test_counts(self, number: int) -> tuple[int, int]:
         """Return the number of passed tests of an assert, and the number of tests that it counts
         as.
         """
@@ -195,27 +195,27 @@ class TrialResult:
         evaluated, failed = self._evaluated[number], self._failed[number]
         if not assertion.depends_on_program:
             return 0, failed
-        known = self._known(number)
+        known = self._known_evaluations(number)
         if not evaluated:
-            due = self._missed(number) or not (assertion.optional or known == 0)
+            due = self._is_missed(number) or not (assertion.optional or known == 0)
             return 0, (known or 1) if due else 0
         if not known:
             # One test. All of its evaluations must hold, and none may be missing.
-            whole = evaluated >= (self._counted(number) or 0)
-            whole = whole and (self._ended or not assertion.repeats)
+            whole = evaluated >= (self._dry_run_count(number) or 0)
+            whole = whole and (self._ran_to_end or not assertion.repeats)
             return int(not failed and whole), 1
         return min(evaluated - failed, max(0, known - failed)), max(known, failed)
 
-    def _known(self, number: int) -> int | None:
+    def _known_evaluations(self, number: int) -> int | None:
         """Return the number of evaluations of an assert if it is known and does not depend on the
         program.
         """
         assertion = self._assertions[number]
         if not assertion.repeats:
             return 1
-        return None if assertion.branched else self._counted(number)
+        return None if assertion.in_branch else self._dry_run_count(number)
 
-    def _counted(self, number: int) -> int | None:
+    def _dry_run_count(self, number: int) -> int | None:
         """Return the number of evaluations of an assert with stand-ins for the program, if they
         agree."""
         return self.counts[number] if number < len(self.counts) else None

@@ -15,13 +15,13 @@ from typing import Any, Literal, NoReturn
 from . import wire
 from .caller import Caller, Events
 from .layers import linux
-from .layers.stack import ALL
+from .layers.stack import ALL_LAYERS
 from .limits import Limits
-from .preload import preload, settle
+from .preload import freeze_memory, preload
 from .processes import Jail
 from .result import TrialResult
 from .test_runner import Case, run_test
-from .worker import work
+from .worker import run_worker
 from .zygote import Zygote, ZygoteLost
 
 TRIAL_BYTES = 1 << 30
@@ -30,12 +30,12 @@ READY_SECONDS = 10.0
 """Seconds for forking and sealing a worker, which do not count as the program's time."""
 GRACE_SECONDS = 0.3
 """Seconds after the deadline for the test runner to notice the worker's end, and count the rest."""
-REFEREE_MB = 1024
-REFEREE_THREADS = 16
-SHARED = frozenset({"namespaces", "root", "landlock", "capabilities"})
+RUNNER_MB = 1024
+RUNNER_THREADS = 16
+SHARED_LAYERS = frozenset({"namespaces", "root", "landlock", "capabilities"})
 """Layers that all test runners of a supervisor share."""
-KEPT_COUNTS = 1024
-_REPEATING = re.compile(r"^\s*(?:async|for|while|def|class)\b", re.MULTILINE)
+MAX_CACHED_COUNTS = 1024
+_REPEATING_STATEMENTS = re.compile(r"^\s*(?:async|for|while|def|class)\b", re.MULTILINE)
 """Statements below which an assert may be evaluated more than once, including `check` itself."""
 
 
@@ -45,11 +45,11 @@ def main(caller: int, isolation: str) -> None:
     requests, replies = _take_streams()
     if isolation == "sealed":
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     # From here on, no file of Python may be needed: a jail has none, and without root the
     # interpreter's own folder may be unreadable.
     preload()
-    settle()
+    freeze_memory()
     supervisor = Supervisor(Caller(caller, requests), isolation)
     trials = wire.Reader(requests, TRIAL_BYTES)
     try:
@@ -61,7 +61,7 @@ def main(caller: int, isolation: str) -> None:
         supervisor.close()
 
 
-def _leave(*_: object) -> NoReturn:
+def _exit_on_signal(*_: object) -> NoReturn:
     # Only once: a second signal must not keep `close` from ending the child processes.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(0)
@@ -82,9 +82,9 @@ class Supervisor:
 
     def __init__(self, caller: Caller, isolation: str) -> None:
         self.caller = caller
-        layers = ALL if isolation == "sealed" else frozenset[str]()
-        self._workers = Zygote(Jail(layers), work)
-        self._runners = Zygote(Jail(layers, SHARED), run_test, self._workers)
+        layers = ALL_LAYERS if isolation == "sealed" else frozenset[str]()
+        self._workers = Zygote(Jail(layers), run_worker)
+        self._runners = Zygote(Jail(layers, SHARED_LAYERS), run_test, self._workers)
         self._counts: OrderedDict[tuple[str, str, str], list[int | None]] = OrderedDict()
 
     def answer(self, trial: dict[str, Any]) -> dict[str, Any]:
@@ -93,18 +93,18 @@ class Supervisor:
             if refused := self._workers.unavailable or self._runners.unavailable:
                 return {"refused": refused}
             case = Case(**{**trial, "limits": Limits(**trial["limits"])})
-            return self._try(case, self._counted(case))
+            return self._run_trial(case, self._count_evaluations(case))
         except ZygoteLost as error:
             return {"trouble": f"the sandbox's zygote is lost: {error}", "lost": True}
 
-    def _counted(self, case: Case) -> list[int | None]:
+    def _count_evaluations(self, case: Case) -> list[int | None]:
         """Count the evaluations of each assert, if the syntax tree leaves them open."""
-        if len(_REPEATING.findall(case.test)) <= 1:
+        if len(_REPEATING_STATEMENTS.findall(case.test)) <= 1:
             return []
         key = (case.test, case.prelude, case.entry_point)
         if key not in self._counts:
             self._counts[key] = self._dry_run(case)
-            if len(self._counts) > KEPT_COUNTS:
+            if len(self._counts) > MAX_CACHED_COUNTS:
                 self._counts.popitem(last=False)
         self._counts.move_to_end(key)
         return self._counts[key]
@@ -112,57 +112,57 @@ class Supervisor:
     def _dry_run(self, case: Case) -> list[int | None]:
         result = TrialResult()
         with _Trial(self.caller, self._runners, replace(case, dry=True, program="")) as trial:
-            self._hear(trial, result, case.limits.seconds)
+            self._read_reports(trial, result, case.limits.seconds)
         return result.counts
 
-    def _try(self, case: Case, counts: list[int | None]) -> dict[str, Any]:
+    def _run_trial(self, case: Case, counts: list[int | None]) -> dict[str, Any]:
         result = TrialResult(counts)
         with _Trial(self.caller, self._runners, case, self._workers) as trial:
-            came = self._hear(trial, result, READY_SECONDS, until="ready")
+            came = self._read_reports(trial, result, READY_SECONDS, until="ready")
             started = time.monotonic()
             if not result.ready:
                 why = "the test runner ended before a worker was ready; check `ulimit -a`"
                 late = f"no worker was ready within {READY_SECONDS:g} s"
                 result.trouble = result.trouble or (why if came else late)
-            in_time = self._hear(trial, result, case.limits.seconds)
+            in_time = self._read_reports(trial, result, case.limits.seconds)
             if in_time:
                 trial.end(self._runners)
             else:
-                result.out_of_time(case.limits.seconds)
+                result.record_timeout(case.limits.seconds)
             trial.end(self._workers)
-            result.worker_status(self._workers.status())
+            result.record_worker_status(self._workers.read_status())
             if not in_time:
-                self._hear(trial, result, GRACE_SECONDS)
+                self._read_reports(trial, result, GRACE_SECONDS)
                 trial.end(self._runners)
-            result.test_runner_status(self._runners.status())
+            result.record_runner_status(self._runners.read_status())
         if result.refused:
             return {"refused": result.refused}
         if result.trouble:
             return {"trouble": result.trouble}
         return {**result.verdict(), "seconds": time.monotonic() - started}
 
-    def _hear(
+    def _read_reports(
         self,
         trial: _Trial,
         result: TrialResult,
         seconds: float,
-        until: Literal["ready", "over"] = "over",
+        until: Literal["ready", "is_over"] = "is_over",
     ) -> bool:
         """Record the test runner's reports up to a time, and return False if time runs out
         first."""
         deadline = time.monotonic() + seconds
-        while not (result.over or getattr(result, until)):
-            if trial.reports.complete:
-                result.note(trial.reports.receive())
+        while not (result.is_over or getattr(result, until)):
+            if trial.reports.is_complete:
+                result.add_frame(trial.reports.receive())
                 continue
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
             try:
-                if trial.events.reported(left):
+                if trial.events.wait_for_report(left):
                     trial.reports.read()
             except wire.Closed:
-                result.test_runner_ended()
+                result.record_runner_end()
         return True
 
     def close(self) -> None:
@@ -193,7 +193,7 @@ class _Trial:
         case, to_worker, from_worker, report, messages, printed = (os.pipe() for _ in range(6))
         self.reports = wire.Reader(report[0], REPORT_BYTES)
         self.events = Events(self._caller, report[0], messages[0], printed[0])
-        theirs = [case[0], *to_worker, *from_worker, report[1], messages[1], printed[1]]
+        child_fds = [case[0], *to_worker, *from_worker, report[1], messages[1], printed[1]]
         try:
             if self._workers:
                 limits = self._case.limits
@@ -202,7 +202,7 @@ class _Trial:
             fds = (messages[1], case[0], from_worker[0], to_worker[1], report[1])
             self._admit(self._runners, limits, *fds)
         finally:
-            for fd in theirs:
+            for fd in child_fds:
                 os.close(fd)
         try:
             with suppress(wire.Closed):  # it ended at once; its report says so
@@ -212,19 +212,19 @@ class _Trial:
         return self
 
     def _admit(self, zygote: Zygote, limits: Limits, *fds: int) -> None:
-        zygote.admit(fds, limits)
+        zygote.start_process(fds, limits)
         self._running.append(zygote)
 
     def end(self, zygote: Zygote) -> None:
         """Kill the process of one of the two zygotes. The zygote then gives its status."""
         self._running.remove(zygote)
-        zygote.dismiss()
+        zygote.kill_process()
 
     def __exit__(self, *_: object) -> None:
         self.events.close()
         for zygote in list(self._running):
             self.end(zygote)
-            zygote.status()
+            zygote.read_status()
 
 
 def _limits_of_test_runner(limits: Limits) -> Limits:
@@ -232,7 +232,7 @@ def _limits_of_test_runner(limits: Limits) -> Limits:
     return replace(
         limits,
         cpu_seconds=limits.seconds + READY_SECONDS,
-        memory_mb=REFEREE_MB,
-        threads=REFEREE_THREADS,
+        memory_mb=RUNNER_MB,
+        threads=RUNNER_THREADS,
         disk_mb=0,
     )

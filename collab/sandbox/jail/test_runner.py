@@ -20,19 +20,19 @@ from functools import partial
 from typing import Any
 
 from . import wire
-from .asserts import REFEREE, Assertion, BadTest, CountedTest, instrument
+from .asserts import RUNNER_NAME, Assertion, BadTest, CountedTest, instrument
 from .classes.objects import CLASS
 from .classes.remote_class import remote_class
-from .dry_run import Counting, StandIn, count_asserts
-from .layers.descriptors import FIRST, keep_only
+from .dry_run import CountingRunner, StandIn, count_asserts
+from .layers.descriptors import FIRST_FD, keep_descriptors
 from .layers.stack import LayerUnavailable
 from .limits import Limits
 from .remote_function import CandidateError, RemoteFunction, Trouble
 
-CASE, INCOMING, OUTGOING, REPORT = range(FIRST, FIRST + 4)
-CASE_BYTES = 1 << 30
-SHOWN_CHARACTERS = 200
-IMPORTABLE = "tests run sealed, with the modules of collab/sandbox/jail/preload.py"
+CASE_FD, INCOMING_FD, OUTGOING_FD, REPORT_FD = range(FIRST_FD, FIRST_FD + 4)
+MAX_CASE_BYTES = 1 << 30
+MAX_SHOWN_CHARACTERS = 200
+IMPORT_HINT = "tests run sealed, with the modules of collab/sandbox/jail/preload.py"
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class TestRunner:
     """Receives each assert of an instrumented test, and reports its outcome."""
 
     def __init__(
-        self, assertions: Sequence[Assertion], tell: Callable[[dict[str, Any]], None]
+        self, assertions: Sequence[Assertion], report: Callable[[dict[str, Any]], None]
     ) -> None:
-        self._assertions, self._tell = assertions, tell
+        self._assertions, self._report = assertions, report
 
     def equal(self, number: int, left: Any, right: Any, swapped: bool, strict: bool) -> None:
         """Compare two values for the assert `number`, and report the outcome."""
@@ -79,13 +79,13 @@ class TestRunner:
 
     def raised(self, number: int, error: Exception) -> None:
         """Report an exception in the assert `number`."""
-        self._tell({"check": number, "held": False, "error": describe_error(error)})
+        self._report({"check": number, "held": False, "error": describe_error(error)})
 
     def _count(self, number: int, held: bool, strict: bool, **sides: str) -> None:
         if strict and not held:
             raise AssertionError(self._assertions[number].message or "")
         error = None if held else self._assertions[number].message
-        self._tell({"check": number, "held": held, "error": error, **sides})
+        self._report({"check": number, "held": held, "error": error, **sides})
 
 
 def run_test(fds: Sequence[int], _: Limits, seal: Callable[[], None]) -> None:
@@ -94,48 +94,48 @@ def run_test(fds: Sequence[int], _: Limits, seal: Callable[[], None]) -> None:
     `fds` are the descriptors for printing, for the case, the two pipes of the worker, and for the
     reports.
     """
-    keep_only(*fds)
+    keep_descriptors(*fds)
     try:
         seal()
     except LayerUnavailable as error:
-        tell(error.frame())
+        report(error.frame())
         return
-    fields = wire.Reader(CASE, CASE_BYTES).receive()
+    fields = wire.Reader(CASE_FD, MAX_CASE_BYTES).receive()
     case = Case(**{**fields, "limits": Limits(**fields["limits"])})
     try:
         if case.dry:
-            tell({"counts": _counts(case)})
+            report({"counts": _dry_run_counts(case)})
         else:
-            run_case(case, wire.Line(INCOMING, OUTGOING, case.limits, tell))
+            run_case(case, wire.WorkerConnection(INCOMING_FD, OUTGOING_FD, case.limits, report))
     except (BadTest, Trouble) as trouble:
-        tell({"trouble": str(trouble)})
+        report({"trouble": str(trouble)})
 
 
-def run_case(case: Case, line: wire.Line) -> None:
-    """Run a case's test against the worker at the other end of `line`, and report every frame.
+def run_case(case: Case, worker: wire.WorkerConnection) -> None:
+    """Run a case's test against the worker at the other end of `worker`, and report every frame.
 
     Raises:
         BadTest: the test's asserts cannot be counted.
         Trouble: the test fails on its own, or the worker fails before it has the program.
     """
     test = instrument(case.test, case.name, case.prelude)
-    tell({"asserts": list(map(vars, test.assertions))})
-    _open(line, case)
-    escaped, returned = _run(line, case, test)
-    tell({"done": True, "error": escaped, "returned": returned})
+    report({"asserts": list(map(vars, test.assertions))})
+    _load_program(worker, case)
+    escaped, returned = _run_checks(worker, case, test)
+    report({"done": True, "error": escaped, "returned": returned})
 
 
-def tell(message: object) -> None:
+def report(message: object) -> None:
     """Report to the supervisor."""
-    wire.send(REPORT, message)
+    wire.send(REPORT_FD, message)
 
 
-def _counts(case: Case) -> list[int | None]:
+def _dry_run_counts(case: Case) -> list[int | None]:
     test = instrument(case.test, case.name, case.prelude)
 
-    def run(counting: Counting, stand_in: StandIn) -> bool:
+    def run(counting: CountingRunner, stand_in: StandIn) -> bool:
         try:
-            _loaded(case, test, counting, lambda _: stand_in)()
+            _load_test(case, test, counting, lambda _: stand_in)()
         except Exception:
             return False
         return True
@@ -143,64 +143,66 @@ def _counts(case: Case) -> list[int | None]:
     return count_asserts(run, len(test.assertions))
 
 
-def _loaded(
-    case: Case, test: CountedTest, referee: object, candidate_of: Callable[[dict[str, Any]], object]
+def _load_test(
+    case: Case, test: CountedTest, runner: object, candidate_of: Callable[[dict[str, Any]], object]
 ) -> Callable[[], Any]:
     """Load the test in a separate namespace. Return a function that checks the candidate.
 
     Raises:
         Exception: the test's own exception.
     """
-    space: dict[str, Any] = {"__name__": "test", REFEREE: referee}
-    exec(compile(case.prelude, "prelude.py", "exec", dont_inherit=True), space)
+    namespace: dict[str, Any] = {"__name__": "test", RUNNER_NAME: runner}
+    exec(compile(case.prelude, "prelude.py", "exec", dont_inherit=True), namespace)
     if case.is_class:
         # The test's class only lists the methods. The candidate takes its place.
-        exec(test.code, space)
-        space[case.name] = candidate = candidate_of(space)
+        exec(test.code, namespace)
+        namespace[case.name] = candidate = candidate_of(namespace)
     else:
-        space[case.name] = candidate = candidate_of(space)
-        exec(test.code, space)
-    check: Callable[..., Any] = space["check"]
+        namespace[case.name] = candidate = candidate_of(namespace)
+        exec(test.code, namespace)
+    check: Callable[..., Any] = namespace["check"]
     return partial(check, candidate)
 
 
-def _open(line: wire.Line, case: Case) -> None:
-    first = line.receive()
+def _load_program(worker: wire.WorkerConnection, case: Case) -> None:
+    first = worker.receive()
     if "refused" in first:
-        tell(first)
+        report(first)
         os._exit(0)
     if "sealed" not in first:
-        raise Trouble(f"the worker was not ready for the program: {line.ended}")
-    tell({"ready": True})
+        raise Trouble(f"the worker was not ready for the program: {worker.ended}")
+    report({"ready": True})
     names = ("program", "entry_point", "treatment")
-    line.send({name: getattr(case, name) for name in names})
-    answer = line.receive()
+    worker.send({name: getattr(case, name) for name in names})
+    answer = worker.receive()
     if answer == {"loaded": True}:
-        tell(answer)
+        report(answer)
         return
     if answer.get("memory") is True:
-        tell({"flag": "memory_limit"})
-    reason = line.ended or str(answer.get("failed", "the program did not load"))[:600]
-    tell({"failed": reason})
-    line.ended = reason
+        report({"flag": "memory_limit"})
+    reason = worker.ended or str(answer.get("failed", "the program did not load"))[:600]
+    report({"failed": reason})
+    worker.ended = reason
 
 
-def _run(line: wire.Line, case: Case, test: CountedTest) -> tuple[str | None, str | None]:
+def _run_checks(
+    worker: wire.WorkerConnection, case: Case, test: CountedTest
+) -> tuple[str | None, str | None]:
     """Run the test, and return the reason if it did not run to its end, and the text that it
     returned.
     """
-    remote = RemoteFunction(line, case.limits, tell)
+    remote = RemoteFunction(worker, case.limits, report)
 
-    def tell_of(check: dict[str, Any]) -> None:
-        tell({**check, "answer": remote.answers.next_digest()})
+    def report_check(check: dict[str, Any]) -> None:
+        report({**check, "answer": remote.answers.next_digest()})
 
     try:
-        runner = TestRunner(test.assertions, tell_of)
-        check = _loaded(case, test, runner, partial(_candidate, case, remote))
+        runner = TestRunner(test.assertions, report_check)
+        check = _load_test(case, test, runner, partial(_make_candidate, case, remote))
     except Exception as error:
         if remote.called:
             return describe_error(error), None
-        remedy = f" ({IMPORTABLE})" if isinstance(error, ImportError) else ""
+        remedy = f" ({IMPORT_HINT})" if isinstance(error, ImportError) else ""
         raise Trouble(f"the test could not be loaded: {describe_error(error)}{remedy}") from error
     try:
         result = check()
@@ -208,7 +210,9 @@ def _run(line: wire.Line, case: Case, test: CountedTest) -> tuple[str | None, st
         raise
     except BaseException as error:
         if isinstance(error, ImportError) and not remote.called:
-            raise Trouble(f"the test cannot run: {describe_error(error)} ({IMPORTABLE})") from error
+            raise Trouble(
+                f"the test cannot run: {describe_error(error)} ({IMPORT_HINT})"
+            ) from error
         return describe_error(error), None
     if inspect.iscoroutine(result):
         result.close()
@@ -216,13 +220,13 @@ def _run(line: wire.Line, case: Case, test: CountedTest) -> tuple[str | None, st
     return None, result if type(result) is str else None
 
 
-def _candidate(case: Case, remote: RemoteFunction, space: dict[str, Any]) -> object:
-    """Make the candidate as the test sees it. `space` holds the existing definitions."""
+def _make_candidate(case: Case, remote: RemoteFunction, namespace: dict[str, Any]) -> object:
+    """Make the candidate as the test sees it. `namespace` holds the existing definitions."""
     if case.is_class:
-        like = space.get(case.name)
-        if not isinstance(like, type):
+        test_class = namespace.get(case.name)
+        if not isinstance(test_class, type):
             raise Trouble(f"the test defines no class '{case.name}' to say what its methods are")
-        return remote_class(case.name, like, remote)
+        return remote_class(case.name, test_class, remote)
 
     def function(*arguments: object, **keywords: object) -> Any:
         return remote.ask(arguments, keywords)
@@ -233,13 +237,13 @@ def _candidate(case: Case, remote: RemoteFunction, space: dict[str, Any]) -> obj
 
 def describe_error(error: BaseException) -> str:
     """Return the type and the message of an exception."""
-    message = str(error)[:SHOWN_CHARACTERS]
+    message = str(error)[:MAX_SHOWN_CHARACTERS]
     if isinstance(error, CandidateError):
         return message
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-class _Short(reprlib.Repr):
+class _ShortRepr(reprlib.Repr):
     def __init__(self) -> None:
         super().__init__()
         self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = 20
@@ -251,10 +255,10 @@ class _Short(reprlib.Repr):
         return super().repr_int(x, level)
 
 
-_SHORT = _Short()
+_SHORT_REPR = _ShortRepr()
 
 
 def shorten(value: object) -> str:
     """Return a short text of a value for messages."""
-    text = _SHORT.repr(value)
-    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."
+    text = _SHORT_REPR.repr(value)
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 3] + "..."

@@ -21,31 +21,33 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
-from .values import copied, emptied, filled, other, shape, shorter
+from .values import change_value, copy_value, empty_value, fill_value, shorten_value, value_key
 
-_LOOKS = (
+_INSPECTION_EVENTS = (
     "sys._current_", "sys.settrace", "sys.setprofile", "sys.monitoring", "sys.addaudithook",
     "gc.get_", "ctypes.",
 )  # fmt: skip
 """Operations that a program can use to inspect the interpreter, as prefixes of audit events."""
-_READS = frozenset({"f_code", "tb_frame", "gi_frame", "gi_code", "cr_frame", "cr_code"})
-_HARMLESS = {collections.namedtuple.__code__, typing._caller.__code__}  # type: ignore[attr-defined]
+_INSPECTION_ATTRIBUTES = frozenset(
+    {"f_code", "tb_frame", "gi_frame", "gi_code", "cr_frame", "cr_code"}
+)
+_HARMLESS_CODE = {collections.namedtuple.__code__, typing._caller.__code__}  # type: ignore[attr-defined]
 """Code that reads a frame only for the name of a module."""
-MOST_REPEATS = 50
+MAX_REPEATS = 50
 """Maximum number of changes of the first value in one answer, because a loop may wait for another
 value.
 """
-MOST_VALUES = 50_000
+MAX_VALUES = 50_000
 """Maximum number of values changed in one answer, because a loop may wait for another value."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_SCOPE = (_Function, ast.ClassDef, ast.Lambda)
+_SCOPE_NODES = (_Function, ast.ClassDef, ast.Lambda)
 
 
 class NoHelper(Exception):
     """The program defines no function with the helper's name."""
 
 
-def treated(
+def compile_treated(
     program: str,
     file: str,
     *,
@@ -54,7 +56,7 @@ def treated(
     seed: int,
     lines: Sequence[int] | None = None,
     moved: bool = False,
-) -> tuple[CodeType, Treated]:
+) -> tuple[CodeType, ActiveTreatment]:
     """Change the values of `function` in `program`. Return the code and the treatment in progress.
 
     With `lines`, the first and the last line counted from 1, only definitions that begin there are
@@ -64,11 +66,11 @@ def treated(
         NoHelper: `program` does not define the function.
         Exception: the error of `compile`.
     """
-    change = Treated(values, seed, moved)
+    active = ActiveTreatment(values, seed, moved)
     mark = os.urandom(16)
     tree = ast.parse(program, file)
     first, last = lines or (1, program.count("\n") + 1)
-    helpers = [h for h in _helpers(tree.body, function) if first <= h.lineno <= last]
+    helpers = [h for h in _find_helpers(tree.body, function) if first <= h.lineno <= last]
     if not helpers:
         raise NoHelper(f"no function `{function}` is defined")
     for helper in helpers:
@@ -76,11 +78,11 @@ def treated(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         code = compile(ast.fix_missing_locations(tree), file, "exec", dont_inherit=True)
-    sys.addaudithook(_watch(function, change.end))
-    return _with_constant(code, mark, change), change
+    sys.addaudithook(_audit_hook(function, active.end))
+    return _replace_constant(code, mark, active), active
 
 
-def _ballast() -> list[object]:
+def _allocate_ballast() -> list[object]:
     """Allocate objects of every small size and kind, in unpredictable numbers."""
     counts = iter(os.urandom(1024))
     kept: list[object] = [bytes(size) for size in range(0, 480, 8) for _ in range(next(counts))]
@@ -93,7 +95,7 @@ def _ballast() -> list[object]:
     return kept
 
 
-def _helpers(body: list[ast.stmt], name: str) -> Iterator[_Function | ast.Lambda]:
+def _find_helpers(body: list[ast.stmt], name: str) -> Iterator[_Function | ast.Lambda]:
     pending: list[ast.AST] = list(body)
     while pending:
         node = pending.pop()
@@ -102,46 +104,46 @@ def _helpers(body: list[ast.stmt], name: str) -> Iterator[_Function | ast.Lambda
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
             if any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
                 yield node.value
-        elif not isinstance(node, _SCOPE):
+        elif not isinstance(node, _SCOPE_NODES):
             pending.extend(ast.iter_child_nodes(node))
 
 
 def _pass_through(helper: _Function | ast.Lambda, mark: bytes) -> None:
     """Pass the values that `helper` returns and yields through a call of the constant `mark`."""
     if isinstance(helper, ast.Lambda):
-        helper.body = _call(mark, helper.body)
+        helper.body = _marked_call(mark, helper.body)
         return
     pending: list[ast.AST] = list(helper.body)
     while pending:
         node = pending.pop()
-        if isinstance(node, _SCOPE):
+        if isinstance(node, _SCOPE_NODES):
             continue
         pending.extend(ast.iter_child_nodes(node))
         if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
-            node.value = _call(mark, node.value)
+            node.value = _marked_call(mark, node.value)
         elif isinstance(node, ast.YieldFrom):
-            node.value = _call(mark, node.value, ast.Constant(True))
+            node.value = _marked_call(mark, node.value, ast.Constant(True))
 
 
-def _call(mark: bytes, *values: ast.expr) -> ast.expr:
+def _marked_call(mark: bytes, *values: ast.expr) -> ast.expr:
     call = ast.Call(ast.Constant(mark), list(values), [])
     for node in (call, call.func, *values[1:]):
         ast.copy_location(node, values[0])
     return call
 
 
-def _with_constant(code: CodeType, mark: bytes, value: object) -> CodeType:
+def _replace_constant(code: CodeType, mark: bytes, value: object) -> CodeType:
     """Return `code` with every constant `mark` replaced by `value`."""
 
     def replaced(constant: Any) -> Any:
         if isinstance(constant, CodeType):
-            return _with_constant(constant, mark, value)
+            return _replace_constant(constant, mark, value)
         return value if isinstance(constant, bytes) and constant == mark else constant
 
     return code.replace(co_consts=tuple(map(replaced, code.co_consts)))
 
 
-class Treated:
+class ActiveTreatment:
     """A treatment in progress: transforms every value of the helper.
 
     The change depends only on the value: in a run, equal values of one type change in the same way,
@@ -152,36 +154,36 @@ class Treated:
     """
 
     def __init__(self, values: str, seed: int, moved: bool = False) -> None:
-        self._ballast = _ballast() if moved else []
+        self._ballast = _allocate_ballast() if moved else []
         self._moves = moved
-        self._rule: Rule | None = _rule(values, seed)
+        self._rule: Rule | None = _make_rule(values, seed)
         self._control, self._only_first = values == "true", values == "once"
         self._shifts = values == "shifted"
         self._first: list[bytes | None] = []
-        self._given: dict[int, tuple[Any, bytes | None, Any]] = {}
-        self.spoilt = False
+        self._changed_values: dict[int, tuple[Any, bytes | None, Any]] = {}
+        self.is_spoilt = False
         """True if the treatment has ended, so the program's answers no longer count."""
-        self._repeats_left, self._values_left = MOST_REPEATS, MOST_VALUES
+        self._repeats_left, self._values_left = MAX_REPEATS, MAX_VALUES
         self._last: bool | None = None
 
     def begin(self) -> None:
         """Begin an answer, and allocate again the memory freed since the program was loaded."""
         if self._moves:
-            self._ballast += _ballast()
+            self._ballast += _allocate_ballast()
             self._moves = False
-        self._repeats_left, self._values_left = MOST_REPEATS, MOST_VALUES
+        self._repeats_left, self._values_left = MAX_REPEATS, MAX_VALUES
         self._last = None
 
     def end(self) -> None:
-        self._rule, self.spoilt = None, True
-        self._given.clear()
+        self._rule, self.is_spoilt = None, True
+        self._changed_values.clear()
 
     def __call__(self, value: Any, each: bool = False) -> Any:
         if _tracemalloc.is_tracing():
             self.end()
         if each:
             return map(self, value)
-        text = shape(value)
+        text = value_key(value)
         if not self._first:
             self._first.append(text)
         is_first = text == self._first[0]
@@ -195,14 +197,14 @@ class Treated:
         if self._shifts and type(value) is bool:
             self._last, earlier = value, self._last
             return value if earlier is None else earlier
-        before = self._given.get(id(value))
+        before = self._changed_values.get(id(value))
         if before is not None and before[1] == text:
             return before[2]
         try:
             changed = self._rule(value, text, is_first)
         except (ArithmeticError, RecursionError, MemoryError, IndexError):
             changed = value
-        self._given[id(value)] = value, text, changed  # alive, so its id stays unique
+        self._changed_values[id(value)] = value, text, changed  # alive, so its id stays unique
         return changed
 
 
@@ -210,45 +212,45 @@ Rule = Callable[[Any, bytes | None, bool], Any]
 """Maps a value, its text, and whether it equals the first of a run, to the value passed on."""
 
 
-def _rule(values: str, seed: int) -> Rule:
+def _make_rule(values: str, seed: int) -> Rule:
     useless = object()
     earlier: list[Any] = []
     earlier_of: dict[bytes, Any] = {}
 
     def true(value: Any, _: bytes | None, __: bool) -> Any:
-        other(value, seed)
-        return copied(value)
+        change_value(value, seed)
+        return copy_value(value)
 
     def once(value: Any, _: bytes | None, is_first: bool) -> Any:
-        changed = other(value, seed)
+        changed = change_value(value, seed)
         return changed if is_first else value
 
     def first(value: Any, text: bytes | None, _: bool) -> Any:
         if text is None:
             return value
         if not earlier:
-            earlier.append(copied(value))
-        return copied(earlier[0])
+            earlier.append(copy_value(value))
+        return copy_value(earlier[0])
 
     def previous(value: Any, text: bytes | None, _: bool) -> Any:
         if text is None:
             return value
         if text not in earlier_of:
-            earlier.append(copied(value))
+            earlier.append(copy_value(value))
             earlier_of[text] = earlier[max(0, len(earlier) - 2)]
-        return copied(earlier_of[text])
+        return copy_value(earlier_of[text])
 
     rules: dict[str, Rule] = {
         "true": true,
         "none": lambda *_: None,
         "opaque": lambda *_: useless,
         "once": once,
-        "other": lambda value, *_: other(value, seed),
-        "longer": lambda value, *_: other(value, seed, longer=True),
-        "shorter": lambda value, *_: shorter(value, seed),
-        "zeros": lambda value, *_: filled(value, 0),
-        "ones": lambda value, *_: filled(value, 1),
-        "empty": lambda value, *_: emptied(value),
+        "other": lambda value, *_: change_value(value, seed),
+        "longer": lambda value, *_: change_value(value, seed, longer=True),
+        "shorter": lambda value, *_: shorten_value(value, seed),
+        "zeros": lambda value, *_: fill_value(value, 0),
+        "ones": lambda value, *_: fill_value(value, 1),
+        "empty": lambda value, *_: empty_value(value),
         "first": first,
         "previous": previous,
         "shifted": lambda value, *_: value,
@@ -256,8 +258,8 @@ def _rule(values: str, seed: int) -> Rule:
     return rules[values]
 
 
-def _watch(function: str, end: Callable[[], None]) -> Callable[[str, tuple[Any, ...]], None]:
-    """Install an audit hook that calls `end` when the program inspects the interpreter."""
+def _audit_hook(function: str, end: Callable[[], None]) -> Callable[[str, tuple[Any, ...]], None]:
+    """Return an audit hook that calls `end` when the program inspects the interpreter."""
     busy: list[bool] = []
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
@@ -265,7 +267,7 @@ def _watch(function: str, end: Callable[[], None]) -> Callable[[str, tuple[Any, 
             return
         busy.append(True)
         try:
-            if _looks(event, arguments, function):
+            if _is_inspection(event, arguments, function):
                 end()
         finally:
             busy.clear()
@@ -273,11 +275,11 @@ def _watch(function: str, end: Callable[[], None]) -> Callable[[str, tuple[Any, 
     return watch
 
 
-def _looks(event: str, arguments: tuple[Any, ...], function: str) -> bool:
+def _is_inspection(event: str, arguments: tuple[Any, ...], function: str) -> bool:
     if event == "object.__getattr__":
         owner, name = arguments[:2]
         is_code = name == "__code__" and getattr(owner, "__name__", "") == function
-        return is_code or name in _READS
+        return is_code or name in _INSPECTION_ATTRIBUTES
     if event == "sys._getframe":
-        return sys._getframe(2).f_code not in _HARMLESS
-    return event.startswith(_LOOKS)
+        return sys._getframe(2).f_code not in _HARMLESS_CODE
+    return event.startswith(_INSPECTION_EVENTS)

@@ -17,26 +17,26 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-DEEPEST = 8
-MOST_ITEMS = 10_000
+MAX_DEPTH = 8
+MAX_ITEMS = 10_000
 """Maximum number of items to change in one container."""
-_SCALARS: tuple[type, ...] = (type(None), bool, int, float, complex, str, bytes)
+_SCALAR_TYPES: tuple[type, ...] = (type(None), bool, int, float, complex, str, bytes)
 _LETTERS = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
-_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, functools.partial)
-_LAZY: tuple[type, ...] = (
-    *_FUNCTIONS, types.GeneratorType, map, filter, zip, enumerate, reversed,
+_FUNCTION_TYPES = (types.FunctionType, types.BuiltinFunctionType, functools.partial)
+_LAZY_TYPES: tuple[type, ...] = (
+    *_FUNCTION_TYPES, types.GeneratorType, map, filter, zip, enumerate, reversed,
     *(type(iter(kind())) for kind in (list, tuple, set, dict, str)),
 )  # fmt: skip
 
 
-_NUMBERS: tuple[type, ...] = (int, float, complex, decimal.Decimal, fractions.Fraction)
-_HASHED: tuple[type, ...] = (*_SCALARS, *_NUMBERS, range)
-_MAPPINGS = (dict, collections.Counter, collections.OrderedDict, collections.defaultdict)
-Each = Callable[[Any, int], Any]
+_NUMBER_TYPES: tuple[type, ...] = (int, float, complex, decimal.Decimal, fractions.Fraction)
+_HASHABLE_TYPES: tuple[type, ...] = (*_SCALAR_TYPES, *_NUMBER_TYPES, range)
+_MAPPING_TYPES = (dict, collections.Counter, collections.OrderedDict, collections.defaultdict)
+ChangeItem = Callable[[Any, int], Any]
 """Maps an item of a container and its position to the replacement."""
 
 
-def other(value: Any, seed: int, *, longer: bool = False) -> Any:
+def change_value(value: Any, seed: int, *, longer: bool = False) -> Any:
     """Return a different value of the same type, which depends on `seed`.
 
     Equal numbers change in the same way, regardless of type and position. With `longer`, the
@@ -44,107 +44,117 @@ def other(value: Any, seed: int, *, longer: bool = False) -> Any:
     """
     if value is None or type(value) is bool:
         return value
-    return _other(value, seed, longer, DEEPEST)
+    return _change_nested(value, seed, longer, MAX_DEPTH)
 
 
-def shorter(value: Any, seed: int) -> Any:
+def shorten_value(value: Any, seed: int) -> Any:
     """Return a list, tuple, text or range without its last items (one for seed 0).
 
     Other values are returned unchanged.
     """
-    if _among(type(value), (list, tuple, str, bytes, range)):
+    if _is_one_of(type(value), (list, tuple, str, bytes, range)):
         return value[: max(0, len(value) - 1 - seed)]
     return value
 
 
-def filled(value: Any, digit: int, depth: int = DEEPEST) -> Any:
+def fill_value(value: Any, digit: int, depth: int = MAX_DEPTH) -> Any:
     """Return `value` with every number, boolean, letter and key replaced by `digit`, 0 or 1, of the
     same type."""
     kind = type(value)
-    if _among(kind, (bool, *_NUMBERS)):
+    if _is_one_of(kind, (bool, *_NUMBER_TYPES)):
         return kind(digit)
     if kind is str:
         return str(digit) * len(value)
-    if _among(kind, (bytes, bytearray)):
+    if _is_one_of(kind, (bytes, bytearray)):
         return kind(str(digit).encode() * len(value))
     if depth == 0:
         return value
-    return _container(value, lambda item, _: filled(item, digit, depth - 1), keys=True)
+    return _change_container(value, lambda item, _: fill_value(item, digit, depth - 1), keys=True)
 
 
-def emptied(value: Any, depth: int = DEEPEST) -> Any:
+def empty_value(value: Any, depth: int = MAX_DEPTH) -> Any:
     """Return `value` without items in its lists, strings and tables.
 
     Other values are returned unchanged.
     """
     kind = type(value)
-    if _among(kind, (list, tuple, str, bytes, bytearray, set, frozenset, collections.deque)):
+    if _is_one_of(kind, (list, tuple, str, bytes, bytearray, set, frozenset, collections.deque)):
         return kind()
     if kind is range:
         return range(0)
-    if _among(kind, _MAPPINGS):
-        return collections.defaultdict(value.default_factory) if kind is _MAPPINGS[3] else kind()
-    if _among(kind, _LAZY) and not _among(kind, _FUNCTIONS):
+    if _is_one_of(kind, _MAPPING_TYPES):
+        return (
+            collections.defaultdict(value.default_factory) if kind is _MAPPING_TYPES[3] else kind()
+        )
+    if _is_one_of(kind, _LAZY_TYPES) and not _is_one_of(kind, _FUNCTION_TYPES):
         return iter(())
-    return value if depth == 0 else _container(value, lambda item, _: emptied(item, depth - 1))
+    return (
+        value
+        if depth == 0
+        else _change_container(value, lambda item, _: empty_value(item, depth - 1))
+    )
 
 
-def copied(value: Any, depth: int = DEEPEST) -> Any:
+def copy_value(value: Any, depth: int = MAX_DEPTH) -> Any:
     """Return a copy that is equal but not identical where possible, nested to `depth`.
 
     Enum members are returned as they are, because a program may test their identity.
     """
     kind = type(value)
-    if _among(kind, (int, float, complex)):
+    if _is_one_of(kind, (int, float, complex)):
         negative = -value
         return -negative
-    if _among(kind, (str, bytes)):
+    if _is_one_of(kind, (str, bytes)):
         return value[:1] + value[1:]
-    if _among(kind, (bytearray, range)):
+    if _is_one_of(kind, (bytearray, range)):
         return value[:]
     if kind is types.FunctionType:
-        return _function_again(value)
-    if depth == 0 or _among(kind, (*_SCALARS, *_LAZY)) or _has(kind, "_member_map_"):
+        return _copy_function(value)
+    if (
+        depth == 0
+        or _is_one_of(kind, (*_SCALAR_TYPES, *_LAZY_TYPES))
+        or _has_attribute(kind, "_member_map_")
+    ):
         return value
-    return _container(value, lambda item, _: copied(item, depth - 1))
+    return _change_container(value, lambda item, _: copy_value(item, depth - 1))
 
 
-def _function_again(function: types.FunctionType) -> types.FunctionType:
-    again = types.FunctionType(
+def _copy_function(function: types.FunctionType) -> types.FunctionType:
+    copy = types.FunctionType(
         function.__code__,
         function.__globals__,
         function.__name__,
         function.__defaults__,
         function.__closure__,
     )
-    functools.update_wrapper(again, function)
-    del again.__wrapped__  # type: ignore[attr-defined]
-    again.__kwdefaults__ = function.__kwdefaults__
-    return again
+    functools.update_wrapper(copy, function)
+    del copy.__wrapped__  # type: ignore[attr-defined]
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
 
 
-def shape(value: Any) -> bytes | None:
+def value_key(value: Any) -> bytes | None:
     """Return bytes that are the same for equal values, including those of a program's classes.
 
     Return None if a value cannot be converted.
     """
     try:
-        return marshal.dumps(_shape(value, DEEPEST), 0)
+        return marshal.dumps(_key_data(value, MAX_DEPTH), 0)
     except (ValueError, MemoryError):
         return None
 
 
-def _shape(value: Any, depth: int) -> Any:
+def _key_data(value: Any, depth: int) -> Any:
     kind = type(value)
-    if _among(kind, (bool, *_NUMBERS)):
+    if _is_one_of(kind, (bool, *_NUMBER_TYPES)):
         return _ratio(value)
-    if depth == 0 or _among(kind, (*_SCALARS, bytearray)):
+    if depth == 0 or _is_one_of(kind, (*_SCALAR_TYPES, bytearray)):
         return value
-    if _among(kind, _MAPPINGS):
-        pairs = [marshal.dumps(_shape(pair, depth - 1), 0) for pair in dict.items(value)]
+    if _is_one_of(kind, _MAPPING_TYPES):
+        pairs = [marshal.dumps(_key_data(pair, depth - 1), 0) for pair in dict.items(value)]
         return ["dict", sorted(pairs)]
-    if _among(kind, (set, frozenset)):
-        return ["set", sorted(marshal.dumps(_shape(item, depth - 1), 0) for item in value)]
+    if _is_one_of(kind, (set, frozenset)):
+        return ["set", sorted(marshal.dumps(_key_data(item, depth - 1), 0) for item in value)]
     for base in (list, tuple, set, frozenset, collections.deque, dict):
         if issubclass(kind, base):
             items: Any = dict.items(value) if base is dict else base.__iter__(value)
@@ -154,7 +164,7 @@ def _shape(value: Any, depth: int) -> Any:
         if fields is None:
             raise ValueError
         items = fields.items()
-    return [id(kind), [_shape(item, depth - 1) for item in items]]
+    return [id(kind), [_key_data(item, depth - 1) for item in items]]
 
 
 def _ratio(number: Any) -> Any:
@@ -167,56 +177,60 @@ def _ratio(number: Any) -> Any:
         return float(number)
 
 
-def _other(value: Any, seed: int, longer: bool, depth: int, place: int = 0) -> Any:
+def _change_nested(value: Any, seed: int, longer: bool, depth: int, place: int = 0) -> Any:
     kind = type(value)
-    if kind is bool or _among(kind, _NUMBERS):
-        return value if longer else _number(value, seed, place)
+    if kind is bool or _is_one_of(kind, _NUMBER_TYPES):
+        return value if longer else _change_number(value, seed, place)
     if kind is str:
-        return _text(value, seed, longer)
-    if _among(kind, (bytes, bytearray)):
-        return kind(_text(value.decode("latin-1"), seed, longer), "latin-1")
+        return _change_text(value, seed, longer)
+    if _is_one_of(kind, (bytes, bytearray)):
+        return kind(_change_text(value.decode("latin-1"), seed, longer), "latin-1")
     if kind is range:
         return range(value.start, value.stop + (seed + 1) * value.step, value.step)
     if depth == 0 or value is None:
         return value
 
     def change(item: Any, place: int) -> Any:
-        return _other(item, seed, longer, depth - 1, place) if place < MOST_ITEMS else item
+        return _change_nested(item, seed, longer, depth - 1, place) if place < MAX_ITEMS else item
 
-    changed = _container(value, change)
-    if longer and _among(kind, (list, collections.deque)):
+    changed = _change_container(value, change)
+    if longer and _is_one_of(kind, (list, collections.deque)):
         changed.extend((list(changed)[-1:] or [0]) * (seed + 1))
-    if longer and _among(kind, (set, frozenset)) and changed is not value:
-        changed = kind([*value, *_other(value, seed, False, depth)])
+    if longer and _is_one_of(kind, (set, frozenset)) and changed is not value:
+        changed = kind([*value, *_change_nested(value, seed, False, depth)])
     return changed
 
 
-def _container(value: Any, change: Each, *, keys: bool = False) -> Any:
+def _change_container(value: Any, change: ChangeItem, *, keys: bool = False) -> Any:
     """Return `value` with other items, attributes and results, also `keys`. Opaque values stay."""
     kind = type(value)
 
     def each(items: Iterable[Any]) -> list[Any]:
         return [change(item, place) for place, item in enumerate(items)]
 
-    if _among(kind, (list, collections.deque)):
+    if _is_one_of(kind, (list, collections.deque)):
         return kind(each(value))
-    if kind is tuple or (issubclass(kind, tuple) and _has(kind, "_fields")):
+    if kind is tuple or (issubclass(kind, tuple) and _has_attribute(kind, "_fields")):
         return tuple.__new__(kind, each(tuple.__iter__(value)))
-    if _among(kind, (set, frozenset)):
-        return kind(each(value)) if all(map(_hashed, value)) else value
-    if _among(kind, _MAPPINGS):
-        return _table(value, each, keys) if all(map(_hashed, value)) else value
-    return _lazy(value, change) if _among(kind, _LAZY) else _instance(value, each)
+    if _is_one_of(kind, (set, frozenset)):
+        return kind(each(value)) if all(map(_is_safely_hashable, value)) else value
+    if _is_one_of(kind, _MAPPING_TYPES):
+        return _change_mapping(value, each, keys) if all(map(_is_safely_hashable, value)) else value
+    return (
+        _change_lazy(value, change)
+        if _is_one_of(kind, _LAZY_TYPES)
+        else _change_instance(value, each)
+    )
 
 
-def _lazy(value: Any, change: Each) -> Any:
+def _change_lazy(value: Any, change: ChangeItem) -> Any:
     """Return an iterator or a function that changes its values when they are produced."""
-    if _among(type(value), _FUNCTIONS):
+    if _is_one_of(type(value), _FUNCTION_TYPES):
         return lambda *args, **options: change(value(*args, **options), 0)
     return (change(item, place) for place, item in enumerate(value))
 
 
-def _table(value: Any, each: Callable[[Iterable[Any]], list[Any]], keys: bool) -> Any:
+def _change_mapping(value: Any, each: Callable[[Iterable[Any]], list[Any]], keys: bool) -> Any:
     copy = value.copy()
     if keys:
         copy.clear()
@@ -224,19 +238,19 @@ def _table(value: Any, each: Callable[[Iterable[Any]], list[Any]], keys: bool) -
     return copy
 
 
-def _hashed(value: Any) -> bool:
+def _is_safely_hashable(value: Any) -> bool:
     """Return True if hashing or comparing `value` runs no method of a program."""
-    if _among(type(value), (tuple, frozenset)):
-        return all(map(_hashed, value))
-    return _among(type(value), _HASHED)
+    if _is_one_of(type(value), (tuple, frozenset)):
+        return all(map(_is_safely_hashable, value))
+    return _is_one_of(type(value), _HASHABLE_TYPES)
 
 
-def _among(kind: type, kinds: Iterable[type]) -> bool:
+def _is_one_of(kind: type, kinds: Iterable[type]) -> bool:
     """Return True if it is one of these, without using a program's metaclass."""
     return any(kind is one for one in kinds)
 
 
-def _number(value: Any, seed: int, place: int) -> Any:
+def _change_number(value: Any, seed: int, place: int) -> Any:
     """Return a number larger by 1 to 3, so that an index or a count may stay valid."""
     if type(value) is bool:
         return value if (seed + place) % 2 else not value
@@ -247,7 +261,7 @@ def _number(value: Any, seed: int, place: int) -> Any:
     return value + 1 + (whole + seed) % 3
 
 
-def _text(text: str, seed: int, longer: bool) -> str:
+def _change_text(text: str, seed: int, longer: bool) -> str:
     """Shift letters and digits, so that a number stays a number and a name a name."""
     by = seed % 8 + 1
     table = {ord(c): kind[(i + by) % len(kind)] for kind in _LETTERS for i, c in enumerate(kind)}
@@ -257,26 +271,26 @@ def _text(text: str, seed: int, longer: bool) -> str:
     return changed + (changed[-1:] or "~") * by if changed == text else changed
 
 
-def _instance(value: Any, each: Callable[[Iterable[Any]], list[Any]]) -> Any:
+def _change_instance(value: Any, each: Callable[[Iterable[Any]], list[Any]]) -> Any:
     """Return an instance of the program's own class, with other attributes."""
     fields = _fields(value)
-    if fields is None or _has(type(value), "__del__"):
+    if fields is None or _has_attribute(type(value), "__del__"):
         return value
     try:
         copy = object.__new__(type(value))
     except TypeError:
         return value
-    copied = _fields(copy)
-    if copied is None:
+    attributes = _fields(copy)
+    if attributes is None:
         return value
-    copied.update(zip(fields, each(fields.values()), strict=True))
+    attributes.update(zip(fields, each(fields.values()), strict=True))
     return copy
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
     """Return the attributes of an object that no code of its class intercepts."""
     attributes = next(
-        (space["__dict__"] for space in _spaces(type(value)) if "__dict__" in space), None
+        (space["__dict__"] for space in _class_namespaces(type(value)) if "__dict__" in space), None
     )
     if type(attributes) is not types.GetSetDescriptorType:
         return None
@@ -285,11 +299,11 @@ def _fields(value: Any) -> dict[str, Any] | None:
     return fields if plain else None
 
 
-def _has(kind: type, name: str) -> bool:
-    return any(name in space for space in _spaces(kind))
+def _has_attribute(kind: type, name: str) -> bool:
+    return any(name in space for space in _class_namespaces(kind))
 
 
-def _spaces(kind: type) -> Iterator[Any]:
+def _class_namespaces(kind: type) -> Iterator[Any]:
     """Yield the namespaces of a class and its bases, without using its metaclass."""
     for one in type.__dict__["__mro__"].__get__(kind):
         yield type.__dict__["__dict__"].__get__(one)

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from .standard_streams import standard_streams
 
-MAIN = "__main__"
+MAIN_ENTRY_POINT = "__main__"
 """Entry point of a program that reads its standard input and prints."""
 
 
@@ -41,19 +41,19 @@ def as_function(
 
 
 def _run(code: types.CodeType) -> None:
-    module = types.ModuleType(MAIN)
+    module = types.ModuleType(MAIN_ENTRY_POINT)
     module.__file__ = code.co_filename
-    sys.modules[MAIN] = module
+    sys.modules[MAIN_ENTRY_POINT] = module
     try:
         with suppress(SystemExit):
             exec(code, module.__dict__)
     finally:
-        _end()
+        _end_run()
         # This flushes files that the program left open, before the next run.
         module.__dict__.clear()
 
 
-def _end() -> None:
+def _end_run() -> None:
     """Wait for the program's threads, then run its exit handlers."""
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread():

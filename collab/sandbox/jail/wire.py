@@ -1,4 +1,4 @@
-"""Frames over a file descriptor: length in four bytes, then JSON. `Line` sends them to a worker."""
+"""Frames over a file descriptor: length in four bytes, then JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .limits import Limits
 HEADER = struct.Struct(">I")
 _READ_BYTES = 1 << 13
 """Number of bytes to request at once. Most frames arrive with a single call."""
-_MOST_READ_BYTES = 1 << 20
+_MAX_READ_BYTES = 1 << 20
 ENVELOPE_BYTES = 4096
 """Bytes that a frame may have in addition to those of the answer in it."""
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -62,12 +62,12 @@ class Reader:
         """Size of the next frame in bytes, if known."""
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """True if all read data was received."""
         return not self._read
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """True if a whole frame was read.
 
         Raises:
@@ -87,7 +87,7 @@ class Reader:
             Closed: there is no more data.
         """
         missing = self._due - len(self._read)
-        part = os.read(self.fd, min(max(missing, _READ_BYTES), _MOST_READ_BYTES))
+        part = os.read(self.fd, min(max(missing, _READ_BYTES), _MAX_READ_BYTES))
         if not part:
             raise Closed
         self._read += part
@@ -99,7 +99,7 @@ class Reader:
             Closed: there is no more frame.
             Malformed: the frame is invalid.
         """
-        while not self.complete:
+        while not self.is_complete:
             self.read()
         body = self._read[HEADER.size : self._due]
         del self._read[: self._due]
@@ -110,14 +110,14 @@ class Reader:
             raise Malformed(f"not a frame: {type(error).__name__}") from error
 
 
-class Line:
+class WorkerConnection:
     """The two pipes to the worker. Once the worker has ended, every request gets an empty answer at
     once."""
 
-    def __init__(self, incoming: int, outgoing: int, limits: Limits, tell: Callable[..., None]):
+    def __init__(self, incoming: int, outgoing: int, limits: Limits, report: Callable[..., None]):
         self._out = outgoing
         self._in = Reader(incoming, limits.answer_bytes + ENVELOPE_BYTES)
-        self._tell = tell
+        self._report = report
         self.ended: str | None = None
 
     def send(self, message: object) -> None:
@@ -144,12 +144,12 @@ class Line:
             return self.end("a frame that is not a message", "protocol_violation")
         return frame
 
-    def quiet(self) -> bool:
+    def is_quiet(self) -> bool:
         """Return True if the worker has sent nothing that was not requested."""
-        return self._in.empty and not select.select([self._in.fd], [], [], 0)[0]
+        return self._in.is_empty and not select.select([self._in.fd], [], [], 0)[0]
 
     def end(self, reason: str, flag: str) -> dict[str, Any]:
         """End the connection, report `flag` with the reason, and return an empty frame."""
         self.ended = reason
-        self._tell({"flag": flag, "reason": reason})
+        self._report({"flag": flag, "reason": reason})
         return {}

@@ -17,42 +17,42 @@ from typing import Any
 from . import codec, wire
 from .classes.objects import CLASS, Objects
 from .files import File, entry_file, is_files, split_files
-from .layers.descriptors import FIRST, keep_only
+from .layers.descriptors import FIRST_FD, keep_descriptors
 from .layers.stack import LayerUnavailable
 from .limits import Limits
 from .modules import Modules
-from .treatment import NoHelper, Treated, treated
-from .whole_program import MAIN, as_function
+from .treatment import ActiveTreatment, NoHelper, compile_treated
+from .whole_program import MAIN_ENTRY_POINT, as_function
 
-IN, OUT = FIRST, FIRST + 1
-MODULE = "program"
-FILE = "program.py"
+IN_FD, OUT_FD = FIRST_FD, FIRST_FD + 1
+PROGRAM_MODULE = "program"
+PROGRAM_FILE = "program.py"
 MESSAGE_CHARACTERS = 400
 TRIAL_BYTES = 1 << 30
 
 
-def work(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
+def run_worker(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
     """Seal this process, load the received program, and answer calls until the end.
 
     `fds` are the descriptors for printing, for incoming calls, and for outgoing answers.
     """
-    keep_only(*fds)
+    keep_descriptors(*fds)
     try:
         seal()
     except LayerUnavailable as error:
-        wire.send(OUT, error.frame())
+        wire.send(OUT_FD, error.frame())
         return
-    wire.send(OUT, {"sealed": True})
-    calls = wire.Reader(IN, TRIAL_BYTES)
+    wire.send(OUT_FD, {"sealed": True})
+    calls = wire.Reader(IN_FD, TRIAL_BYTES)
     brief = calls.receive()
     try:
         function, treatment = _load(**brief)
     except BaseException as error:
-        wire.send(OUT, {"failed": _load_error(error), "memory": isinstance(error, MemoryError)})
+        wire.send(OUT_FD, {"failed": _load_error(error), "memory": isinstance(error, MemoryError)})
         return
-    wire.send(OUT, {"loaded": True})
+    wire.send(OUT_FD, {"loaded": True})
     while True:
-        wire.send(OUT, reply(function, calls.receive(), limits, treatment))
+        wire.send(OUT_FD, reply(function, calls.receive(), limits, treatment))
 
 
 class _NoFunction(Exception):
@@ -61,42 +61,42 @@ class _NoFunction(Exception):
 
 def _load(
     program: str, entry_point: str, treatment: dict[str, Any] | None
-) -> tuple[Callable[..., Any], Treated | None]:
+) -> tuple[Callable[..., Any], ActiveTreatment | None]:
     """Return the program's function, and the treatment in progress, if there is one."""
     sys.path[:] = []
-    sys.argv[:] = [FILE]
-    if entry_point == MAIN and treatment is None:
-        return _whole(program), None
+    sys.argv[:] = [PROGRAM_FILE]
+    if entry_point == MAIN_ENTRY_POINT and treatment is None:
+        return _load_whole_program(program), None
     if is_files(program):
-        module, under = _load_files(program, treatment)
+        module, active = _load_files(program, treatment)
     else:
-        module, under = _load_one(program, treatment)
+        module, active = _load_one(program, treatment)
     del program, treatment
     if entry_point.startswith(CLASS):
-        return Objects(_class(module, entry_point.removeprefix(CLASS))), under
-    function = _named(module, entry_point)
+        return Objects(_find_class(module, entry_point.removeprefix(CLASS))), active
+    function = _find_function(module, entry_point)
     if not callable(function):
         raise _NoFunction(f"no function `{entry_point}` is defined")
-    return function, under
+    return function, active
 
 
-def _whole(program: str) -> Callable[[str], str]:
+def _load_whole_program(program: str) -> Callable[[str], str]:
     """Return a program that reads and prints, of one file or of several."""
     if not is_files(program):
-        return as_function(compile(program, FILE, "exec", dont_inherit=True))
+        return as_function(compile(program, PROGRAM_FILE, "exec", dont_inherit=True))
     files = split_files(program)
-    codes, _ = _compiled(files, None)
+    codes, _ = _compile_files(files, None)
     return as_function(codes[entry_file(files).module], Modules(codes).install)
 
 
-def _class(module: types.ModuleType, name: str) -> type:
+def _find_class(module: types.ModuleType, name: str) -> type:
     kind = module.__dict__.get(name)
     if not isinstance(kind, type):
         raise _NoFunction(f"no class `{name}` is defined")
     return kind
 
 
-def _named(module: types.ModuleType, name: str) -> object:
+def _find_function(module: types.ModuleType, name: str) -> object:
     """Return the function of a module. `Solution.area` is a method of a new object.
 
     If there is no such class, the function `area` is meant, as in published harnesses.
@@ -110,46 +110,48 @@ def _named(module: types.ModuleType, name: str) -> object:
 
 def _load_one(
     program: str, treatment: dict[str, Any] | None
-) -> tuple[types.ModuleType, Treated | None]:
-    module = types.ModuleType(MODULE)
-    module.__file__ = FILE
-    sys.modules[MODULE] = module
-    under: Treated | None = None
+) -> tuple[types.ModuleType, ActiveTreatment | None]:
+    module = types.ModuleType(PROGRAM_MODULE)
+    module.__file__ = PROGRAM_FILE
+    sys.modules[PROGRAM_MODULE] = module
+    active: ActiveTreatment | None = None
     if treatment is None:
-        code = compile(program, FILE, "exec", dont_inherit=True)
+        code = compile(program, PROGRAM_FILE, "exec", dont_inherit=True)
     else:
-        code, under = treated(program, FILE, **treatment)
+        code, active = compile_treated(program, PROGRAM_FILE, **treatment)
     del program, treatment
     exec(code, module.__dict__)
-    return module, under
+    return module, active
 
 
 def _load_files(
     program: str, treatment: dict[str, Any] | None
-) -> tuple[types.ModuleType, Treated | None]:
+) -> tuple[types.ModuleType, ActiveTreatment | None]:
     """Return the module of the tested function, for a program of files that import each other."""
     files = split_files(program)
-    entry, (codes, under) = entry_file(files).module, _compiled(files, treatment)
+    entry, (codes, active) = entry_file(files).module, _compile_files(files, treatment)
     del program, treatment, files
     Modules(codes).install()
-    return importlib.import_module(entry), under
+    return importlib.import_module(entry), active
 
 
-def _compiled(
+def _compile_files(
     files: tuple[File, ...], treatment: dict[str, Any] | None
-) -> tuple[dict[str, types.CodeType], Treated | None]:
+) -> tuple[dict[str, types.CodeType], ActiveTreatment | None]:
     """Return the code of each file by its module. The first module with the helper is treated."""
     codes = {f.module: compile(f.source, f.name, "exec", dont_inherit=True) for f in files}
     if treatment is None:
         return codes, None
     for file in files:
         with suppress(NoHelper):
-            codes[file.module], under = treated(file.source, file.name, **_within(file, treatment))
-            return codes, under
+            codes[file.module], active = compile_treated(
+                file.source, file.name, **_shift_lines(file, treatment)
+            )
+            return codes, active
     raise NoHelper(f"no function `{treatment['function']}` is defined")
 
 
-def _within(file: File, treatment: dict[str, Any]) -> dict[str, Any]:
+def _shift_lines(file: File, treatment: dict[str, Any]) -> dict[str, Any]:
     """Return a treatment with line numbers of the file, not of the whole text."""
     if treatment["lines"] is None:
         return treatment
@@ -160,26 +162,26 @@ def _load_error(error: BaseException) -> str:
     if isinstance(error, _NoFunction):
         return str(error)
     if isinstance(error, SyntaxError):
-        where = _place(error.lineno, error.offset, error.filename or FILE)
+        where = _format_place(error.lineno, error.offset, error.filename or PROGRAM_FILE)
         return f"{type(error).__name__}: {error.msg}{where}"
     places = [
         (line, frame.f_code.co_filename)
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if _of_program(frame.f_code.co_filename)
+        if _is_program_file(frame.f_code.co_filename)
     ]
-    line, file = places[-1] if places else (None, FILE)
-    return f"{type(error).__name__}: {_message(error)}{_place(line, None, file)}"
+    line, file = places[-1] if places else (None, PROGRAM_FILE)
+    return f"{type(error).__name__}: {_message(error)}{_format_place(line, None, file)}"
 
 
-def _of_program(file: str) -> bool:
+def _is_program_file(file: str) -> bool:
     """Return True if code is the program's own. Code on this machine has an absolute path."""
     return file.endswith(".py") and "<" not in file and not file.startswith("/")
 
 
-def _place(line: int | None, column: int | None, file: str) -> str:
+def _format_place(line: int | None, column: int | None, file: str) -> str:
     if line is None:
         return ""
-    named = "" if file == FILE else f"{file}, "
+    named = "" if file == PROGRAM_FILE else f"{file}, "
     return f" ({named}line {line}, column {column})" if column else f" ({named}line {line})"
 
 
@@ -188,30 +190,30 @@ def _message(error: BaseException) -> str:
 
 
 def reply(
-    function: Callable[..., Any], call: Any, limits: Limits, treatment: Treated | None
+    function: Callable[..., Any], call: Any, limits: Limits, treatment: ActiveTreatment | None
 ) -> dict[str, Any]:
     """Call the function as the frame `call` says, and return the frame with its value or
     exception.
     """
     if treatment is not None:
         treatment.begin()
-    answer = _answered(function, call, limits)
-    if treatment is not None and treatment.spoilt:
+    answer = _call_function(function, call, limits)
+    if treatment is not None and treatment.is_spoilt:
         answer = {"raised": "SpoiltTreatment", "builtin": False}
     return {"id": call["id"], **answer}
 
 
-def _answered(function: Callable[..., Any], call: Any, limits: Limits) -> dict[str, Any]:
+def _call_function(function: Callable[..., Any], call: Any, limits: Limits) -> dict[str, Any]:
     """Return the result of the function, as the fields of a frame."""
     try:
         arguments = codec.decode(call["arguments"], limits.argument_depth, bounded=False)
         keywords = codec.decode(call["keywords"], limits.argument_depth, bounded=False)
-        return _value(function(*arguments, **keywords), limits)
+        return _value_fields(function(*arguments, **keywords), limits)
     except BaseException as error:
-        return _raised(error)
+        return _error_fields(error)
 
 
-def _value(value: object, limits: Limits) -> dict[str, Any]:
+def _value_fields(value: object, limits: Limits) -> dict[str, Any]:
     if type(value) in (str, bytes, bytearray, list) and len(value) > limits.answer_bytes:  # type: ignore[arg-type]
         return {"over": f"a value of more than {limits.answer_bytes} bytes"}
     try:
@@ -222,7 +224,7 @@ def _value(value: object, limits: Limits) -> dict[str, Any]:
         return {"over": f"a value nested deeper than {limits.depth}"}
 
 
-def _raised(error: BaseException) -> dict[str, Any]:
+def _error_fields(error: BaseException) -> dict[str, Any]:
     kind = type(error)
     try:
         message = _message(error)
@@ -231,6 +233,6 @@ def _raised(error: BaseException) -> dict[str, Any]:
     return {
         "raised": kind.__name__,
         "message": message,
-        "builtin": codec.CROSSING.get(kind.__name__) is kind,
+        "builtin": codec.TRANSFERABLE_EXCEPTIONS.get(kind.__name__) is kind,
         "memory": isinstance(error, MemoryError),
     }

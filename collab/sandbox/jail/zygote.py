@@ -2,8 +2,8 @@
 
 It is forked from the supervisor before the first trial, so no test and no program was ever in its
 memory. The supervisor has two: one for workers, one for test runners. It controls each over a
-socket pair: `admit` (with descriptors) forks a process, `dismiss` kills it, and
-`status` returns its exit status.
+socket pair: `start_process` (with descriptors) forks a process, `kill_process` kills it, and
+`read_status` returns its exit status.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .processes import LINUX, Jail
 
 ANSWER_SECONDS = 30.0
 _MESSAGE_BYTES = 1 << 16
-_MOST_FDS = 8
+_MAX_FDS = 8
 
 Body = Callable[[Sequence[int], Limits, Callable[[], None]], None]
 """The code of a process, given its descriptors, its limits, and a function that seals it.
@@ -42,24 +42,24 @@ class ZygoteLost(Exception):
 class Zygote:
     """The supervisor's side of a zygote."""
 
-    def __init__(self, jail: Jail, body: Body, *before: Zygote) -> None:
-        """Fork a zygote. `before` are existing zygotes, whose sockets the new zygote closes."""
+    def __init__(self, jail: Jail, body: Body, *existing: Zygote) -> None:
+        """Fork a zygote. The new zygote closes the sockets of the `existing` ones."""
         kind = socket.SOCK_SEQPACKET if LINUX else socket.SOCK_DGRAM
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        self._socket, child_socket = socket.socketpair(socket.AF_UNIX, kind)
         self.pid = os.fork()
         if self.pid == 0:
             self._socket.close()
-            for other in before:
+            for other in existing:
                 other._socket.close()
-            _guard(theirs, jail, body)
-        theirs.close()
+            _run_zygote(child_socket, jail, body)
+        child_socket.close()
 
     @cached_property
     def unavailable(self) -> dict[str, str] | None:
         """The layer that could not be applied, or None. Reading this waits until it is known."""
         return self._answer().get("refused")
 
-    def admit(self, fds: Sequence[int], limits: Limits) -> None:
+    def start_process(self, fds: Sequence[int], limits: Limits) -> None:
         """Fork a process that gets the descriptors `fds` and runs under `limits`."""
         message = json.dumps(asdict(limits)).encode()
         try:
@@ -67,14 +67,14 @@ class Zygote:
         except OSError as error:
             raise ZygoteLost(str(error)) from error
 
-    def dismiss(self) -> None:
-        """Kill the process and all its children. `status` waits for it."""
+    def kill_process(self) -> None:
+        """Kill the process and all its children. `read_status` waits for it."""
         try:
             self._socket.send(b"null")
         except OSError as error:
             raise ZygoteLost(str(error)) from error
 
-    def status(self) -> int:
+    def read_status(self) -> int:
         """Return the wait status of a dismissed process."""
         return int(self._answer()["status"])
 
@@ -95,15 +95,15 @@ class Zygote:
         return answer
 
 
-def _guard(channel: socket.socket, jail: Jail, body: Body) -> NoReturn:
+def _run_zygote(channel: socket.socket, jail: Jail, body: Body) -> NoReturn:
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         try:
             jail.enter()
         except LayerUnavailable as error:
-            _tell(channel, error.frame())
+            _send(channel, error.frame())
         else:
-            _tell(channel, {"ready": True})
+            _send(channel, {"ready": True})
             _serve(channel, jail, body)
     finally:
         os._exit(0)
@@ -112,20 +112,20 @@ def _guard(channel: socket.socket, jail: Jail, body: Body) -> NoReturn:
 def _serve(channel: socket.socket, jail: Jail, body: Body) -> None:
     pid: int | None = None
     while True:
-        message, fds, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, _MOST_FDS)
+        message, fds, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, _MAX_FDS)
         if not message:
             return
         request = json.loads(message)
         if request is None:
-            _tell(channel, {"status": jail.end(pid) if pid is not None else 0})
+            _send(channel, {"status": jail.end(pid) if pid is not None else 0})
             pid = None
             continue
-        pid = _admit(jail, body, Limits(**request), fds)
+        pid = _start_process(jail, body, Limits(**request), fds)
         for fd in fds:
             os.close(fd)
 
 
-def _admit(jail: Jail, body: Body, limits: Limits, fds: Sequence[int]) -> int | None:
+def _start_process(jail: Jail, body: Body, limits: Limits, fds: Sequence[int]) -> int | None:
     try:
         return jail.spawn(limits, lambda seal: body(fds, limits, seal))
     except LayerUnavailable as error:
@@ -133,5 +133,5 @@ def _admit(jail: Jail, body: Body, limits: Limits, fds: Sequence[int]) -> int | 
         return None
 
 
-def _tell(channel: socket.socket, message: dict[str, Any]) -> None:
+def _send(channel: socket.socket, message: dict[str, Any]) -> None:
     channel.send(json.dumps(message).encode())

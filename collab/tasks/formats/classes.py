@@ -14,7 +14,7 @@ from typing import Any
 
 from collab.agents.classes import CLASS_PREFIX
 from collab.errors import TaskError, Unfit
-from collab.sandbox.jail.classes.expected import expected_first
+from collab.sandbox.jail.classes.expected import compute_expected_first
 from collab.sandbox.jail.preload import MODULES
 from collab.syntax import parse
 from collab.tasks.formats.fields import docstring, field, tree_of
@@ -161,7 +161,7 @@ def _test_of(row: Mapping[str, Any], test: ast.Module, solution: ast.ClassDef) -
         raise TaskError("the test has no method of the classes in 'test_classes'")
     methods = [f"    def {node.name}(self, *_, **__): ..." for node in _functions(solution)]
     stand_in = "\n".join([f"class {solution.name}:", *(methods or ["    pass"])])
-    ordered = ast.unparse(expected_first(test, [solution.name]))
+    ordered = ast.unparse(compute_expected_first(test, [solution.name]))
     source = "\n".join([*_imports(row), stand_in, ordered, _PASSES_SOURCE])
     asserts = [f"assert passes(candidate, {case}({name!r}))" for case, name in cases]
     return make_check(f"exec({source!r}, globals())", asserts)

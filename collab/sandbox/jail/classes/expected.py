@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-_MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+_MIRRORED_OPERATORS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.Eq,
     ast.NotEq: ast.NotEq,
     ast.Lt: ast.Gt,
@@ -21,24 +21,28 @@ _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Gt: ast.Lt,
     ast.GtE: ast.LtE,
 }
-_COMPUTED = (ast.Call, ast.Subscript, ast.BinOp, ast.ListComp, ast.SetComp, ast.DictComp)
+_COMPUTED_NODES = (ast.Call, ast.Subscript, ast.BinOp, ast.ListComp, ast.SetComp, ast.DictComp)
 _Target = ast.expr | str
 
 
-def expected_first(tree: ast.Module, candidates: Iterable[str]) -> ast.Module:
+def compute_expected_first(tree: ast.Module, candidates: Iterable[str]) -> ast.Module:
     """Return the test with each assert's expected value computed before the object's value."""
-    ordered: ast.Module = _Order(_objects(tree, candidates)).visit(tree)
+    ordered: ast.Module = _ExpectedFirst(_object_names(tree, candidates)).visit(tree)
     return ast.fix_missing_locations(ordered)
 
 
-class _Order(ast.NodeTransformer):
+class _ExpectedFirst(ast.NodeTransformer):
     def __init__(self, objects: frozenset[str]) -> None:
         self._objects = objects
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
-        operator = _MIRRORED.get(type(node.ops[0]))
-        if len(node.ops) > 1 or operator is None or not self._late(node.left, node.comparators[0]):
+        operator = _MIRRORED_OPERATORS.get(type(node.ops[0]))
+        if (
+            len(node.ops) > 1
+            or operator is None
+            or not self._is_computed_late(node.left, node.comparators[0])
+        ):
             return node
         mirrored = ast.Compare(node.comparators[0], [operator()], [node.left])
         return ast.copy_location(mirrored, node)
@@ -46,36 +50,43 @@ class _Order(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Rewrite `self.assertEqual(A, B)`, with B first, to `self.assertEqual(*(B, A)[::-1])`."""
         self.generic_visit(node)
-        if _compares(node.func) and len(node.args) > 1 and self._late(*node.args[:2]):
+        if (
+            _is_comparison(node.func)
+            and len(node.args) > 1
+            and self._is_computed_late(*node.args[:2])
+        ):
             swapped = ast.Tuple(node.args[1::-1], ast.Load())
             back = ast.Slice(None, None, ast.Constant(-1))
             node.args[:2] = [ast.Starred(ast.Subscript(swapped, back, ast.Load()), ast.Load())]
         return node
 
-    def _late(self, first: ast.expr, second: ast.expr) -> bool:
+    def _is_computed_late(self, first: ast.expr, second: ast.expr) -> bool:
         """Return True if the second is computed without an object, after the first used one."""
-        computed = any(isinstance(node, _COMPUTED) for node in ast.walk(second))
-        return computed and _names(first, self._objects) and not _names(second, self._objects)
+        computed = any(isinstance(node, _COMPUTED_NODES) for node in ast.walk(second))
+        return computed and _mentions(first, self._objects) and not _mentions(second, self._objects)
 
 
-def _compares(function: ast.expr) -> bool:
+def _is_comparison(function: ast.expr) -> bool:
     name = getattr(function, "attr", getattr(function, "id", ""))
     return name.startswith("assert") or name == "isclose"
 
 
-def _objects(tree: ast.Module, candidates: Iterable[str]) -> frozenset[str]:
+def _object_names(tree: ast.Module, candidates: Iterable[str]) -> frozenset[str]:
     """Return names and attributes that an object, or the class, may have anywhere in the test."""
-    bound = [pair for node in ast.walk(tree) for pair in _bound(node)]
+    bound = [pair for node in ast.walk(tree) for pair in _bindings(node)]
     objects, before = frozenset(candidates), frozenset[str]()
     while objects != before:
         before = objects
         objects |= {
-            name for target, value in bound if _holds(value, before) for name in _targets(target)
+            name
+            for target, value in bound
+            if _may_hold_object(value, before)
+            for name in _target_names(target)
         }
     return objects
 
 
-def _bound(node: ast.AST) -> Iterator[tuple[_Target, ast.AST]]:
+def _bindings(node: ast.AST) -> Iterator[tuple[_Target, ast.AST]]:
     """Yield the targets that a node binds, with their values."""
     match node:
         case ast.Assign(targets=targets, value=value):
@@ -93,7 +104,7 @@ def _bound(node: ast.AST) -> Iterator[tuple[_Target, ast.AST]]:
             yield from ((name, below.value) for below in returned if below.value)
 
 
-def _targets(target: _Target) -> Iterator[str]:
+def _target_names(target: _Target) -> Iterator[str]:
     if isinstance(target, str):
         yield target
         return
@@ -104,17 +115,17 @@ def _targets(target: _Target) -> Iterator[str]:
             yield node.id
 
 
-def _holds(value: ast.AST, objects: frozenset[str]) -> bool:
+def _may_hold_object(value: ast.AST, objects: frozenset[str]) -> bool:
     """Return True if a value may be or hold an object. A method's result is a copy."""
     match value:
-        case ast.Call(func=ast.Attribute(value=owner)) if _names(owner, objects):
+        case ast.Call(func=ast.Attribute(value=owner)) if _mentions(owner, objects):
             return False
         case ast.Name(id=name) | ast.Attribute(attr=name) if name in objects:
             return True
-    return any(_holds(node, objects) for node in ast.iter_child_nodes(value))
+    return any(_may_hold_object(node, objects) for node in ast.iter_child_nodes(value))
 
 
-def _names(node: ast.AST, objects: frozenset[str]) -> bool:
+def _mentions(node: ast.AST, objects: frozenset[str]) -> bool:
     return any(
         getattr(below, "id", getattr(below, "attr", None)) in objects for below in ast.walk(node)
     )

@@ -18,42 +18,47 @@ from ..remote_function import NoAnswer, RemoteFunction
 from .objects import Operation
 
 _NAMES = "new init getattribute getattr setattr delattr del init_subclass class_getitem"
-_OURS = frozenset(f"__{name}__" for name in _NAMES.split())
+_OWN_METHODS = frozenset(f"__{name}__" for name in _NAMES.split())
 """Special names that a program's class may have. The stand-in defines them itself."""
-_ASK, _NUMBER = "__ask__", "__number__"
-_DEEPEST = 100
+_OBJECTS_ATTRIBUTE, _NUMBER_ATTRIBUTE = "__ask__", "__number__"
+_MAX_DEPTH = 100
 
 
 class Unanswered(BaseException):
     """The program returned no value. A test that catches any exception does not catch this one."""
 
 
-def remote_class(name: str, like: type, remote: RemoteFunction) -> type:
-    """Return a class `name` with the methods of the class `like`. Each call runs in the worker."""
-    methods = {method: _Method(method) for method in _methods(like)}
-    hashing: dict[str, Any] = {"__hash__": None} if like.__hash__ is None else {}
-    return _Remote(name, (_Object,), {**hashing, **methods, _ASK: _Asking(remote)})
+def remote_class(name: str, test_class: type, remote: RemoteFunction) -> type:
+    """Return a class `name` with the methods of `test_class`. Each call runs in the worker."""
+    methods = {method: _Method(method) for method in _method_names(test_class)}
+    hashing: dict[str, Any] = {"__hash__": None} if test_class.__hash__ is None else {}
+    return _Remote(
+        name, (_Object,), {**hashing, **methods, _OBJECTS_ATTRIBUTE: _RemoteObjects(remote)}
+    )
 
 
-def _methods(like: type) -> Iterator[str]:
-    for kind in like.__mro__[:-1]:
+def _method_names(test_class: type) -> Iterator[str]:
+    for kind in test_class.__mro__[:-1]:
         for name, member in vars(kind).items():
-            if isinstance(member, FunctionType | staticmethod | classmethod) and name not in _OURS:
+            if (
+                isinstance(member, FunctionType | staticmethod | classmethod)
+                and name not in _OWN_METHODS
+            ):
                 yield name
 
 
-class _Asking:
+class _RemoteObjects:
     """Operations on objects in the worker, one after the other."""
 
     def __init__(self, remote: RemoteFunction) -> None:
         self._remote = remote
         self._numbers = count()
-        self._got: tuple[int | None, str, Any, Any] | None = None
+        self._last_read: tuple[int | None, str, Any, Any] | None = None
 
-    def create(self, given: tuple[Any, ...], named: dict[str, Any]) -> int:
+    def create(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> int:
         """Make an object and return its number."""
         number = next(self._numbers)
-        self.perform("create", number, "", given, named)
+        self.perform("create", number, "", arguments, keywords)
         return number
 
     def get(self, number: int | None, name: str) -> Any:
@@ -63,7 +68,7 @@ class _Asking:
         """
         value = self.ask("get", number, name, {})
         if isinstance(value, list | dict | set):
-            self._got = (number, name, value, _tree(value))
+            self._last_read = (number, name, value, _encode_tree(value))
         return value
 
     def perform(
@@ -71,47 +76,47 @@ class _Asking:
         operation: Operation,
         number: int | None,
         name: str,
-        given: tuple[Any, ...],
-        named: dict[str, Any],
+        positional: tuple[Any, ...],
+        named_arguments: dict[str, Any],
     ) -> Any:
         """Perform an operation with arguments, and apply its changes to them."""
-        every: dict[Any, Any] = {**dict(enumerate(given)), **named}
+        every: dict[Any, Any] = {**dict(enumerate(positional)), **named_arguments}
         references = {
-            place: vars(value)[_NUMBER]
+            place: vars(value)[_NUMBER_ATTRIBUTE]
             for place, value in every.items()
             if isinstance(value, _Object)
         }
         plain = {place: None if place in references else every[place] for place in every}
-        arguments = [plain[place] for place in range(len(given))]
-        keywords = {key: plain[key] for key in named}
+        arguments = [plain[place] for place in range(len(positional))]
+        keywords = {key: plain[key] for key in named_arguments}
         value = self.ask(operation, number, name, references, *arguments, **keywords)
         for place, argument in every.items():
             if type(argument) in (list, dict, set):
-                _become(argument, self.ask("given", None, place, {}))
+                _update_in_place(argument, self.ask("given", None, place, {}))
         return value
 
-    def ask(self, *given: Any, **named: Any) -> Any:
-        got, self._got = self._got, None
-        if got is not None:
-            number, name, value, before = got
-            if _tree(value) != before:
+    def ask(self, *arguments: Any, **keywords: Any) -> Any:
+        last_read, self._last_read = self._last_read, None
+        if last_read is not None:
+            number, name, value, before = last_read
+            if _encode_tree(value) != before:
                 self.ask("set", number, name, {}, value)
         try:
-            return self._remote.ask(given, named)
+            return self._remote.ask(arguments, keywords)
         except NoAnswer as error:
             raise Unanswered(str(error)) from None
 
 
-def _tree(value: object) -> Any:
+def _encode_tree(value: object) -> Any:
     """Return a tree that shows whether a value was changed, or None if it can no longer be
     transferred."""
     try:
-        return codec.encode(value, _DEEPEST)
+        return codec.encode(value, _MAX_DEPTH)
     except (codec.Foreign, codec.TooDeep):
         return None
 
 
-def _become(value: Any, now: Any) -> None:
+def _update_in_place(value: Any, now: Any) -> None:
     """Change a list, set or dictionary to the state of the program's copy."""
     if type(now) is type(value) and now != value:
         value.clear()
@@ -125,10 +130,10 @@ class _Method:
         self._name = name
 
     def __get__(self, made: object, kind: type) -> Callable[..., Any]:
-        number = None if made is None else vars(made)[_NUMBER]
+        number = None if made is None else vars(made)[_NUMBER_ATTRIBUTE]
 
         def method(*given: object, **named: object) -> Any:
-            answer = _asking(kind).perform("call", number, self._name, given, named)
+            answer = _remote_objects(kind).perform("call", number, self._name, given, named)
             return iter(answer) if self._name == "__iter__" else answer
 
         return method
@@ -139,15 +144,15 @@ class _Remote(type):
 
     def __call__(cls, *given: Any, **named: Any) -> Any:
         made: Any = object.__new__(cls)  # type: ignore[arg-type]
-        vars(made)[_NUMBER] = _asking(cls).create(given, named)
+        vars(made)[_NUMBER_ATTRIBUTE] = _remote_objects(cls).create(given, named)
         return made
 
     def __getattr__(cls, name: str) -> Any:
         _refuse_special(name)
-        return _asking(cls).get(None, name)
+        return _remote_objects(cls).get(None, name)
 
     def __setattr__(cls, name: str, value: object) -> None:
-        _asking(cls).ask("set", None, name, {}, value)
+        _remote_objects(cls).ask("set", None, name, {}, value)
 
 
 class _Object:
@@ -155,15 +160,15 @@ class _Object:
 
     def __getattr__(self, name: str) -> Any:
         _refuse_special(name)
-        return _asking(type(self)).get(vars(self)[_NUMBER], name)
+        return _remote_objects(type(self)).get(vars(self)[_NUMBER_ATTRIBUTE], name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        _asking(type(self)).ask("set", vars(self)[_NUMBER], name, {}, value)
+        _remote_objects(type(self)).ask("set", vars(self)[_NUMBER_ATTRIBUTE], name, {}, value)
 
 
-def _asking(kind: type) -> _Asking:
-    asking: _Asking = vars(kind)[_ASK]
-    return asking
+def _remote_objects(kind: type) -> _RemoteObjects:
+    objects: _RemoteObjects = vars(kind)[_OBJECTS_ATTRIBUTE]
+    return objects
 
 
 def _refuse_special(name: str) -> None:

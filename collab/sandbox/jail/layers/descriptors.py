@@ -5,11 +5,11 @@ from __future__ import annotations
 import fcntl
 import os
 
-FIRST = 3
-_ABOVE = 16
+FIRST_FD = 3
+_MIN_COPY_FD = 16
 
 
-def keep_only(output: int, *kept: int) -> None:
+def keep_descriptors(output: int, *kept: int) -> None:
     """Close all descriptors except `kept`, which become FIRST and the numbers after it. Printed
     text goes to `output`.
 
@@ -19,6 +19,6 @@ def keep_only(output: int, *kept: int) -> None:
     nothing, writer = os.pipe()
     os.close(writer)
     wanted = (nothing, output, output, *kept)
-    for target, fd in enumerate([fcntl.fcntl(fd, fcntl.F_DUPFD, _ABOVE) for fd in wanted]):
+    for target, fd in enumerate([fcntl.fcntl(fd, fcntl.F_DUPFD, _MIN_COPY_FD) for fd in wanted]):
         os.dup2(fd, target)
     os.closerange(len(wanted), os.sysconf("SC_OPEN_MAX"))

@@ -13,8 +13,8 @@ _VERSION_FLAG = 1
 _PATH_BENEATH = 1
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 """Number of file rights per ABI, as the low bits of a mask. From ABI 5 on, it is 16."""
-_NETWORK_ABI, _NETWORK = 4, 0b11
-_SCOPE_ABI, _SCOPE = 6, 0b11
+_NETWORK_ABI, _NETWORK_RIGHTS = 4, 0b11
+_SCOPE_ABI, _SCOPE_RIGHTS = 6, 0b11
 
 
 @cache
@@ -38,9 +38,9 @@ def restrict(folder: str | None) -> None:
     rights = (1 << _FILE_RIGHTS.get(version, 16)) - 1
     words = [rights]
     if version >= _NETWORK_ABI:
-        words.append(_NETWORK)
+        words.append(_NETWORK_RIGHTS)
     if version >= _SCOPE_ABI:
-        words.append(_SCOPE)
+        words.append(_SCOPE_RIGHTS)
     attributes = struct.pack(f"={len(words)}Q", *words)
     ruleset = linux.syscall(
         "landlock_create_ruleset",

@@ -64,7 +64,7 @@ def prctl(option: int, *arguments: int) -> int:
     return result if result >= 0 else _checked(f"prctl({option})", result)
 
 
-def one_malloc_arena() -> None:
+def limit_malloc_arenas() -> None:
     """Keep glibc from reserving 64 MiB of address space per thread."""
     if hasattr(_libc, "mallopt"):
         m_arena_max = -8
@@ -90,7 +90,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
     _checked(f"mount {target}", result)
 
 
-def pivot_here() -> None:
+def pivot_to_working_directory() -> None:
     """Make the working directory the root, and detach the old root."""
     syscall("pivot_root", number("pivot_root"), b".", b".")
     _checked("umount2", _libc.umount2(b".", MNT_DETACH))
@@ -101,7 +101,7 @@ def die_with_parent() -> None:
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def own_user_namespace(flags: int, inside: int) -> None:
+def enter_user_namespace(flags: int, inside: int) -> None:
     """Enter a new user namespace, and the other namespaces in `flags`.
 
     The only user of the new namespace is `inside`.

@@ -26,14 +26,14 @@ _NR, _ARCH, _ARGUMENTS = 0, 4, 16
 
 FIRST_PID, NO_PID = 1, 1 << 30
 """The first process of a namespace, and a process that never exists."""
-_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030)
+_FCNTL_COMMANDS = (0, 1, 2, 3, 4, 5, 6, 7, 1030)
 """Allowed commands: F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, the record locks,
 F_DUPFD_CLOEXEC."""
 _PR_SET_NAME, _PR_GET_NAME = 15, 16
-_FUTEX_PRIVATE = 128
+_FUTEX_PRIVATE_FLAG = 128
 """Flag without which waiters on a page of a mapped file are visible to every process that maps
 it."""
-_MADVISE = (0, 1, 2, 4, 8, 14, 15, 16, 17, 18)
+_MADVISE_ADVICE = (0, 1, 2, 4, 8, 14, 15, 16, 17, 18)
 """Advice about a process's own memory. Other values move pages of mapped files in and out."""
 
 _MAP_HUGETLB = 0x40000
@@ -52,65 +52,68 @@ def _argument(index: int, *, high: bool = False) -> bytes:
     return _load(_ARGUMENTS + 8 * index + (4 if high else 0))
 
 
-def _give(action: int) -> bytes:
+def _return_action(action: int) -> bytes:
     return _instruction(_RETURN, action)
 
 
-def _fail(code: int) -> bytes:
-    return _give(ERRNO | code)
+def _return_error(code: int) -> bytes:
+    return _return_action(ERRNO | code)
 
 
-def _one_of(values: tuple[int, ...], otherwise: bytes) -> bytes:
+def _allow_values(values: tuple[int, ...], otherwise: bytes) -> bytes:
     """Allow the call if the loaded word is among `values`."""
-    return b"".join(_instruction(_EQUAL, v, 0, 1) + _give(ALLOW) for v in values) + otherwise
+    return (
+        b"".join(_instruction(_EQUAL, v, 0, 1) + _return_action(ALLOW) for v in values) + otherwise
+    )
 
 
 def _conditional(pid: int) -> dict[str, bytes]:
-    kill = _give(KILL_PROCESS)
-    threads_only = _instruction(_ANY_BIT, CLONE_THREAD, 1, 0) + kill + _give(ALLOW)
-    only_reading = _instruction(_EQUAL, 0, 1, 0) + _fail(errno.EPERM)
-    own_memory_only = _instruction(_ANY_BIT, _FUTEX_PRIVATE, 0, 1) + _give(ALLOW)
-    small_pages_only = _instruction(_ANY_BIT, _MAP_HUGETLB, 0, 1) + _fail(errno.EPERM)
+    kill = _return_action(KILL_PROCESS)
+    threads_only = _instruction(_ANY_BIT, CLONE_THREAD, 1, 0) + kill + _return_action(ALLOW)
+    only_reading = _instruction(_EQUAL, 0, 1, 0) + _return_error(errno.EPERM)
+    own_memory_only = _instruction(_ANY_BIT, _FUTEX_PRIVATE_FLAG, 0, 1) + _return_action(ALLOW)
+    small_pages_only = _instruction(_ANY_BIT, _MAP_HUGETLB, 0, 1) + _return_error(errno.EPERM)
     return {
-        "futex": _argument(1) + own_memory_only + _fail(errno.EAGAIN),
+        "futex": _argument(1) + own_memory_only + _return_error(errno.EAGAIN),
         "clone": _argument(0) + threads_only,
-        "clone3": _fail(errno.ENOSYS),
-        "kill": _argument(0) + _one_of((pid,), kill),
-        "tgkill": _argument(0) + _one_of((pid,), kill),
-        "fcntl": _argument(1) + _one_of(_FCNTL, _fail(errno.EPERM)),
-        "ioctl": _fail(errno.ENOTTY),
-        "madvise": _argument(2) + _one_of(_MADVISE, _fail(errno.EPERM)),
-        "mmap": _argument(3) + small_pages_only + _give(ALLOW),
-        "prctl": _argument(0) + _one_of((_PR_SET_NAME, _PR_GET_NAME), _fail(errno.EPERM)),
+        "clone3": _return_error(errno.ENOSYS),
+        "kill": _argument(0) + _allow_values((pid,), kill),
+        "tgkill": _argument(0) + _allow_values((pid,), kill),
+        "fcntl": _argument(1) + _allow_values(_FCNTL_COMMANDS, _return_error(errno.EPERM)),
+        "ioctl": _return_error(errno.ENOTTY),
+        "madvise": _argument(2) + _allow_values(_MADVISE_ADVICE, _return_error(errno.EPERM)),
+        "mmap": _argument(3) + small_pages_only + _return_action(ALLOW),
+        "prctl": _argument(0)
+        + _allow_values((_PR_SET_NAME, _PR_GET_NAME), _return_error(errno.EPERM)),
         "prlimit64": _argument(2)
         + only_reading
         + _argument(2, high=True)
         + only_reading
-        + _give(ALLOW),
-        "socketpair": _fail(errno.EPERM),
+        + _return_action(ALLOW),
+        "socketpair": _return_error(errno.EPERM),
     }
 
 
 @lru_cache(maxsize=4)
-def program(pid: int, machine: str) -> bytes:
+def filter_program(pid: int, machine: str) -> bytes:
     """Return the filter for a worker with process id `pid`, as a `struct sock_filter` array."""
     if machine not in AUDIT_ARCH:
         raise OSError(f"the processor {machine} is not supported, only {', '.join(AUDIT_ARCH)}")
-    kill, special = _give(KILL_PROCESS), _conditional(pid)
+    kill, special = _return_action(KILL_PROCESS), _conditional(pid)
     code = [_load(_ARCH), _instruction(_EQUAL, AUDIT_ARCH[machine], 1, 0), kill, _load(_NR)]
     if machine == "x86_64":
         code += [_instruction(_AT_LEAST, X32_BIT, 0, 1), kill]
     bodies = {nr: special[name] for name, nr in numbers(CONDITIONAL, machine).items()}
-    bodies |= dict.fromkeys(numbers(ALLOWED, machine).values(), _give(ALLOW))
+    bodies |= dict.fromkeys(numbers(ALLOWED, machine).values(), _return_action(ALLOW))
     bodies |= dict.fromkeys(numbers(HOSTILE, machine).values(), kill)
     code += [_instruction(_EQUAL, nr, 0, len(body) // 8) + body for nr, body in bodies.items()]
-    return b"".join([*code, _fail(errno.EPERM)])
+    return b"".join([*code, _return_error(errno.EPERM)])
 
 
 def prepare() -> None:
     """Make the filters that processes forked from this one will install."""
     for pid in (FIRST_PID, NO_PID):
-        program(pid, platform.machine())
+        filter_program(pid, platform.machine())
 
 
 class _Program(ctypes.Structure):
@@ -123,7 +126,7 @@ def install() -> None:
     After that, the process can signal only itself, and only if it is the first process of a pid
     namespace.
     """
-    code = program(FIRST_PID if os.getpid() == FIRST_PID else NO_PID, platform.machine())
+    code = filter_program(FIRST_PID if os.getpid() == FIRST_PID else NO_PID, platform.machine())
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     argument = _Program(len(code) // 8, code)
     set_mode_filter, every_thread = 1, 1

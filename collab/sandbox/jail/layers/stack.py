@@ -77,7 +77,7 @@ class Layer:
     """Prepares the state that all processes share, and keeps it for later forks."""
 
 
-def _nothing(_: Setting) -> None:
+def _apply_nothing(_: Setting) -> None:
     """Do nothing, for layers that the zygote or its parent has already applied."""
 
 
@@ -86,7 +86,7 @@ def drop_uid() -> None:
 
     An ordinary user is unprivileged already.
     """
-    if os.getuid() != 0 or _root_in_name_only():
+    if os.getuid() != 0 or _is_mapped_root():
         return
     os.setgroups([])
     os.setresgid(JAIL_UID, JAIL_UID, JAIL_UID)
@@ -95,16 +95,16 @@ def drop_uid() -> None:
     linux.prctl(linux.PR_SET_DUMPABLE, 1)
 
 
-def _root_in_name_only() -> bool:
+def _is_mapped_root() -> bool:
     """Return True if this root is an ordinary user renamed by `unshare --map-root-user`."""
     lines = Path("/proc/self/uid_map").read_bytes().splitlines()
     _inside, outside, count = map(int, lines[0].split())
     return len(lines) == 1 and outside != 0 and count == 1
 
 
-def _namespaces(_: Setting) -> None:
+def _enter_namespaces(_: Setting) -> None:
     flags = linux.NEWNS | linux.NEWIPC | linux.NEWUTS | linux.NEWCGROUP
-    linux.own_user_namespace(flags, INSIDE_UID)
+    linux.enter_user_namespace(flags, INSIDE_UID)
     socket.sethostname(HOST_NAME)
 
 
@@ -113,14 +113,14 @@ def _mount_point() -> str:
     return str(next(p for p in _MOUNT_POINTS if p.is_dir()))
 
 
-def _root(setting: Setting) -> None:
+def _change_root(setting: Setting) -> None:
     point = _mount_point()
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
     flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
     size = f"size={setting.limits.disk_mb}m,nr_inodes={INODES},mode=700"
     linux.mount("tmpfs", point, "tmpfs", flags, size)
     os.chdir(point)
-    linux.pivot_here()
+    linux.pivot_to_working_directory()
     for folder in _FOLDERS:
         folder.mkdir(0o700)
     if not setting.writable:
@@ -128,11 +128,11 @@ def _root(setting: Setting) -> None:
     os.chdir("/tmp")
 
 
-def _landlock(setting: Setting) -> None:
+def _apply_landlock(setting: Setting) -> None:
     landlock.restrict("/" if setting.writable and "root" in setting.names else None)
 
 
-def _limits(setting: Setting) -> None:
+def _apply_limits(setting: Setting) -> None:
     limits = setting.limits
     cpu = math.ceil(limits.cpu_seconds)
     for kind, value in (
@@ -159,26 +159,26 @@ LAYERS = (
         "environment",
         "secrets in the environment; modules and settings of the caller's interpreter",
         "this layer needs nothing of the system",
-        _nothing,
+        _apply_nothing,
     ),
     Layer(
         "uid",
         "what root may do: other users' files and processes, limits that root escapes",
         "run as an ordinary user, or as root of a container whose user map holds "
         f"the id {JAIL_UID}",
-        _nothing,
+        _apply_nothing,
     ),
     Layer(
         "namespaces",
         "other processes, the network, abstract sockets, shared memory",
         _USER_NAMESPACES,
-        _namespaces,
+        _enter_namespaces,
     ),
     Layer(
         "root",
         "files, /proc, filling the disk",
         "allow mounting a tmpfs in a user namespace (in a container: as for namespaces)",
-        _root,
+        _change_root,
         frozenset({"namespaces"}),
         _mount_point,
     ),
@@ -186,14 +186,14 @@ LAYERS = (
         "landlock",
         "files, a second time; TCP, signals and abstract sockets where the kernel knows them",
         "use a kernel of 5.13 or later with `landlock` in its boot option lsm=",
-        _landlock,
+        _apply_landlock,
         prepare=landlock.abi,
     ),
     Layer(
         "limits",
         "memory, processor time, threads, open files, large files, core dumps, queued signals",
         "raise the hard limits of the calling process (`ulimit -H -a`)",
-        _limits,
+        _apply_limits,
     ),
     Layer(
         "capabilities",
@@ -211,8 +211,8 @@ LAYERS = (
         prepare=seccomp.prepare,
     ),
 )
-ALL = frozenset(layer.name for layer in LAYERS)
-BY_NAME = {layer.name: layer for layer in LAYERS}
+ALL_LAYERS = frozenset(layer.name for layer in LAYERS)
+LAYERS_BY_NAME = {layer.name: layer for layer in LAYERS}
 
 
 def prepare(names: frozenset[str]) -> None:
@@ -223,7 +223,7 @@ def prepare(names: frozenset[str]) -> None:
     """
     for layer in LAYERS:
         if layer.name in names:
-            with granted(layer.name):
+            with raise_if_refused(layer.name):
                 layer.prepare()
 
 
@@ -235,16 +235,16 @@ def seal(setting: Setting) -> None:
     """
     for layer in LAYERS:
         if layer.name in setting.names:
-            with granted(layer.name):
+            with raise_if_refused(layer.name):
                 layer.apply(setting)
 
 
 @contextmanager
-def granted(name: str) -> Iterator[None]:
+def raise_if_refused(name: str) -> Iterator[None]:
     """Context manager that raises LayerUnavailable, with the layer's remedy, if the system refuses
     (OSError or ValueError)."""
     try:
         yield
     except (OSError, ValueError) as error:
-        layer = BY_NAME[name]
+        layer = LAYERS_BY_NAME[name]
         raise LayerUnavailable(name, str(error), layer.remedy) from error

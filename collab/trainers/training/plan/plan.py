@@ -10,7 +10,7 @@ from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
 from collab.rewards.declared import describe_scoring
 from collab.runtime.dry_run import max_episode_tokens, max_move_responses
 from collab.runtime.rehearsal import describe_rounds
-from collab.sandbox import at_a_time
+from collab.sandbox import describe_concurrency
 from collab.trainers.credit import algorithm_for
 from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.training.check import check_recipe, describe_trainer, dry_run_phases
@@ -181,7 +181,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         warnings=list(played.warnings),
         credit=list(algorithm_for(spec.algorithm).describe(recipe, spec)),
         overlap=_overlap(spec),
-        scoring=at_a_time(recipe.sandbox) if recipe.uses_sandbox else "",
+        scoring=describe_concurrency(recipe.sandbox) if recipe.uses_sandbox else "",
         parameters=needs.parameters,
         trainable=sum(count for count, _ in needs.trained),
         memory=needs.memory,
