@@ -100,8 +100,8 @@ def evaluate(
     scoring = [team for label, team in python_teams.items() if reward_from in (None, label)]
     given = Overrides(
         task=rows,
-        rewards=_shared(rewards, "rewards", scoring, _reward_data),
-        hidden=_shared(hidden, "hidden", [*python_teams.values()], _names),
+        rewards=_resolve_shared(rewards, "rewards", scoring, _reward_data),
+        hidden=_resolve_shared(hidden, "hidden", [*python_teams.values()], _hidden_names),
         settings=settings,
         keys={**keys, "samples": samples, "seed": seed, "model": model},
     )
@@ -135,20 +135,22 @@ def evaluate(
     return results
 
 
-def _shared(given: Any, what: str, teams: Sequence[Team], data_of: Callable[[Any], Any]) -> Any:
+def _resolve_shared(
+    given: Any, attribute: str, teams: Sequence[Team], data_of: Callable[[Any], Any]
+) -> Any:
     """Return the given argument, otherwise that of the teams that have one.
 
     Raises:
         RecipeError: the teams have different ones, by `data_of`.
     """
-    with_one = [team for team in teams if getattr(team, what) is not None]
+    with_one = [team for team in teams if getattr(team, attribute) is not None]
     if given is not None or not with_one:
         return given
-    first = getattr(with_one[0], what)
+    first = getattr(with_one[0], attribute)
     for team in with_one[1:]:
-        if data_of(getattr(team, what)) != data_of(first):
+        if data_of(getattr(team, attribute)) != data_of(first):
             names = f"'{with_one[0].recipe.team.name}' and '{team.recipe.team.name}'"
-            raise RecipeError(f"the {what} of {names} differ; pass {what}= for all teams")
+            raise RecipeError(f"the {attribute} of {names} differ; pass {attribute}= for all teams")
     return first
 
 
@@ -156,5 +158,5 @@ def _reward_data(rewards: Rewards) -> Any:
     return ObjectConverter().convert(reward_data(rewards))
 
 
-def _names(hidden: str | Sequence[str]) -> set[str]:
+def _hidden_names(hidden: str | Sequence[str]) -> set[str]:
     return {hidden} if isinstance(hidden, str) else {*hidden}

@@ -20,10 +20,10 @@ def read_metrics(run: str | Path) -> list[dict[str, Any]]:
     Raises:
         RecordError: the folder is not a training run, or a line of its metrics is broken.
     """
-    return read_kind(Path(run), STEP_FINISHED)
+    return read_rows_of_type(Path(run), STEP_FINISHED)
 
 
-def read_kind(run: Path, kind: str) -> list[dict[str, Any]]:
+def read_rows_of_type(run: Path, kind: str) -> list[dict[str, Any]]:
     """Return the rows of a training run's metrics with type `kind`, without their type.
 
     Raises:

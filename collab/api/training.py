@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from collab.api.reading import read_kind, read_metrics
+from collab.api.reading import read_metrics, read_rows_of_type
 from collab.runs import metric_names
 from collab.runs.about import read_about, status_of
 from collab.runs.log import to_pandas
@@ -48,7 +48,7 @@ class Training:
     @property
     def evaluations(self) -> list[Evaluation]:
         """Results on held-out tasks, before the first step and later."""
-        rows = read_kind(self.folder, EVALUATION_FINISHED)
+        rows = read_rows_of_type(self.folder, EVALUATION_FINISHED)
         return [Evaluation.model_validate({"type": EVALUATION_FINISHED, **row}) for row in rows]
 
     def team(self, **changes: Any) -> Team:

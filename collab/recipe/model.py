@@ -168,7 +168,7 @@ class VLLMSpec(Spec):
 
     @field_validator("servers", mode="before", json_schema_input_type=str | tuple[str, ...])
     @classmethod
-    def _one_server(cls, servers: Any) -> Any:
+    def _list_servers(cls, servers: Any) -> Any:
         return (servers,) if isinstance(servers, str) else servers
 
     @field_validator("servers")
@@ -232,8 +232,8 @@ class PluginSpec(Spec):
     @field_validator("engine")
     @classmethod
     def _engine_is_known(cls, engine: str) -> str:
-        if ":" not in engine and engine not in (registered := _registered()):
-            raise ValueError(str(_unknown_engine(engine, registered)))
+        if ":" not in engine and engine not in (registered := _registered_engines()):
+            raise ValueError(str(_unknown_engine_error(engine, registered)))
         return engine
 
 
@@ -244,8 +244,8 @@ ENGINES: dict[str, type[Spec]] = {
     spec.model_fields["engine"].default: spec for spec in get_args(_BuiltIn)
 }
 
-_NAMED = ENGINES.keys() - {"openai"}
-_URL = ("http://", "https://")
+_NAMED_ENGINES = ENGINES.keys() - {"openai"}
+_URL_PREFIXES = ("http://", "https://")
 
 
 def parse_model(text: str) -> dict[str, Any]:
@@ -258,7 +258,9 @@ def parse_model(text: str) -> dict[str, Any]:
             may hold a key.
     """
     engine, separator, name = text.partition(":")
-    if text.startswith(_URL) or (engine in _NAMED and name.startswith(_URL)):
+    if text.startswith(_URL_PREFIXES) or (
+        engine in _NAMED_ENGINES and name.startswith(_URL_PREFIXES)
+    ):
         raise RecipeError(
             "an address does not say which model and protocol: write openai:URL#MODEL, "
             "{engine: vllm, name: MODEL, servers: [URL]} or {engine: anthropic, base_url: URL}"
@@ -266,20 +268,22 @@ def parse_model(text: str) -> dict[str, Any]:
     if engine.endswith(".py") and separator:
         return {"engine": text}
     if separator and engine not in ENGINES and not text.startswith(("/", "./", "../", "~")):
-        registered = _registered()
+        registered = _registered_engines()
         if engine not in registered:
-            raise _unknown_engine(engine, registered, f"; your own function: {{engine: '{text}'}}")
+            raise _unknown_engine_error(
+                engine, registered, f"; your own function: {{engine: '{text}'}}"
+            )
     elif engine not in ENGINES:
         return {"engine": "transformers", "name": text}
     return {"engine": engine, "name": name} if name else {"engine": engine}
 
 
-def _unknown_engine(engine: str, registered: list[str], function: str = "") -> UnknownName:
+def _unknown_engine_error(engine: str, registered: list[str], function: str = "") -> UnknownName:
     remedy = f"(a server: openai:URL#MODEL{function})"
     return UnknownName("model engine", engine, [*ENGINES, *registered], remedy=remedy)
 
 
-def _registered() -> list[str]:
+def _registered_engines() -> list[str]:
     """Return the engines of installed packages."""
     return [point.name for point in entry_points(group="collab.models")]
 

@@ -40,14 +40,14 @@ def question_of(name: str, spec: Spec, files: Files, typed: set[str]) -> Questio
     If every YAML file is the user's own, only functions, servers and data from foreign files are
     part of it. The names in `typed`, which the user wrote, need no approval.
     """
-    everything = bool(files.foreign)
-    listed = [*_blocked(_functions(spec, typed, everything=everything))]
-    listed += _blocked(_servers(spec, typed, everything=everything))
-    listed += _unisolated(spec, typed, everything=everything)
-    if everything:
-        listed += _reaches(spec, typed)
-    if listed and everything:
-        listed += _reads(spec, files, typed)
+    all_foreign = bool(files.foreign)
+    listed = [*_block_foreign(_find_functions(spec, typed, all_foreign=all_foreign))]
+    listed += _block_foreign(_find_servers(spec, typed, all_foreign=all_foreign))
+    listed += _find_unisolated(spec, typed, all_foreign=all_foreign)
+    if all_foreign:
+        listed += _find_addresses_and_folders(spec, typed)
+    if listed and all_foreign:
+        listed += _find_outside_data(spec, files, typed)
     return join_questions(name, [Question(name, tuple(listed), tuple(files.foreign.values()))])
 
 
@@ -92,7 +92,7 @@ def allowed_in(spec: Spec) -> set[str]:
             and part.command_words
             and is_unblocked(part.approval_key)
         ):
-            allowed.add(_typed_form(part))
+            allowed.add(_as_typed(part))
     return allowed | {f"unsafe {path}" for path in _data_of_spec(spec)}
 
 
@@ -122,7 +122,7 @@ Candidate = tuple[Item, bool, bool]
 """An item that runs code, whether it must be asked about, and whether the user typed its name."""
 
 
-def _blocked(candidates: Iterable[Candidate]) -> Iterator[Item]:
+def _block_foreign(candidates: Iterable[Candidate]) -> Iterator[Item]:
     """Yield the items to ask about, and block them. Other items may run."""
     for item, is_foreign, is_typed in candidates:
         if not is_foreign:
@@ -134,14 +134,14 @@ def _blocked(candidates: Iterable[Candidate]) -> Iterator[Item]:
             unblock(item.approval_key)
 
 
-def _functions(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candidate]:
+def _find_functions(spec: Spec, typed: set[str], *, all_foreign: bool) -> Iterator[Candidate]:
     for kind, key, text in names_of_spec(spec):
         if kind not in ("file function", "module function"):
             continue
         origin, _, function = text.rpartition(":")
         approval_key, is_typed = function_key(text), text in typed
-        is_foreign = everything or (kind == "file function" and not _is_own_source(Path(origin)))
-        digest = _content_of(origin) if is_foreign and not is_typed else ""
+        is_foreign = all_foreign or (kind == "file function" and not _is_own_source(Path(origin)))
+        digest = _digest_of_origin(origin) if is_foreign and not is_typed else ""
         item = Item(
             "engine" if key == "engine" else "function",
             f"run the function {function} of {origin} ({key})",
@@ -153,26 +153,26 @@ def _functions(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Can
         yield item, is_foreign, is_typed
 
 
-def _servers(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Candidate]:
+def _find_servers(spec: Spec, typed: set[str], *, all_foreign: bool) -> Iterator[Candidate]:
     """List the commands that start servers, with the foreign files that they name, and the
     addresses of MCP servers."""
     for part in specs_in(spec):
         if not (isinstance(part, MCPServer | VLLMSpec) and part.command_words):
             continue
-        is_typed = _typed_form(part) in typed
+        is_typed = _as_typed(part) in typed
         if isinstance(part, MCPServer) and isinstance(part.mcp, str):
-            is_foreign = everything and not is_loopback_url(part.mcp)
+            is_foreign = all_foreign and not is_loopback_url(part.mcp)
             sent = part.key or "what agents ask of its tools"
             text = f"send {sent} to the MCP server at {part.mcp}"
             item = Item("server", text, f"mcp {sent} {part.mcp}", approval_key=part.approval_key)
         else:
             files = [f for f in files_of(part.command_words) if not _is_own_source(f)]
-            is_foreign = everything or bool(files)
+            is_foreign = all_foreign or bool(files)
             item = _command_item(part, files, is_asked=is_foreign and not is_typed)
         yield item, is_foreign, is_typed
 
 
-def _typed_form(server: MCPServer | VLLMSpec) -> str:
+def _as_typed(server: MCPServer | VLLMSpec) -> str:
     """Return the address or the whole command of a server, as `strings_in_settings` has it."""
     if isinstance(server, MCPServer) and isinstance(server.mcp, str):
         return server.mcp
@@ -199,7 +199,7 @@ def _command_item(part: MCPServer | VLLMSpec, files: list[Path], *, is_asked: bo
     return Item("command", text, content, approval_key=part.approval_key, digest=content)
 
 
-def _content_of(origin: str) -> str:
+def _digest_of_origin(origin: str) -> str:
     """Return a digest of the file or module that holds a function, without running anything."""
     path = Path(origin)
     if origin.endswith(".py"):
@@ -215,43 +215,43 @@ def _content_of(origin: str) -> str:
     return digest.hexdigest()
 
 
-def _unisolated(spec: Spec, typed: set[str], *, everything: bool) -> Iterator[Item]:
+def _find_unisolated(spec: Spec, typed: set[str], *, all_foreign: bool) -> Iterator[Item]:
     """List programs without isolation. Rows and scripted answers may contain some; if every YAML
     file is the user's own, only those from foreign files count."""
     kinds = {part.isolation for part in specs_in(spec) if isinstance(part, SandboxSpec)}
     paths = [
         path
         for path in _data_of_spec(spec)
-        if everything or not (_is_own_data(path) or f"unsafe {path}" in typed)
+        if all_foreign or not (_is_own_data(path) or f"unsafe {path}" in typed)
     ]
-    if "unsafe" in kinds and "unsafe" not in typed and (everything or paths):
+    if "unsafe" in kinds and "unsafe" not in typed and (all_foreign or paths):
         text = "run programs without any isolation (sandbox.isolation: unsafe)"
         text += f", also code in {', '.join(map(str, paths))}" if paths else ""
         yield Item("isolation", text, " ".join(["unsafe", *map(_digest_of_data, paths)]))
 
 
-def _reaches(spec: Spec, typed: set[str]) -> Iterator[Item]:
+def _find_addresses_and_folders(spec: Spec, typed: set[str]) -> Iterator[Item]:
     """List what leaves this machine: services with the keys that are sent to them, and folders that
     are written."""
-    given = {call for text in typed for call in _calls_by(text)}
+    given = {call for text in typed for call in _addresses_named(text)}
     for part in specs_in(spec):
-        for url, key in _calls(part):
+        for url, key in _model_addresses(part):
             if not (is_loopback_url(url) or url in typed or (url, key) in given):
                 yield Item("address", f"send prompts and {key} to {url}", f"address {key} {url}")
         if isinstance(part, VLLMSpec) and (folder := part.adapter_folder):
             yield Item("write", f"write adapters to {folder}", f"writes {folder}")
 
 
-def _calls_by(text: str) -> list[tuple[str, str]]:
+def _addresses_named(text: str) -> list[tuple[str, str]]:
     """Return the services of a model that the user named in short form."""
     with suppress(RecipeError, ValidationError):
         given = parse_model(text)
         if given["engine"] in ENGINES:
-            return list(_calls(ENGINES[given["engine"]].model_validate(given)))
+            return list(_model_addresses(ENGINES[given["engine"]].model_validate(given)))
     return []
 
 
-def _calls(part: Spec) -> Iterator[tuple[str, str]]:
+def _model_addresses(part: Spec) -> Iterator[tuple[str, str]]:
     """List the addresses that a model's requests go to, each with the key that is sent."""
     if isinstance(part, VLLMSpec):
         yield from ((url, part.key) for url in part.servers)
@@ -259,7 +259,7 @@ def _calls(part: Spec) -> Iterator[tuple[str, str]]:
         yield part.url, part.key
 
 
-def _reads(spec: Spec, files: Files, typed: set[str]) -> Iterator[Item]:
+def _find_outside_data(spec: Spec, files: Files, typed: set[str]) -> Iterator[Item]:
     """List files outside the recipe's folder whose text would go into prompts and records."""
     given = {text for word in typed for text in (word, word.partition(":")[2])}  # ENGINE:FILE
     given_paths = {Path(text).resolve() for text in given if text}

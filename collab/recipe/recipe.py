@@ -85,7 +85,7 @@ class Recipe(Spec):
 
     @field_validator("task", mode="before")
     @classmethod
-    def _task_is_a_suite(cls, task: Any) -> Any:
+    def _refuse_address(cls, task: Any) -> Any:
         if isinstance(task, str) and "/" in task:
             suite, _, rows = task.rpartition("/")
             raise ValueError(

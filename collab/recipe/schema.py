@@ -27,7 +27,7 @@ PARTS: dict[Part, type[Spec]] = {
 }
 
 
-_COMPONENTS = {spec.__name__ for part, spec in PARTS.items() if part != "recipe"}
+_COMPONENT_CLASSES = {spec.__name__ for part, spec in PARTS.items() if part != "recipe"}
 """Parts that may be a name in a recipe, or extend a component of a name."""
 
 
@@ -36,10 +36,10 @@ def json_schema(part: Part = "recipe") -> dict[str, Any]:
     mapping).
     """
     schema = PARTS[part].model_json_schema()
-    _describe({PARTS[part].__name__: schema, **schema.get("$defs", {})})
+    _add_descriptions({PARTS[part].__name__: schema, **schema.get("$defs", {})})
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     for component in (schema, *schema.get("$defs", {}).values()):
-        if component["title"] in _COMPONENTS:
+        if component["title"] in _COMPONENT_CLASSES:
             component["properties"]["extends"] = {
                 "type": "string",
                 "description": "Start from the component of this name.",
@@ -48,7 +48,7 @@ def json_schema(part: Part = "recipe") -> dict[str, Any]:
     return {key: _allow_names(value) for key, value in schema.items()}
 
 
-def _describe(schemas: dict[str, Any]) -> None:
+def _add_descriptions(schemas: dict[str, Any]) -> None:
     """Add the fields' descriptions to the schemas of specs, by class name."""
     for spec in _subclasses(Spec):
         properties = schemas.get(spec.__name__, {}).get("properties")
@@ -89,7 +89,7 @@ def _allow_names(node: Any) -> Any:
         return node
     node = {key: _allow_names(value) for key, value in node.items()}
     target = str(node.get("$ref", "")).rpartition("/")[2]
-    if target in _COMPONENTS:
+    if target in _COMPONENT_CLASSES:
         described = {key: value for key, value in node.items() if key != "$ref"}
         return {"anyOf": [{"type": "string"}, {"$ref": node["$ref"]}], **described}
     return node

@@ -82,7 +82,7 @@ def export_adapters(run: Path, out: Path, *, half: bool = False) -> dict[str, st
     Raises:
         RecordError: an adapter is missing or cannot be exported, or `out` is not empty.
     """
-    return _export(run, out, partial(_copy, half=half))
+    return _export(run, out, partial(_write_adapter, half=half))
 
 
 def export_merged(run: Path, out: Path) -> dict[str, str]:
@@ -96,7 +96,7 @@ def export_merged(run: Path, out: Path) -> dict[str, str]:
         RecordError: an adapter is missing or cannot be exported, or `out` is not empty.
         ModelUnavailable: a base cannot be loaded.
     """
-    return _export(run, out, _merge)
+    return _export(run, out, _write_merged)
 
 
 def _export(
@@ -105,17 +105,17 @@ def _export(
     recipe, adapters = adapters_of(run)
     bases = {agent: base_of(recipe, agent) for agent in adapters}
     for folder in adapters.values():
-        with _reading(folder):
+        with _explain_adapter_errors(folder):
             check_harmless(folder)
     with creating_folder(out):
         for agent, folder in adapters.items():
-            with _reading(folder), replacing_files(out / agent) as partial:
-                write(bases[agent], folder, partial)
+            with _explain_adapter_errors(folder), replacing_files(out / agent) as target:
+                write(bases[agent], folder, target)
     return {agent: public_name(base.name) for agent, base in bases.items()}
 
 
 @contextmanager
-def _reading(adapter: Path) -> Iterator[None]:
+def _explain_adapter_errors(adapter: Path) -> Iterator[None]:
     """Raise one RecordError for the errors of an adapter that cannot be read, or does not fit."""
     from safetensors import SafetensorError
 
@@ -125,7 +125,7 @@ def _reading(adapter: Path) -> Iterator[None]:
         raise RecordError(f"adapter {adapter} cannot be exported: {error}") from error
 
 
-def _copy(base: TransformersSpec, adapter: Path, out: Path, *, half: bool) -> None:
+def _write_adapter(base: TransformersSpec, adapter: Path, out: Path, *, half: bool) -> None:
     if half:
         import torch
         from safetensors.torch import load_file, save_file
@@ -140,7 +140,7 @@ def _copy(base: TransformersSpec, adapter: Path, out: Path, *, half: bool) -> No
     (out / ADAPTER_CONFIG).write_text(json.dumps(config, indent=2) + "\n")
 
 
-def _merge(base: TransformersSpec, adapter: Path, out: Path) -> None:
+def _write_merged(base: TransformersSpec, adapter: Path, out: Path) -> None:
     import torch
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
@@ -157,16 +157,16 @@ def _merge(base: TransformersSpec, adapter: Path, out: Path) -> None:
 
     weights, device = resolve(base.name, base.revision), torch.device("cpu")
     read_config(weights, base.name)
-    rounded = four_bit_options(base.name, torch.float32, device) if base.load_in else {}
+    quantization = four_bit_options(base.name, torch.float32, device) if base.load_in else {}
     with load_errors(base.name, weights):
         check_parameters(weights, base.name)
-        kept = load_config(weights).dtype or torch.float32
+        dtype = load_config(weights).dtype or torch.float32
         model: Any = AutoModelForCausalLM.from_pretrained(
-            weights, dtype=torch.float32, **rounded, trust_remote_code=False
+            weights, dtype=torch.float32, **quantization, trust_remote_code=False
         )
         model = model.dequantize() if base.load_in else model
         tokenizer = load_tokenizer(weights)
     with quiet_transformers():
         module = merge(PeftModel.from_pretrained(model, str(adapter), "export"), "export")
-        module.to(kept).save_pretrained(out)
+        module.to(dtype).save_pretrained(out)
         tokenizer.save_pretrained(out)

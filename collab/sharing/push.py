@@ -46,13 +46,13 @@ def model_card(run: Path, *, repository: str, license: str | None) -> str:
     recipe = read_recipe(str(run))[0]
     address = f" --task {recipe.task.name}/0" if recipe.task else ""
     parts = [
-        f"---\n{_header(recipe, license)}---",
+        f"---\n{_front_matter(recipe, license)}---",
         f"# {repository.rpartition('/')[2]}",
         f"A team of {counted(len(recipe.team.agents), 'language model agent')} that work together"
-        f" ({_place(recipe.team.protocol, run)}, {counted(recipe.team.turns, 'turn')}), made with"
-        " collab.",
+        f" ({_function_name(recipe.team.protocol, run)}, {counted(recipe.team.turns, 'turn')}),"
+        " made with collab.",
         recipe.team.description,
-        _table(("agent", "model", "adapter", "role"), _agents(recipe)),
+        _table(("agent", "model", "adapter", "role"), _agent_rows(recipe)),
         *_task(recipe, run),
         *_training(run),
         *_results(run),
@@ -64,7 +64,7 @@ def model_card(run: Path, *, repository: str, license: str | None) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _header(recipe: Recipe, license: str | None) -> str:
+def _front_matter(recipe: Recipe, license: str | None) -> str:
     weights = filter(None, map(local_weights, map(recipe.model_of, recipe.team.agents)))
     bases = dict.fromkeys(public_name(model.name) for model in weights)
     hub = [base for base in bases if base and not base.startswith("/")]
@@ -80,7 +80,7 @@ def _header(recipe: Recipe, license: str | None) -> str:
     return yaml.safe_dump(about, sort_keys=True)
 
 
-def _agents(recipe: Recipe) -> Iterator[tuple[str, ...]]:
+def _agent_rows(recipe: Recipe) -> Iterator[tuple[str, ...]]:
     for name, agent in recipe.team.agents.items():
         spec = local_weights(recipe.model_of(name))
         model = public_name(spec.name) if spec else str(recipe.model_of(name).name)
@@ -89,7 +89,7 @@ def _agents(recipe: Recipe) -> Iterator[tuple[str, ...]]:
         yield name, Path(model).name if model.startswith("/") else model, place, agent.role or "-"
 
 
-def _place(function: object, run: Path) -> str:
+def _function_name(function: object, run: Path) -> str:
     """Return a function's name; its file is named as in the folder for the hub."""
     name = str(function)
     path = Path(name).resolve()
@@ -101,7 +101,9 @@ def _task(recipe: Recipe, run: Path) -> Iterator[str]:
         return
     yield f"## Task\n\n`{recipe.task.name}`: {recipe.task.description or 'a suite of its own'}"
     parts = recipe.task.reward.parts.items() if recipe.task.reward else ()
-    rows = [(name, f"{part.weight:g}", f"`{_place(part.use, run)}`") for name, part in parts]
+    rows = [
+        (name, f"{part.weight:g}", f"`{_function_name(part.use, run)}`") for name, part in parts
+    ]
     if rows:
         yield _table(("part of the reward", "weight", "by"), rows)
 
@@ -156,7 +158,7 @@ def _cell(text: str) -> str:
     return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-PARTS = (FUNCTIONS, DATA, ADAPTERS, MODELS)
+UPLOADED_FOLDERS = (FUNCTIONS, DATA, ADAPTERS, MODELS)
 
 
 def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list[str]:
@@ -175,10 +177,12 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
     card = model_card(run, repository=repository, license=license)
     with creating_folder(out, format_option("out")):
         shutil.copyfile(run / RECIPE, out / RECIPE)
-        for part in PARTS:
+        for part in UPLOADED_FOLDERS:
             if (run / part).is_dir():
                 shutil.copytree(
-                    run / part, out / part, ignore=_needless if part == ADAPTERS else _HIDDEN
+                    run / part,
+                    out / part,
+                    ignore=_ignore_unneeded if part == ADAPTERS else _ignore_hidden,
                 )
         (out / "README.md").write_text(card, encoding="utf-8")
     notes = [
@@ -192,17 +196,17 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
 
 def _check_links(run: Path) -> None:
     """Refuse links to files outside the folder, because their contents would be uploaded too."""
-    parts = [path for part in PARTS for path in (run / part, *(run / part).rglob("*"))]
+    parts = [path for part in UPLOADED_FOLDERS for path in (run / part, *(run / part).rglob("*"))]
     check_within(run, (*(run / name for name in RECORD_FILES), *parts))
 
 
-_HIDDEN = shutil.ignore_patterns(".*", "__py*")
+_ignore_hidden = shutil.ignore_patterns(".*", "__py*")
 
 
-def _needless(folder: str, names: list[str]) -> set[str]:
+def _ignore_unneeded(folder: str, names: list[str]) -> set[str]:
     """Return the names below `adapters/` to leave out, e.g. of pickled weights."""
     files = {name for name in names if (Path(folder) / name).is_file()}
-    return _HIDDEN(folder, names) | files - {ADAPTER_CONFIG, ADAPTER_WEIGHTS, "README.md"}
+    return _ignore_hidden(folder, names) | files - {ADAPTER_CONFIG, ADAPTER_WEIGHTS, "README.md"}
 
 
 def places_outside(data: Any, run: Path, above: str = "") -> list[tuple[str, str]]:
