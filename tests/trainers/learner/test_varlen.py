@@ -50,7 +50,7 @@ def test_plan_covers_every_token_once(layout: list[list[list[int]]], padding: in
     plan = branch_plan(trees, width)
     real = [n * width + i for n, tree in enumerate(trees) for i in range(len(tree.tokens))]
     assert sorted(plan.queries) == real
-    assert [plan.queries[plan.answers[token]] for token in real] == real
+    assert [plan.queries[plan.query_positions[token]] for token in real] == real
     assert (plan.query_ends[-1], plan.key_ends[-1]) == (len(plan.queries), len(plan.keys))
     starts, ends = (list(pairwise(x)) for x in (plan.query_ends, plan.key_ends))
     for (q, q_end), (k, k_end) in zip(starts, ends, strict=True):
