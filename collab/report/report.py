@@ -31,7 +31,7 @@ from collab.rewards.declared import score_columns
 from collab.rewards.library import language_of
 from collab.runs.atomic import explain_disk_errors, write_atomically
 from collab.runtime.summary import usage_by_agent
-from collab.trainers.training.alarms import Alarms, do_turns_compare
+from collab.trainers.training.alarms import Alarms, can_compare_turns
 from collab.wording import counted, format_duration
 
 TRAINER_FACTS = {
@@ -356,7 +356,7 @@ def _split_constant_panels(panels: Sequence[Panel]) -> tuple[list[Panel], list[s
 
 def _alarms(run: Run) -> Iterator[Alarm]:
     keys = ("task.environment", "team.when_solved", "trainer.turn_structure")
-    compare = do_turns_compare(*(value_at(run.recipe, key) for key in keys))
+    compare = can_compare_turns(*(value_at(run.recipe, key) for key in keys))
     alarms = Alarms(reward_in(run.recipe), turns_compare=compare)
     for row in run.steps:
         for text in alarms.read(row):

@@ -23,7 +23,7 @@ from collab.report.report import write_report
 from collab.report.runs import read_run
 from collab.runs.log import read_episode_lines
 from collab.trainers import TrainingRun, make_plan
-from collab.trainers.training.evaluations import fall
+from collab.trainers.training.evaluations import fall_warning
 from collab.trainers.training.events import Evaluation, HeldOut, TaskResult
 from collab.trainers.training.trackers import Trackers
 
@@ -164,13 +164,15 @@ def evaluated(step: int, *returns: float) -> Evaluation:
 
 def test_drop_from_the_best_evaluation_is_reported() -> None:
     best = evaluated(4, 2.0, 3.0, 2.0, 3.0)
-    assert fall(best, evaluated(8, 1.0, 2.0, 1.5, 2.0)) == (
+    assert fall_warning(best, evaluated(8, 1.0, 2.0, 1.5, 2.0)) == (
         "the held-out return fell by 0.88 ± 0.12 from its best, of step 4: use that step's"
         " checkpoint, which is kept, and lower learning_rate or set kl_coef"
     )
-    assert fall(best, evaluated(8, 0.0, 4.0, 1.0, 4.0)) is None  # within two standard errors
-    assert fall(best, evaluated(8, 3.0, 3.0, 2.0, 3.0)) is None
-    assert fall(evaluated(0, 1.0), evaluated(2, 0.0)) is None  # one task has no standard error
+    within_two_errors = evaluated(8, 0.0, 4.0, 1.0, 4.0)
+    assert fall_warning(best, within_two_errors) is None
+    assert fall_warning(best, evaluated(8, 3.0, 3.0, 2.0, 3.0)) is None
+    # One task has no standard error.
+    assert fall_warning(evaluated(0, 1.0), evaluated(2, 0.0)) is None
 
 
 def test_log_and_report_show_a_drop(run: Path, tmp_path: Path) -> None:

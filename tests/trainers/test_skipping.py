@@ -84,7 +84,7 @@ def test_group_that_is_too_long_is_skipped_in_its_step(tiny_words: Path, tmp_pat
 def test_repeated_skips_end_the_training_and_resume_continues_after_them(
     tiny_words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(skipping, "MOST_SKIPPED", 1)
+    monkeypatch.setattr(skipping, "MAX_SKIPPED_STEPS", 1)
     recipe = make_broken(tiny_words, tmp_path, tasks_per_step=1, steps=4)
     with pytest.raises(TrainingError, match=r"2 steps in a row .* limit 1; "):
         train(recipe, tmp_path / "run")
@@ -161,7 +161,7 @@ def test_persistent_nan_gradients_end_the_training(
     with pytest.raises(TrainingError, match="the gradient norm of policy 'a' is nan"):
         train(recipe, tmp_path / "run")
     rows = steps_of(tmp_path / "run")
-    assert [row["skipped/policy/a"] for row in rows] == [1] * (skipping.MOST_SKIPPED + 1)
+    assert [row["skipped/policy/a"] for row in rows] == [1] * (skipping.MAX_SKIPPED_STEPS + 1)
     assert all("loss/b" in row for row in rows)
 
 

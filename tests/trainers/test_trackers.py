@@ -19,21 +19,21 @@ from collab.records import Action, Decision, Episode, Turn
 from collab.runs.atomic import Lock
 from collab.trainers import TrainingRun
 from collab.trainers.training import trackers
-from collab.trainers.training.trackers import COLUMNS, PROJECT, SAMPLES, Tracked, Trackers
+from collab.trainers.training.trackers import COLUMNS, PROJECT, SAMPLES, TrackedRun, Trackers
 
 RETURN = "return/mean"
 
 
 def test_moved_run_keeps_its_key(tmp_path: Path) -> None:
-    first = Tracked("one", "2026-01-01T00:00:00+00:00", tmp_path, {}, 0)
-    again = Tracked("one", "2026-01-01T00:00:00+00:00", tmp_path / "moved", {"a": 1}, 3)
-    other = Tracked("one", "2026-01-01T00:00:01+00:00", tmp_path, {}, 0)
+    first = TrackedRun("one", "2026-01-01T00:00:00+00:00", tmp_path, {}, 0)
+    again = TrackedRun("one", "2026-01-01T00:00:00+00:00", tmp_path / "moved", {"a": 1}, 3)
+    other = TrackedRun("one", "2026-01-01T00:00:01+00:00", tmp_path, {}, 0)
     assert first.key == again.key != other.key
 
 
 def key_of(folder: Path) -> str:
     about = json.loads((folder / "run/run.json").read_text())
-    return Tracked(about["run"], about["started"], folder, {}, 0).key
+    return TrackedRun(about["run"], about["started"], folder, {}, 0).key
 
 
 def of_trackio(folder: Path) -> list[int]:
@@ -97,7 +97,7 @@ def test_trackers_get_some_responses_with_their_returns(
     module = FakeTracker()
     monkeypatch.setattr(trackers, "import_module", lambda _: module)
     opened = Trackers(2)
-    opened.open([name], Tracked("one", "now", tmp_path, {}, 0))
+    opened.open([name], TrackedRun("one", "now", tmp_path, {}, 0))
     good, bad = (episode_of("b's | <i>*x*</i>\nc", reward) for reward in (1.0, 0.0))
     middle = episode_of("middle", 0.5)
     for step in (1, 2, 10):
@@ -130,7 +130,7 @@ def test_no_response_is_sent_if_disabled(tmp_path: Path, monkeypatch: pytest.Mon
     module = FakeTracker()
     monkeypatch.setattr(trackers, "import_module", lambda _: module)
     opened = Trackers(0)
-    opened.open(["wandb"], Tracked("one", "now", tmp_path, {}, 0))
+    opened.open(["wandb"], TrackedRun("one", "now", tmp_path, {}, 0))
     opened.show([[episode_of("secret", 1.0)]], 1)
     assert [name for name, _, _ in module.calls] == ["init"]
 
@@ -147,7 +147,7 @@ def test_wandb_leaves_no_link_out_of_the_folder(
 
     monkeypatch.setattr(trackers, "import_module", lambda _: Linking())
     folder = tmp_path / "run"
-    Trackers(0).open(["wandb"], Tracked("one", "now", folder, {}, 0))
+    Trackers(0).open(["wandb"], TrackedRun("one", "now", folder, {}, 0))
     Lock(folder).release()
 
 

@@ -18,7 +18,7 @@ Alarm = Callable[[Sequence[Row]], Iterator[tuple[str, str]]]
 
 WINDOW = 10
 """Number of steps that a problem must last to raise its alarm."""
-NO_INFLUENCE, DECIDES = 0.01, 0.9
+NO_INFLUENCE_SHARE, DECIDING_SHARE = 0.01, 0.9
 """Thresholds for shares of the reward's variance."""
 
 
@@ -28,12 +28,9 @@ class Alarms:
     def __init__(self, reward: RewardSpec | None = None, *, turns_compare: bool = True) -> None:
         """Watch the usual metrics, and those that `reward` declares.
 
-        `turns_compare` says whether the mean rewards of turns can be compared: `do_turns_compare`.
+        `turns_compare` says whether the mean rewards of turns can be compared: `can_compare_turns`.
         """
-        self._alarms: list[Alarm] = [
-            *ALARMS,
-            *(_declared(item) for item in watched_metrics(reward)),
-        ]
+        self._alarms: list[Alarm] = [*ALARMS, *(_declared_alarm(item) for item in watched_metrics(reward))]
         if turns_compare:
             self._alarms.append(feedback_hurts)
         self._rows: list[Row] = []
@@ -50,7 +47,7 @@ class Alarms:
         return tuple(new)
 
 
-def do_turns_compare(environment: Any, when_solved: Any, turn_structure: Any) -> bool:
+def can_compare_turns(environment: Any, when_solved: Any, turn_structure: Any) -> bool:
     """Return True if the mean reward of every turn is one of the same kind of episodes.
 
     Each turn of a game pays for other things. With `when_solved: stop`, later turns have the
@@ -59,25 +56,25 @@ def do_turns_compare(environment: Any, when_solved: Any, turn_structure: Any) ->
     return environment is None and when_solved != "stop" and turn_structure != "greedy"
 
 
-def _recent(rows: Sequence[Row], key: str) -> float | None:
+def _recent_mean(rows: Sequence[Row], key: str) -> float | None:
     """Return the mean of a metric over the last steps, or None if a step lacks it."""
     values = [row[key] for row in rows[-WINDOW:] if key in row]
     return fmean(values) if len(values) == WINDOW else None
 
 
-def _first(rows: Sequence[Row], key: str) -> float | None:
+def _first_mean(rows: Sequence[Row], key: str) -> float | None:
     """Return the mean of a metric over the first steps, or None if a step lacks it."""
-    return _recent(rows[:WINDOW], key)
+    return _recent_mean(rows[:WINDOW], key)
 
 
-def _agents(rows: Sequence[Row]) -> list[str]:
+def _agent_names(rows: Sequence[Row]) -> list[str]:
     matches = (names.match_pattern(names.AGENT, key) for key in rows[-1])
     return list(dict.fromkeys(name.partition("/")[0] for name in matches if name))
 
 
 def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """Yield a warning if the parser finds nothing in most answers of some agents, not of all."""
-    empty = {a: _recent(rows, names.fill_pattern(names.EMPTY, a)) or 0.0 for a in _agents(rows)}
+    empty = {a: _recent_mean(rows, names.fill_pattern(names.EMPTY, a)) or 0.0 for a in _agent_names(rows)}
     idle = [agent for agent, share in empty.items() if share > 0.5]
     if idle and len(idle) < len(empty):
         who = ", ".join(idle)
@@ -90,9 +87,9 @@ def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """Yield a warning if an agent's entropy fell below a tenth of its first values."""
-    for agent in _agents(rows):
+    for agent in _agent_names(rows):
         key = names.fill_pattern(names.ENTROPY, agent)
-        first, now = _first(rows, key), _recent(rows, key)
+        first, now = _first_mean(rows, key), _recent_mean(rows, key)
         if first and now is not None and now < 0.1 * first:
             yield (
                 key,
@@ -101,11 +98,11 @@ def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
             )
 
 
-def truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+def many_truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """Yield a warning if more than half of an agent's responses are truncated."""
-    for agent in _agents(rows):
-        share = _recent(rows, names.fill_pattern(names.TRUNCATED, agent))
-        length = _recent(rows, names.fill_pattern(names.LENGTH, agent))
+    for agent in _agent_names(rows):
+        share = _recent_mean(rows, names.fill_pattern(names.TRUNCATED, agent))
+        length = _recent_mean(rows, names.fill_pattern(names.LENGTH, agent))
         if share is not None and length is not None and share > 0.5 and length > 1:
             text = truncation_warning(agent, share)
             yield f"truncated/{agent}", f"{text}, or ask for shorter answers"
@@ -116,7 +113,7 @@ def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     keys = [names.match_pattern(names.SERVER, key) for key in rows[-1]]
     for place in dict.fromkeys(key.rpartition("/")[0] for key in keys if key):
         preempted, waiting, in_flight = (
-            _recent(rows, names.fill_pattern(names.SERVER, f"{place}/{what}"))
+            _recent_mean(rows, names.fill_pattern(names.SERVER, f"{place}/{what}"))
             for what in ("preempted", "waiting", "in_flight")
         )
         if preempted:
@@ -136,7 +133,7 @@ def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """Yield a warning if the second turn earns less than the first."""
-    first, second = (_recent(rows, names.reward_of_turn(n)) for n in (1, 2))
+    first, second = (_recent_mean(rows, names.reward_of_turn(n)) for n in (1, 2))
     if first is not None and second is not None and second < first:
         yield (
             "feedback_hurts",
@@ -145,13 +142,13 @@ def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         )
 
 
-def credit(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+def unequal_influence(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """Yield warnings of agents without influence on the reward, or of one that decides it alone."""
     shares = [
         {
             agent: share
-            for agent in _agents(rows)
-            if (share := _recent(rows, names.fill_pattern(metric, agent))) is not None
+            for agent in _agent_names(rows)
+            if (share := _recent_mean(rows, names.fill_pattern(metric, agent))) is not None
         }
         for metric in (names.CREDIT_OWN, names.CREDIT_INFLUENCE)
     ]
@@ -168,7 +165,7 @@ def credit_warnings(
         alone: by agent: the share of the reward's variance that it explains alone.
         influence: by agent: the share that it explains alone or together with others.
     """
-    idle = {agent: share for agent, share in influence.items() if share < NO_INFLUENCE}
+    idle = {agent: share for agent, share in influence.items() if share < NO_INFLUENCE_SHARE}
     for agent, share in idle.items():
         yield (
             f"no_influence/{agent}",
@@ -177,7 +174,7 @@ def credit_warnings(
             " remove it from the team",
         )
     for agent, share in alone.items():
-        if share > DECIDES and not idle:
+        if share > DECIDING_SHARE and not idle:
             yield (
                 f"one_decides/{agent}",
                 f"`{agent}` alone decides {share:.0%} of the reward's variance; choose tasks that"
@@ -185,18 +182,18 @@ def credit_warnings(
             )
 
 
-def _declared(item: WatchedMetric) -> Alarm:
+def _declared_alarm(item: WatchedMetric) -> Alarm:
     """Return the alarm of a metric that the reward declares."""
 
     def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-        now, solved = _recent(rows, item.metric), _recent(rows, names.SOLVED)
+        now, solved = _recent_mean(rows, item.metric), _recent_mean(rows, names.SOLVED)
         least = item.alarm.while_solved
         if now is None or (least is not None and (solved is None or solved <= least)):
             return
-        first = _first(rows, item.metric)
+        first = _first_mean(rows, item.metric)
         now, first = now / item.scale, (now if first is None else first) / item.scale
         if _out_of_bounds(item, rows, first, now):
-            text = item.alarm.says.format(first=first, now=now, gain=_gained(rows) or 0.0)
+            text = item.alarm.says.format(first=first, now=now, gain=_significant_gain(rows) or 0.0)
             yield f"{item.metric}: {item.alarm.says}", text
 
     return alarm
@@ -211,24 +208,25 @@ def _out_of_bounds(item: WatchedMetric, rows: Sequence[Row], first: float, now: 
     if alarm.below_best is not None:
         best = max(row[item.metric] / item.scale for row in rows if item.metric in row)
         return late and best > 0 and now < alarm.below_best * best
-    return late and _first(rows, item.metric) is not None and bool(_gained(rows)) and now <= first
+    is_measured = _first_mean(rows, item.metric) is not None
+    return late and is_measured and bool(_significant_gain(rows)) and now <= first
 
 
-def _gained(rows: Sequence[Row]) -> float | None:
+def _significant_gain(rows: Sequence[Row]) -> float | None:
     """Return the gain in return if it exceeds half of the return's spread, otherwise None."""
-    first, now = _first(rows, names.RETURN_MEAN), _recent(rows, names.RETURN_MEAN)
-    spread = _recent(rows, names.RETURN_STD)
+    first, now = _first_mean(rows, names.RETURN_MEAN), _recent_mean(rows, names.RETURN_MEAN)
+    spread = _recent_mean(rows, names.RETURN_STD)
     if first is None or now is None or not spread:
         return None
     return now - first if now - first > 0.5 * spread else None
 
 
-def _above(metric: str, limit: float, text: str) -> Alarm:
+def _threshold_alarm(metric: str, limit: float, text: str) -> Alarm:
     """Make an alarm of a metric above a limit. The text takes `{share}` and `{agent}`."""
 
     def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-        for agent in _agents(rows) if "*" in metric else [""]:
-            share = _recent(rows, names.fill_pattern(metric, agent) if agent else metric)
+        for agent in _agent_names(rows) if "*" in metric else [""]:
+            share = _recent_mean(rows, names.fill_pattern(metric, agent) if agent else metric)
             if share is not None and share > limit:
                 yield f"{metric} {agent}", text.format(share=share, agent=agent)
 
@@ -236,7 +234,7 @@ def _above(metric: str, limit: float, text: str) -> Alarm:
 
 
 ALARMS: tuple[Alarm, ...] = (
-    _above(
+    _threshold_alarm(
         names.DEAD_GROUPS,
         0.8,
         "{share:.0%} of the groups are dead: all their returns are equal, so they give no gradient;"
@@ -244,8 +242,8 @@ ALARMS: tuple[Alarm, ...] = (
     ),
     one_does_everything,
     entropy_collapse,
-    truncated,
-    _above(
+    many_truncated,
+    _threshold_alarm(
         names.MASKED,
         0.05,
         "{share:.0%} of the tokens of {agent} are masked because sampler and trainer give them"
@@ -253,8 +251,8 @@ ALARMS: tuple[Alarm, ...] = (
         " widen importance_band or sequence_limit",
     ),
     servers_overloaded,
-    credit,
-    _above(
+    unequal_influence,
+    _threshold_alarm(
         names.FLAGGED,
         0.05,
         "{share:.0%} of the answers reach a limit of the sandbox or attack it; read `score.flags`"

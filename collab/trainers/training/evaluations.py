@@ -29,7 +29,7 @@ from collab.trainers.training.events import (
     largest_return,
 )
 from collab.trainers.training.folder import TrainingFolder
-from collab.trainers.training.skipping import name_failures
+from collab.trainers.training.skipping import describe_failures
 from collab.trainers.training.step import OnProgress
 
 FALL_STANDARD_ERRORS = 2.0
@@ -49,14 +49,14 @@ def gain_between(before: Mapping[str, TaskResult], after: Mapping[str, TaskResul
         after=mean([after[task].joint_return for task in tasks]),
         gain=gain,
         error=sqrt(variance / n) if n > 1 else None,
-        solved_before=_solved(before, tasks),
-        solved_after=_solved(after, tasks),
+        solved_before=_mean_solved(before, tasks),
+        solved_after=_mean_solved(after, tasks),
         tasks=n,
         maximum=largest_return({task: after[task] for task in tasks}),
     )
 
 
-def fall(best: Evaluation, now: Evaluation) -> str | None:
+def fall_warning(best: Evaluation, now: Evaluation) -> str | None:
     """Return a warning if the sampled return lies below the best by more than two standard errors.
 
     Adapters of roles reach a peak and can then fall (arXiv 2605.24202).
@@ -76,15 +76,15 @@ def mean_return(results: Mapping[str, TaskResult]) -> float:
     return mean([result.joint_return for result in results.values()])
 
 
-def _by_task(episodes: Sequence[Episode]) -> dict[str, TaskResult]:
+def _results_by_task(episodes: Sequence[Episode]) -> dict[str, TaskResult]:
     groups: dict[str, list[Episode]] = {}
     for episode in episodes:
         if episode.joint_return is not None:
             groups.setdefault(episode.task, []).append(episode)
-    return {task: _result(group) for task, group in groups.items()}
+    return {task: _task_result(group) for task, group in groups.items()}
 
 
-def _result(group: Sequence[Episode]) -> TaskResult:
+def _task_result(group: Sequence[Episode]) -> TaskResult:
     known = solved_flags(group)
     return TaskResult(
         joint_return=mean([e.joint_return or 0.0 for e in group]),
@@ -95,7 +95,7 @@ def _result(group: Sequence[Episode]) -> TaskResult:
     )
 
 
-def _solved(results: Mapping[str, TaskResult], tasks: Sequence[str]) -> float | None:
+def _mean_solved(results: Mapping[str, TaskResult], tasks: Sequence[str]) -> float | None:
     known = [s for task in tasks if (s := results[task].solved) is not None]
     return mean(known) if known else None
 
@@ -142,9 +142,9 @@ class Evaluations:
             return False
         if not self._by_step or last:
             return True
-        every, marks = self._spec.every, self._spec.every_tokens
+        every, interval = self._spec.every, self._spec.every_tokens
         before = self._by_step[max(self._by_step)].tokens or 0
-        passed_mark = marks is not None and tokens // marks > before // marks
+        passed_mark = interval is not None and tokens // interval > before // interval
         return passed_mark or (every is not None and step % every == 0)
 
     async def evaluate(
@@ -169,8 +169,9 @@ class Evaluations:
 
         async def run(recipe: Recipe, samples: int, mode: Mode) -> list[Episode]:
             async with Session(recipe, models=policies.models, pool=self._pool) as session:
-                seen = partial(watch, mode)
-                return await session.rollout(self._problems, samples=samples, seed=seed, watch=seen)
+                return await session.rollout(
+                    self._problems, samples=samples, seed=seed, watch=partial(watch, mode)
+                )
 
         report("evaluation", 0, total)
         await policies.publish()
@@ -179,15 +180,15 @@ class Evaluations:
             with operation("evaluation", {"collab.step": step}) as span, span.as_current():
                 team = policies.recipe_with_adapters(self._recipe)
                 sampled = await run(team, spec.samples, "sampled")
-                likeliest = team.greedy(team.team.trained)
-                greedy = await run(likeliest, 1, "greedy") if spec.greedy else []
+                greedy_team = team.greedy(team.team.trained)
+                greedy = await run(greedy_team, 1, "greedy") if spec.greedy else []
                 played = [*sampled, *greedy]
                 failed = [episode for episode in played if episode.failure]
                 evaluation = Evaluation(
                     step=step,
                     tokens=tokens,
-                    sampled=_by_task(sampled),
-                    greedy=_by_task(greedy),
+                    sampled=_results_by_task(sampled),
+                    greedy=_results_by_task(greedy),
                     failed=len(failed),
                     seconds=time.perf_counter() - began,
                 )
@@ -198,9 +199,9 @@ class Evaluations:
             folder.cut(sizes)
             raise
         best = self._by_step.get(self.best_step) if self.best_step is not None else None
-        warnings = [f"held out: {name_failures(failed, len(played))}"] if failed else []
-        if best is not None and (fallen := fall(best, evaluation)):
-            warnings.append(fallen)
+        warnings = [f"held out: {describe_failures(failed, len(played))}"] if failed else []
+        if best is not None and (warning := fall_warning(best, evaluation)):
+            warnings.append(warning)
         evaluation = evaluation.model_copy(update={"warnings": tuple(warnings)})
         folder.append_metrics(evaluation.model_dump(mode="json"))
         self._by_step[step] = evaluation

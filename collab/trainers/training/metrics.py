@@ -23,7 +23,7 @@ from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_dead
 from collab.trainers.learner.update import KL_TOKENS, TOKENS, TokenSums, Update
 from collab.trainers.training.rollouts import finished_episodes
-from collab.trainers.training.skipping import STEP, lost_groups, reasons_without_weights
+from collab.trainers.training.skipping import WHOLE_STEP, lost_group_warnings, no_weight_warnings
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class StepData:
     """Seconds by kind of work, and of the whole `step`."""
     sampler: SamplerReport
     """Load of separate sampling engines while the step was sampled."""
-    unlearned: str = ""
+    skip_reason: str = ""
     """Reason why the whole step was skipped, if it was."""
     version: int = 0
     """Number of training steps that the parameters had taken when they learned."""
@@ -46,24 +46,24 @@ class StepData:
     @property
     def skipped(self) -> dict[str, str]:
         """Reasons why nothing was learned: in the whole `step`, or by one policy."""
-        if self.unlearned:
-            return {STEP: self.unlearned}
+        if self.skip_reason:
+            return {WHOLE_STEP: self.skip_reason}
         reasons = {f"policy/{name}": reason for name, reason in self.update.skipped.items()}
         if reasons and not self.update.losses:
-            reasons[STEP] = next(iter(reasons.values()))
+            reasons[WHOLE_STEP] = next(iter(reasons.values()))
         return reasons
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings of skipped parts and failures, in plain words."""
-        if self.unlearned:
-            return (f"the step was skipped: {self.unlearned}", *self.sampler.warnings)
+        if self.skip_reason:
+            return (f"the step was skipped: {self.skip_reason}", *self.sampler.warnings)
         credited = [group.task for group in self.credit.groups]
-        lost = lost_groups(self.groups, credited)
+        lost = lost_group_warnings(self.groups, credited)
         feedback = warn_failed_feedback([episode for group in self.groups for episode in group])
-        nothing = reasons_without_weights(self.credit)
+        no_weights = no_weight_warnings(self.credit)
         learned = (*self.update.skipped.values(), *self.update.warnings)
-        return (*lost, *feedback, *nothing, *learned, *self.sampler.warnings)
+        return (*lost, *feedback, *no_weights, *learned, *self.sampler.warnings)
 
 
 def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
@@ -76,30 +76,28 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     """
     episodes = [episode for group in data.groups for episode in group]
     ended = finished_episodes(episodes)
-    metrics = dict(_returns(data.groups, ended))
-    metrics.update(_parts(ended))
-    metrics.update(_groups(data, episodes))
+    metrics = dict(_return_metrics(data.groups, ended))
+    metrics.update(_part_metrics(ended))
+    metrics.update(_group_metrics(data, episodes))
     for policy in policies:
         for agent in policy.agents:
-            metrics.update(_agent(agent, episodes, data.update.sums.get(agent, {})))
+            metrics.update(_agent_metrics(agent, episodes, data.update.sums.get(agent, {})))
         for pattern, values in (
             (names.LOSS, data.update.losses),
             (names.GRADIENT_NORM, data.update.gradient_norms),
         ):
             if policy.name in values:
                 metrics[names.fill_pattern(pattern, policy.name)] = values[policy.name]
-    metrics.update(_mismatch(data.update))
-    metrics.update(_staleness(data, policies.agents))
-    metrics.update(_costs(data, policies))
-    metrics.update(
-        {names.fill_pattern(names.SERVER, k): v for k, v in data.sampler.metrics.items()}
-    )
+    metrics.update(_mismatch_metrics(data.update))
+    metrics.update(_staleness_metrics(data, policies.agents))
+    metrics.update(_cost_metrics(data, policies))
+    metrics.update({names.fill_pattern(names.SERVER, k): v for k, v in data.sampler.metrics.items()})
     metrics[names.LEARNING_RATE] = data.update.rate
     metrics.update(data.credit.measures)
     return metrics
 
 
-def _returns(
+def _return_metrics(
     groups: Sequence[Sequence[Episode]], ended: Sequence[Episode]
 ) -> Iterator[tuple[str, float]]:
     returns = [e.joint_return for e in ended if e.joint_return is not None]
@@ -120,7 +118,7 @@ def _returns(
         yield names.fill_pattern(names.SOLVED_AFTER_TURN, turn), share
 
 
-def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
+def _part_metrics(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
     """Yield the last turn's parts: points, values of parts without points, and measures."""
     scores = [e.score for e in ended if e.score]
     values_of: dict[str, list[float]] = {}
@@ -138,7 +136,7 @@ def _parts(ended: Sequence[Episode]) -> Iterator[tuple[str, float]]:
         yield name, mean(values)
 
 
-def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, float]]:
+def _group_metrics(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, float]]:
     dead = [is_dead(weights) for weights in data.credit.weights]
     if dead:
         yield names.DEAD_GROUPS, mean(dead)
@@ -155,37 +153,39 @@ def _groups(data: StepData, episodes: Sequence[Episode]) -> Iterator[tuple[str, 
     yield names.FLAGGED, mean([bool(e.score and e.score.flags) for e in episodes])
 
 
-def _agent(agent: str, episodes: Sequence[Episode], sums: TokenSums) -> Iterator[tuple[str, float]]:
-    named = partial(names.fill_pattern, name=agent)
+def _agent_metrics(
+    agent: str, episodes: Sequence[Episode], sums: TokenSums
+) -> Iterator[tuple[str, float]]:
+    metric_name = partial(names.fill_pattern, name=agent)
     decisions = [d for e in episodes for d in e.decisions(agent)]
     actions = [d.action for d in decisions if not d.action.failure]
     if actions:
         logprobs = [value for action in actions for value in action.logprobs]
-        yield named(names.LENGTH), mean([len(action.token_ids) for action in actions])
-        yield named(names.TRUNCATED), mean([action.is_truncated for action in actions])
+        yield metric_name(names.LENGTH), mean([len(action.token_ids) for action in actions])
+        yield metric_name(names.TRUNCATED), mean([action.is_truncated for action in actions])
         if logprobs:
             # The sampled tokens give an unbiased estimate at no cost.
-            yield named(names.ENTROPY), -mean(logprobs)
-    whole = finished_episodes(episodes)
-    if any(turn.score.by_agent for e in whole for turn in e.turns if turn.score):
-        yield named(names.AGENT_RETURN), mean([e.return_of(agent) for e in whole])
+            yield metric_name(names.ENTROPY), -mean(logprobs)
+    finished = finished_episodes(episodes)
+    if any(turn.score.by_agent for e in finished for turn in e.turns if turn.score):
+        yield metric_name(names.AGENT_RETURN), mean([e.return_of(agent) for e in finished])
     turns = [turn for e in episodes for turn in e.turns if agent in turn.artifacts]
     if turns:
-        yield named(names.EMPTY), mean([not turn.artifacts[agent].strip() for turn in turns])
+        yield metric_name(names.EMPTY), mean([not turn.artifacts[agent].strip() for turn in turns])
     for metric, total in sums.items():
         if metric not in (TOKENS, KL_TOKENS):
-            yield named(metric), total / sums[KL_TOKENS if metric == names.KL else TOKENS]
+            yield metric_name(metric), total / sums[KL_TOKENS if metric == names.KL else TOKENS]
 
 
-def _mismatch(update: Update) -> Iterator[tuple[str, float]]:
+def _mismatch_metrics(update: Update) -> Iterator[tuple[str, float]]:
     every = list(update.sums.values())
     if tokens := sum(sums[TOKENS] for sums in every):
         yield names.MISMATCH, fsum(sums[names.AGENT_MISMATCH] for sums in every) / tokens
 
 
-def _staleness(data: StepData, agents: Sequence[str]) -> Iterator[tuple[str, float]]:
+def _staleness_metrics(data: StepData, agents: Sequence[str]) -> Iterator[tuple[str, float]]:
     """Yield how many steps the sampling policies were behind, if responses record it."""
-    if data.unlearned:
+    if data.skip_reason:
         return
     episodes = [episode for group in data.groups for episode in group]
     actions = [d.action for e in episodes for agent in agents for d in e.decisions(agent)]
@@ -194,7 +194,7 @@ def _staleness(data: StepData, agents: Sequence[str]) -> Iterator[tuple[str, flo
         yield names.STALENESS, data.version - mean(versions)
 
 
-def _costs(data: StepData, policies: Policies) -> Iterator[tuple[str, float]]:
+def _cost_metrics(data: StepData, policies: Policies) -> Iterator[tuple[str, float]]:
     seconds, tokens = data.times["step"], generated_tokens(data.groups)
     yield names.TOKENS, tokens
     yield names.TOKENS_PER_SECOND, tokens / seconds
@@ -206,7 +206,7 @@ def _costs(data: StepData, policies: Policies) -> Iterator[tuple[str, float]]:
     costs = [a.usage.cost for a in _actions(data.groups) if a.usage.cost is not None]
     if costs:
         yield names.COST, fsum(costs)
-    yield names.MEMORY, memory_gb(policies)
+    yield names.MEMORY, peak_memory_gb(policies)
 
 
 def generated_tokens(groups: Sequence[Sequence[Episode]]) -> int:
@@ -220,7 +220,7 @@ def _actions(groups: Sequence[Sequence[Episode]]) -> Iterable[Action]:
     return {id(d.action): d.action for e in episodes for d in e.decisions()}.values()
 
 
-def memory_gb(policies: Policies) -> float:
+def peak_memory_gb(policies: Policies) -> float:
     """Return the peak memory so far: the GPU's if there is one, otherwise the process's."""
     import torch
 

@@ -56,7 +56,7 @@ class RecordedStepper(Stepper):
         """Return no episodes and no times: recorded episodes are read in `learn`."""
         return [], {}
 
-    async def _to_learn(
+    async def _make_samples(
         self,
         step: int,
         groups: Sequence[Sequence[Episode]],  # noqa: ARG002
@@ -130,8 +130,8 @@ class RecordedStepper(Stepper):
         fields = template_fields(
             self._recipe, problem, turn=turn.index, others=others, feedback=feedback
         )
-        before_it = {"previous": {n: text for n, text in previous.items() if n != agent}}
-        return self._prefixes[agent].render(agent=agent, **{**before_it, **fields})
+        earlier_fields = {"previous": {n: text for n, text in previous.items() if n != agent}}
+        return self._prefixes[agent].render(agent=agent, **{**earlier_fields, **fields})
 
     def _tokens(
         self, decision: Decision, history: Sequence[Message], prefix: str, place: str
@@ -149,8 +149,8 @@ class RecordedStepper(Stepper):
                 )
             return action.prompt_ids, action.token_ids
         tokenizer = engine.tokenizer
-        nowhere = Call(task="", sample=0, turn=0, round=0, agent="")
-        request = Request(call=nowhere, messages=tuple(history), style=spec.style, prefix=prefix)
+        no_call = Call(task="", sample=0, turn=0, round=0, agent="")
+        request = Request(call=no_call, messages=tuple(history), style=spec.style, prefix=prefix)
         prompt = prompt_ids(request, tokenizer, engine.name)
         if action.token_ids and tuple(prompt) == action.prompt_ids:
             return prompt, action.token_ids

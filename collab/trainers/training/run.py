@@ -51,7 +51,7 @@ from collab.trainers.training.plan.plan import make_plan
 from collab.trainers.training.recorded import RecordedStepper
 from collab.trainers.training.skipping import History
 from collab.trainers.training.step import OnProgress, Stepper
-from collab.trainers.training.trackers import Tracked, Trackers
+from collab.trainers.training.trackers import TrackedRun, Trackers
 
 
 def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Recipe:
@@ -63,12 +63,12 @@ def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Reci
     if not torch.cuda.is_available() or not make_plan(recipe, local_card(0)).sleeps:
         return recipe
     models = {name: recipe.model_of(name) for name in recipe.team.agents}
-    asleep = {
+    changes = {
         name: {"model": model.model_copy(update={"sleep": True})}
         for name, model in models.items()
         if isinstance(model, VLLMSpec) and model.sleep is None
     }
-    return recipe.with_agents(asleep)
+    return recipe.with_agents(changes)
 
 
 def open_learner(begin: Begin, ranks: Ranks, loading: StoreProgress | None) -> Learner:
@@ -114,7 +114,7 @@ class TrainingRun:
         ranks: Ranks = ALONE,
     ) -> None:
         self.out, self._resume, self._ranks, self._loading = out, resume, ranks, loading
-        self._before: Recipe | None = None
+        self._earlier_recipe: Recipe | None = None
         """Earlier recipe of a run that continues."""
         self.spec = check_recipe(recipe)
         self.tasks = choose_tasks(recipe, self.spec)
@@ -133,7 +133,7 @@ class TrainingRun:
         samples = self.spec.group_size
         started = make_run_started(recipe, models, self.tasks.training, samples, out)
         trainer = describe_trainer(recipe, self.spec, self.tasks)
-        self._opening = started.model_copy(update={"trainer": trainer, "warnings": warnings})
+        self._started_event = started.model_copy(update={"trainer": trainer, "warnings": warnings})
         self._began = time.perf_counter()
 
     async def run(self) -> dict[str, Any]:
@@ -149,22 +149,22 @@ class TrainingRun:
         """
         planned = {"collab.steps": self.total_steps}
         with (
-            operation(f"train {self.recipe.team.name}", planned) as whole,
-            whole.as_current(),
+            operation(f"train {self.recipe.team.name}", planned) as span,
+            span.as_current(),
             Lock(self.out),
         ):
             return await self._run()
 
     async def _run(self) -> dict[str, Any]:
         about = self._check_folder()
-        self._emit(self._opening)
+        self._emit(self._started_event)
         begin = Begin(self.recipe, self.spec, self.total_steps, self.out)
         learner = await asyncio.to_thread(open_learner, begin, self._ranks, self._loading)
         policies = learner.policies
         for name, model in policies.models.items():
             self._pool.share(self.recipe.model_of(name), model)
-        kind = RecordedStepper if self.spec.learn_from is not None else Stepper
-        stepper = kind(self.recipe, self.spec, self.tasks, policies, learner, pool=self._pool)
+        make = RecordedStepper if self.spec.learn_from is not None else Stepper
+        stepper = make(self.recipe, self.spec, self.tasks, policies, learner, pool=self._pool)
         try:
             self._stateful = learner, stepper.algorithm
             await stepper.open()
@@ -191,15 +191,16 @@ class TrainingRun:
         if tools := tool_forms(self.recipe):
             about["tools"] = tools
         step = checkpoint.step if checkpoint else 0
-        if self._before is None:
+        if self._earlier_recipe is None:
             self._folder = TrainingFolder.create(self.out, self.recipe, about)
         else:
-            self._folder = TrainingFolder.reopen(self.out, self._before, self.recipe, about, step)
+            before = self._earlier_recipe
+            self._folder = TrainingFolder.reopen(self.out, before, self.recipe, about, step)
         status = "interrupted"
         try:
             config = self.recipe.model_dump(mode="json")
-            tracked = Tracked(str(about["run"]), str(about["started"]), self.out, config, step)
-            self._trackers.open(self.spec.report_to, tracked)
+            run = TrackedRun(str(about["run"]), str(about["started"]), self.out, config, step)
+            self._trackers.open(self.spec.report_to, run)
             self._start_or_restore(policies, checkpoint)
             await self._train(policies, stepper)
             status = "done"
@@ -219,13 +220,13 @@ class TrainingRun:
 
     def _check_folder(self) -> dict[str, Any]:
         """Check the folder, and make the first entries of `run.json` without writing anything."""
-        opening = self._opening.model_dump(mode="json", exclude={"type"})
+        opening = self._started_event.model_dump(mode="json", exclude={"type"})
         if self._resume:
-            self._before, about = TrainingFolder.check(self.out, self.recipe)
+            self._earlier_recipe, about = TrainingFolder.check(self.out, self.recipe)
             about |= {key: opening[key] for key in ("trainer", "warnings")}
             self._checkpoints.check(self.out, self.total_steps)
-            for ended in ("summary", "failure", "tools", "ranks"):
-                about.pop(ended, None)
+            for key in ("summary", "failure", "tools", "ranks"):
+                about.pop(key, None)
         else:
             TrainingFolder.check_is_free(self.out)
             about = opening | start_entries(self.recipe)
@@ -244,9 +245,9 @@ class TrainingRun:
     @property
     def is_over(self) -> bool:
         """True if the last step is finished."""
-        return self._is_reached(self.step, self.tokens)
+        return self._is_end(self.step, self.tokens)
 
-    def _is_reached(self, step: int, tokens: int) -> bool:
+    def _is_end(self, step: int, tokens: int) -> bool:
         """Return True if `step` steps and `tokens` generated tokens end the run."""
         limit = self.spec.tokens
         return step >= self.total_steps or (limit is not None and tokens >= limit)
@@ -288,8 +289,8 @@ class TrainingRun:
             report = self._reporter(self.step + 1)
             groups, times = await stepper.run_episodes(self.step, report)
             self._folder.append_groups(groups, first=self.step * self.spec.tasks_per_step)
-            if not self._is_reached(self.step + 1, self.tokens + generated_tokens(groups)):
-                stepper.run_ahead(self.step + 1, self._reporter(self.step + 2))
+            if not self._is_end(self.step + 1, self.tokens + generated_tokens(groups)):
+                stepper.sample_ahead(self.step + 1, self._reporter(self.step + 2))
             data = await stepper.learn(self.step, groups, times, report)
             data.times["step"] = time.perf_counter() - began
             metrics = step_metrics(data, policies)

@@ -34,7 +34,7 @@ from collab.trainers.learner.update import Update
 from collab.trainers.training.data import TaskOrder, phases
 from collab.trainers.training.metrics import StepData
 from collab.trainers.training.rollouts import complete_episodes, run_groups
-from collab.trainers.training.skipping import too_many_failed
+from collab.trainers.training.skipping import skip_reason
 
 OnProgress = Callable[[str, int, int], None]
 """Called with the current part of the step, and the numbers of finished and of all episodes."""
@@ -52,10 +52,10 @@ class StepTimer:
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(("sampling", "scoring", "feedback"), 0.0)
-        self._doing: dict[str, set[tuple[str, str]]] = {work: set() for work in self.seconds}
-        self._since: dict[str, float] = {}
+        self._active: dict[str, set[tuple[str, str]]] = {work: set() for work in self.seconds}
+        self._began: dict[str, float] = {}
 
-    def see(self, event: Event) -> None:
+    def record(self, event: Event) -> None:
         """Record an event at the present time."""
         match event:
             case AgentActing():
@@ -64,7 +64,7 @@ class StepTimer:
                 self._begin("sampling", event.episode, event.agent)
             case AgentActed():
                 self._end("sampling", event.episode, event.decision.agent)
-                if all(episode != event.episode for episode, _ in self._doing["sampling"]):
+                if all(episode != event.episode for episode, _ in self._active["sampling"]):
                     self._begin("scoring", event.episode)
             case TurnScored():
                 self._end("scoring", event.episode)
@@ -72,24 +72,24 @@ class StepTimer:
             case FeedbackGiven():
                 self._end("feedback", event.episode)
             case EpisodeFinished():
-                for work, doing in self._doing.items():
+                for work, active in self._active.items():
                     for episode, agent in [
-                        entry for entry in doing if entry[0] == event.episode.id
+                        entry for entry in active if entry[0] == event.episode.id
                     ]:
                         self._end(work, episode, agent)
             case _:
                 pass
 
     def _begin(self, work: str, episode: str, agent: str = "") -> None:
-        if not self._doing[work]:
-            self._since[work] = time.perf_counter()
-        self._doing[work].add((episode, agent))
+        if not self._active[work]:
+            self._began[work] = time.perf_counter()
+        self._active[work].add((episode, agent))
 
     def _end(self, work: str, episode: str, agent: str = "") -> None:
-        if (episode, agent) in self._doing[work]:
-            self._doing[work].remove((episode, agent))
-            if not self._doing[work]:
-                self.seconds[work] += time.perf_counter() - self._since[work]
+        if (episode, agent) in self._active[work]:
+            self._active[work].remove((episode, agent))
+            if not self._active[work]:
+                self.seconds[work] += time.perf_counter() - self._began[work]
 
 
 class Stepper:
@@ -156,7 +156,7 @@ class Stepper:
         waited = time.perf_counter() - began
         return groups, {**times, "publishing": published, "waiting": waited - published}
 
-    def run_ahead(self, step: int, report: OnProgress) -> None:
+    def sample_ahead(self, step: int, report: OnProgress) -> None:
         """Start to sample `step` while the step before it is learned, if the trainer allows it and
         both have the same phase.
 
@@ -175,7 +175,7 @@ class Stepper:
 
         def watch(event: Event) -> None:
             nonlocal done
-            timer.see(event)
+            timer.record(event)
             if isinstance(event, EpisodeFinished):
                 done += 1
                 report("sampling", done, total)
@@ -185,11 +185,11 @@ class Stepper:
         if await self._policies.publish():
             timer.seconds["publishing"] = time.perf_counter() - began
         seed = derive_seed(self._recipe.seed, "step", step)
-        ended = None
+        on_group_end = None
         if not self._spec.max_staleness:  # with it, another step's credit may be running
             self._credit = self._begin_credit(session)
-            ended = self._credit.prepare
-        groups = await run_groups(session, problems, shape, seed, watch, ended=ended)
+            on_group_end = self._credit.prepare
+        groups = await run_groups(session, problems, shape, seed, watch, on_group_end=on_group_end)
         self._sampler_reports[step] = await self._policies.report()
         return groups, timer.seconds
 
@@ -202,13 +202,13 @@ class Stepper:
     ) -> StepData:
         """Give credit, learn unless too many episodes failed, and return the step's data."""
         sampler = self._sampler_reports.pop(step, SamplerReport())
-        if reason := too_many_failed(groups, self._spec):
+        if reason := skip_reason(groups, self._spec):
             await self._end_credit()
             update = Update(rate=rate_at(step, self._learner.total_steps, self._spec))
-            return StepData(groups, Credit(), update, times, sampler, unlearned=reason)
+            return StepData(groups, Credit(), update, times, sampler, skip_reason=reason)
         report("credit", 0, 0)
         began = time.perf_counter()
-        credit, samples = await self._to_learn(step, groups)
+        credit, samples = await self._make_samples(step, groups)
         times["credit"] = time.perf_counter() - began
         report("update", 0, 0)
         began = time.perf_counter()
@@ -219,14 +219,14 @@ class Stepper:
         times["update"] = time.perf_counter() - began
         return StepData(groups, credit, update, times, sampler, version=version)
 
-    async def _to_learn(
+    async def _make_samples(
         self, step: int, groups: Sequence[Sequence[Episode]]
     ) -> tuple[Credit, list[Sample]]:
         """Give credit to the episodes of a step, and return the responses to learn from."""
         session = await self._session_at(step)
-        giving = self._credit = self._credit or self._begin_credit(session)
+        step_credit = self._credit = self._credit or self._begin_credit(session)
         played = zip(self._tasks.batch(step), map(complete_episodes, groups), strict=True)
-        credit = await giving.credit(list(played))
+        credit = await step_credit.credit(list(played))
         await self._end_credit()
         return credit, make_samples(credit, self._samplings, self._spec)
 

@@ -21,9 +21,9 @@ PROJECT = "collab"
 SAMPLES = "samples"
 """Name of the table of responses."""
 COLUMNS = ("step", "episode", "turn", "agent", "response", "return")
-EVERY = 10
+TABLE_INTERVAL = 10
 """Number of steps between two tables of responses. The first step also has a table."""
-MOST_LETTERS = 4000
+MAX_RESPONSE_CHARACTERS = 4000
 """Maximum number of characters of a response in a table."""
 
 Row = tuple[int, str, int, str, str, float]
@@ -31,7 +31,7 @@ Row = tuple[int, str, int, str, str, float]
 
 
 @dataclass(frozen=True)
-class Tracked:
+class TrackedRun:
     """Description of a run for trackers."""
 
     name: str
@@ -51,7 +51,7 @@ class Tracked:
 class Trackio:
     """Records metrics, and tables of sample responses, in Trackio. Other trackers do the same."""
 
-    def __init__(self, module: Any, run: Tracked) -> None:
+    def __init__(self, module: Any, run: TrackedRun) -> None:
         self._module = module
         name = f"{run.name}-{run.key}"  # a resumed run finds it by this name
         module.init(project=PROJECT, name=name, config=dict(run.config), resume="allow")
@@ -68,7 +68,7 @@ class Trackio:
 
 
 class WeightsAndBiases(Trackio):
-    def __init__(self, module: Any, run: Tracked) -> None:
+    def __init__(self, module: Any, run: TrackedRun) -> None:
         self._module = module
         module.init(
             project=PROJECT,
@@ -84,7 +84,7 @@ class WeightsAndBiases(Trackio):
 
 
 class TensorBoard:
-    def __init__(self, module: Any, run: Tracked) -> None:
+    def __init__(self, module: Any, run: TrackedRun) -> None:
         # A resumed run repeats the steps after the checkpoint. Each is shown once.
         again = {"purge_step": run.step + 1} if run.step else {}
         self._writer = module.SummaryWriter(str(run.folder / "tensorboard"), **again)
@@ -94,14 +94,14 @@ class TensorBoard:
             self._writer.add_scalar(name, value, step)
 
     def show(self, rows: Sequence[Row], step: int) -> None:
-        self._writer.add_text(SAMPLES, as_markdown(rows), step)
+        self._writer.add_text(SAMPLES, format_table(rows), step)
 
     def close(self) -> None:
         self._writer.close()
 
 
 class MLflow:
-    def __init__(self, module: Any, run: Tracked) -> None:
+    def __init__(self, module: Any, run: TrackedRun) -> None:
         self._module = module
         experiment = module.set_experiment(PROJECT).experiment_id
         tag = f"tags.collab = '{run.key}'"
@@ -158,7 +158,7 @@ class Trackers:
         self._opened: list[Tracker] = []
         self._samples = samples
 
-    def open(self, names: Sequence[TrackerName], run: Tracked) -> None:
+    def open(self, names: Sequence[TrackerName], run: TrackedRun) -> None:
         """Open the trackers called `names`. A resumed run continues its earlier record in each."""
         for module, make in (_TRACKERS[name] for name in names):
             self._opened.append(make(import_module(module), run))
@@ -169,14 +169,14 @@ class Trackers:
 
     def show(self, groups: Sequence[Sequence[Episode]], step: int) -> None:
         """Show some responses of a step, if a table is due."""
-        if not (self._opened and self._samples and (step == 1 or step % EVERY == 0)):
+        if not (self._opened and self._samples and (step == 1 or step % TABLE_INTERVAL == 0)):
             return
         rows = [
             (step, episode.id, turn.index + 1, decision.agent, text, episode.joint_return or 0.0)
-            for episode in chosen(groups, self._samples)
+            for episode in choose_episodes(groups, self._samples)
             for turn in episode.turns
             for decision in turn.decisions
-            for text in [decision.action.text[:MOST_LETTERS]]
+            for text in [decision.action.text[:MAX_RESPONSE_CHARACTERS]]
         ]
         for tracker in self._opened if rows else ():
             tracker.show(rows, step)
@@ -186,7 +186,7 @@ class Trackers:
             tracker.close()
 
 
-def chosen(groups: Sequence[Sequence[Episode]], limit: int) -> list[Episode]:
+def choose_episodes(groups: Sequence[Sequence[Episode]], limit: int) -> list[Episode]:
     """Return up to `limit` episodes from best to worst: both ends, and others evenly between."""
     ended = [e for group in groups for e in group if e.joint_return is not None]
     ranked = sorted(ended, key=lambda episode: episode.joint_return or 0.0, reverse=True)
@@ -194,14 +194,14 @@ def chosen(groups: Sequence[Sequence[Episode]], limit: int) -> list[Episode]:
     return [ranked[place * (len(ranked) - 1) // max(1, number - 1)] for place in range(number)]
 
 
-def as_markdown(rows: Sequence[Row]) -> str:
+def format_table(rows: Sequence[Row]) -> str:
     """Return a table in Markdown. Responses are shown literally, not as markup."""
     lines = ["|".join(COLUMNS), "|".join("---" for _ in COLUMNS)]
-    lines += ["|".join(_cell(value) for value in row) for row in rows]
+    lines += ["|".join(_format_cell(value) for value in row) for row in rows]
     return "\n".join(f"|{line}|" for line in lines)
 
 
-def _cell(value: object) -> str:
+def _format_cell(value: object) -> str:
     text = f"{value:.3f}" if isinstance(value, float) else str(value)
     marked = re.sub(r"[&<>\\`*_{}\[\]()#+!|~-]", lambda match: f"&#{ord(match[0])};", text)
     return "<br>".join(marked.splitlines())
