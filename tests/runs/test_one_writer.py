@@ -28,7 +28,7 @@ from collab.report.runs import read_run
 from collab.runs.about import mark_interrupted, read_about, write_about
 from collab.runs.atomic import Lock
 from collab.trainers import TrainingRun
-from collab.trainers.training.data import recorded_episodes
+from collab.trainers.training.data import read_recorded_episodes
 from collab.trainers.training.events import StepFinished
 
 TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n  b: {prompt: "Say {{ task.word }}."}\n'
@@ -181,7 +181,7 @@ def test_repeated_episode_counts_once(project: Path) -> None:
     assert [e.task for e in record.episodes] == [f"words/{n}" for n in range(4)]
     assert record.complaints == ["4 lines of episodes.jsonl repeated and not counted"]
     assert len(list(read_episodes("r"))) == 4
-    assert len(recorded_episodes(Path("r"))) == 4
+    assert len(read_recorded_episodes(Path("r"))) == 4
     assert len(read_run(Path("r")).episodes) == 4
 
 

@@ -18,11 +18,11 @@ from collab.recipe.model import VLLMSpec, local_weights
 from collab.rewards import Scorer
 from collab.runtime.dry_run import DryRun, dry_run
 from collab.trainers.credit import algorithm_for
-from collab.trainers.training.data import TaskOrder, most_turns, phases
+from collab.trainers.training.data import TaskOrder, max_turns, phases
 from collab.trainers.training.trackers import check_trackers
 from collab.wording import counted, format_option
 
-COLD = 0.5
+COLD_TEMPERATURE = 0.5
 """Below this temperature, the episodes of a group hardly differ."""
 
 
@@ -180,7 +180,7 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
             "turn_structure 'greedy' continues from the largest joint reward, which is always 0"
             " in a zero-sum game; set turn_structure to 'chains' or 'tree'"
         )
-    turns = most_turns(recipe, spec)
+    turns = max_turns(recipe, spec)
     if algorithm_for(spec.algorithm).scores_unplayed and turns > 1:
         raise RecipeError(
             f"algorithm '{spec.algorithm.use}' scores joint actions that were not played, but in a"
@@ -198,14 +198,14 @@ def dry_run_phases(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRu
     problems = [*tasks.training, *tasks.held_out]
     played = [(phase.team.turns, dry_run(phase, problems)) for _, phase in phases(recipe, spec)]
     longest = max(played, key=itemgetter(0))[1]
-    return replace(longest, warnings=(*longest.warnings, *_cold_agents(recipe, spec)))
+    return replace(longest, warnings=(*longest.warnings, *_temperature_warnings(recipe, spec)))
 
 
-def _cold_agents(recipe: Recipe, spec: TrainerSpec) -> Iterator[str]:
+def _temperature_warnings(recipe: Recipe, spec: TrainerSpec) -> Iterator[str]:
     """Yield a warning if samples are too similar to learn from."""
     by_agent = {name: recipe.sampling_of(name).temperature for name in recipe.team.trained}
-    cold = {name: t for name, t in by_agent.items() if t < COLD and spec.learn_from is None}
-    if cold:
+    cold = {name: t for name, t in by_agent.items() if t < COLD_TEMPERATURE}
+    if cold and spec.learn_from is None:
         agents = recipe.team.agents
         keys = dict.fromkeys(
             f"agents.{name}.sampling" if agents[name].sampling.temperature else "sampling"

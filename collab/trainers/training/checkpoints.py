@@ -29,7 +29,7 @@ from collab.trainers.learner.learner import Learner
 from collab.wording import format_option
 
 CHECKPOINT_PATTERN = f"{CHECKPOINT_PREFIX}{'[0-9]' * 6}"  # no copy that a user made
-PARTIAL = ".partial-"
+PARTIAL_PREFIX = ".partial-"
 
 
 class Checkpoints:
@@ -50,15 +50,15 @@ class Checkpoints:
         """
         check_same_folder(self.folder)
         path = self.folder / checkpoint_name(step)
-        partial = self.folder / f"{PARTIAL}{path.name}"
+        partial = self.folder / f"{PARTIAL_PREFIX}{path.name}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            for stale in self.folder.glob(f"{PARTIAL}*"):
+            for stale in self.folder.glob(f"{PARTIAL_PREFIX}*"):
                 shutil.rmtree(stale)
             learner.save(partial / CHECKPOINT_POLICIES)
-            kept = plain(dict(algorithm.state()))
-            check_readable(kept)
-            parts = {"learner": learner.state(), "algorithm": kept}
+            algorithm_state = to_plain_types(dict(algorithm.state()))
+            check_readable(algorithm_state)
+            parts = {"learner": learner.state(), "algorithm": algorithm_state}
             torch.save({**parts, "random": random_states()}, partial / CHECKPOINT_TENSORS)
             (partial / CHECKPOINT_STATE).write_text(json.dumps({**state, "step": step}))
             sync_files(partial)
@@ -99,7 +99,7 @@ class Checkpoints:
             learner.restore(saved["learner"])
             algorithm.restore(saved["algorithm"])
             restore_random_states(saved["random"])
-        except _MISFITS as error:
+        except _RESTORE_ERRORS as error:
             reason = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
             raise RecordError(
                 f"checkpoint {newest} is damaged, or does not fit this recipe: {reason}"
@@ -121,11 +121,11 @@ class Checkpoints:
 
     def _set_aside(self, path: Path) -> Path:
         """Rename a checkpoint to remove it, so a folder called step-* is always complete."""
-        old = self.folder / f"{PARTIAL}old-{path.name}"
+        old = self.folder / f"{PARTIAL_PREFIX}old-{path.name}"
         return path.rename(old) if path.exists() else old
 
 
-_MISFITS = (
+_RESTORE_ERRORS = (
     *(OSError, EOFError, UnpicklingError, RuntimeError),
     *(LookupError, ValueError, TypeError, AttributeError),
 )
@@ -161,21 +161,21 @@ def restore_random_states(states: Mapping[str, Any]) -> None:
         torch.cuda.set_rng_state_all(states["cuda"])
 
 
-def plain(value: Any) -> Any:
+def to_plain_types(value: Any) -> Any:
     """Return an algorithm's state with Python's numbers for numpy's, and plain collections.
 
     A defaultdict becomes a dict, a named tuple a tuple. `restore` can read only these types.
     """
     if isinstance(value, Mapping):
         mapping: type[Any] = type(value) if type(value) in (Counter, OrderedDict) else dict
-        return mapping({plain(key): plain(item) for key, item in value.items()})
+        return mapping({to_plain_types(key): to_plain_types(item) for key, item in value.items()})
     for kind in (list, tuple, set):
         if isinstance(value, kind):
-            return kind(map(plain, value))
+            return kind(map(to_plain_types, value))
     return value.item() if isinstance(value, np.generic) else value
 
 
-_UNREADABLE = (
+_SERIALIZATION_ERRORS = (
     *(PicklingError, UnpicklingError),
     *(TypeError, AttributeError, ValueError, RecursionError),
 )
@@ -188,12 +188,12 @@ def check_readable(state: Mapping[str, Any]) -> None:
         TrainingError: it holds a type that cannot be read.
     """
     for key, value in state.items():
-        written = BytesIO()
+        buffer = BytesIO()
         try:
-            torch.save(value, written)
-            written.seek(0)
-            torch.load(written, map_location="cpu", weights_only=True)
-        except _UNREADABLE as error:
+            torch.save(value, buffer)
+            buffer.seek(0)
+            torch.load(buffer, map_location="cpu", weights_only=True)
+        except _SERIALIZATION_ERRORS as error:
             raise TrainingError(
                 f"a checkpoint cannot keep {key!r} of the algorithm's state, of type"
                 f" {type(value).__name__}; let its `state` return numbers, strings, lists,"

@@ -28,7 +28,7 @@ Recorded = Mapping[str, tuple[Episode, ...]]
 
 
 @lru_cache(maxsize=1)
-def _shuffled(size: int, seed: str) -> Sequence[int]:
+def _shuffled_positions(size: int, seed: str) -> Sequence[int]:
     """Return an epoch's positions in random order. They are cached for the epoch's other steps."""
     order = list(range(size))
     random.Random(seed).shuffle(order)
@@ -51,7 +51,7 @@ class TaskOrder:
     def batch(self, step: int) -> list[Problem]:
         """Return the problems of a step, counted from 0. They depend on seed and step alone."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        order = _shuffled(len(self.training), f"{self.seed}|order|{epoch}")
+        order = _shuffled_positions(len(self.training), f"{self.seed}|order|{epoch}")
         chosen = order[position * self.per_step : (position + 1) * self.per_step]
         return [self.training[n] for n in chosen]
 
@@ -99,7 +99,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
 
 
 def _check_size(recipe: Recipe, spec: TrainerSpec, n_training: int, n_held_out: int) -> None:
-    group = Shape(spec.turn_structure, spec.group_size, most_turns(recipe, spec))
+    group = Shape(spec.turn_structure, spec.group_size, max_turns(recipe, spec))
     check_episodes(
         min(spec.tasks_per_step, n_training) * group.episodes,
         "trainer.tasks_per_step and group_size"
@@ -111,7 +111,7 @@ def _check_size(recipe: Recipe, spec: TrainerSpec, n_training: int, n_held_out: 
         )
 
 
-def recorded_episodes(path: Path) -> list[Episode]:
+def read_recorded_episodes(path: Path) -> list[Episode]:
     """Return the episodes of a run's folder or an `episodes.jsonl`, in the order of the file.
 
     Raises:
@@ -140,7 +140,7 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
     assert spec.learn_from is not None, "the trainer has episodes"
     algorithm = algorithm_for(spec.algorithm)
     assert isinstance(algorithm, Sft), "the recipe was checked"
-    recorded = recorded_episodes(Path(spec.learn_from))
+    recorded = read_recorded_episodes(Path(spec.learn_from))
     usable = [episode for episode in complete_episodes(recorded) if episode.task in tasks]
     kept: dict[str, list[Episode]] = {}
     for episode in usable:
@@ -159,29 +159,29 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
 
 
 def _check_agents(recipe: Recipe, kept: Mapping[str, Sequence[Episode]]) -> None:
-    heard = {d.agent for episodes in kept.values() for e in episodes for d in e.decisions()}
+    agents = {d.agent for episodes in kept.values() for e in episodes for d in e.decisions()}
     for name in recipe.team.trained:
-        if name not in heard:
+        if name not in agents:
             raise RecipeError(
                 f"trainer.learn_from has no response of agent '{name}' (it has: "
-                f"{', '.join(sorted(heard))}); give the agent that name, or set"
+                f"{', '.join(sorted(agents))}); give the agent that name, or set"
                 f" agents.{name}.trainable=false"
             )
 
 
 def phases(recipe: Recipe, spec: TrainerSpec) -> list[tuple[int, Recipe]]:
     """Return each phase's first step, from 0, and recipe. The last has the team's own turns."""
-    listed, first = [], 0
+    recipes, first = [], 0
     for planned in spec.curriculum:
         changes: dict[str, object] = {"turns": planned.turns}
         if planned.feedback is not None:
             changes["feedback"] = planned.feedback
         team = recipe.team.model_copy(update=changes)
-        listed.append((first, recipe.model_copy(update={"team": team})))
+        recipes.append((first, recipe.model_copy(update={"team": team})))
         first += planned.steps
-    return [*listed, (first, recipe)]
+    return [*recipes, (first, recipe)]
 
 
-def most_turns(recipe: Recipe, spec: TrainerSpec) -> int:
+def max_turns(recipe: Recipe, spec: TrainerSpec) -> int:
     """Return the turns of the phase that has the most."""
     return max(phase.team.turns for _, phase in phases(recipe, spec))

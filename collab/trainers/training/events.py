@@ -90,12 +90,12 @@ def read_evaluations(run: Path) -> list[Evaluation]:
     """Return the held-out evaluations of a training run in order, or [] if it has no metrics."""
     if not (run / METRICS).is_file():
         return []
-    lines = read_lines(run / METRICS, _evaluation, "no metrics")
+    lines = read_lines(run / METRICS, _parse_evaluation, "no metrics")
     by_step = {each.step: each for each in lines.items if each is not None and each.sampled}
     return [by_step[step] for step in sorted(by_step)]
 
 
-def _evaluation(line: bytes) -> Evaluation | None:
+def _parse_evaluation(line: bytes) -> Evaluation | None:
     is_evaluation = f'"{EVALUATION_FINISHED}"'.encode() in line
     return Evaluation.model_validate_json(line) if is_evaluation else None
 

@@ -52,7 +52,7 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
     Raises:
         RecipeError: a fixed setting differs. The message has both values and the remedy.
     """
-    for key, (was, is_now) in find_differences(_fixed(before), _fixed(now)):
+    for key, (was, is_now) in find_differences(_fixed_settings(before), _fixed_settings(now)):
         raise RecipeError(
             f"{key} is {was!r} in the run {run}, and {is_now!r} would change it; change the value"
             f" back, or start a new run with collab train {run / layout.TRAINING} --set {key}=..."
@@ -60,7 +60,7 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
         )
 
 
-def changes(before: Recipe, now: Recipe, packing: RecipePacker, step: int) -> list[Change]:
+def recipe_changes(before: Recipe, now: Recipe, packing: RecipePacker, step: int) -> list[Change]:
     """Return the changed settings, each with its path, earlier and new value, and the step."""
     values = (flatten(packing.pack(recipe)) for recipe in (before, now))
     return [
@@ -88,12 +88,12 @@ def applied_changes(
     return kept[::-1]
 
 
-def _fixed(recipe: Recipe) -> dict[str, Any]:
+def _fixed_settings(recipe: Recipe) -> dict[str, Any]:
     """Return the settings that identify a run, by key."""
     settings: dict[str, Any] = {"seed": recipe.seed}
     if recipe.task is not None:
         source = pin_revision(recipe.task.source)
-        settings |= {f"task.source.{key}": value for key, value in _rows(source).items()}
+        settings |= {f"task.source.{key}": value for key, value in _source_identity(source).items()}
         settings |= {f"task.{key}": getattr(recipe.task, key) for key in ("name", "id_field")}
     if recipe.trainer is not None:
         lora = recipe.trainer.lora.model_dump()
@@ -107,13 +107,13 @@ def _fixed(recipe: Recipe) -> dict[str, Any]:
         settings[f"{place}.trainable"] = agent.trainable
         if agent.trainable:
             model = recipe.model_of(name)
-            settings[f"{place}.model.name"] = _place(getattr(model, "name", None))
+            settings[f"{place}.model.name"] = _absolute_path(getattr(model, "name", None))
             settings[f"{place}.model.revision"] = getattr(model, "revision", None)
-            settings[f"{place}.adapter"] = _place(agent.adapter)
+            settings[f"{place}.adapter"] = _absolute_path(agent.adapter)
     return settings
 
 
-def _rows(source: SourceSpec) -> Mapping[str, Any]:
+def _source_identity(source: SourceSpec) -> Mapping[str, Any]:
     """Return the source of the rows. A file counts by its content: a run's folder has a copy."""
     fields = source.model_dump()
     if source.path:
@@ -121,11 +121,11 @@ def _rows(source: SourceSpec) -> Mapping[str, Any]:
     return fields
 
 
-def _place(name: str | None) -> str | None:
+def _absolute_path(name: str | None) -> str | None:
     return str(Path(name).resolve()) if name and Path(name).exists() else name
 
 
-_LOGS = (layout.EPISODES, layout.METRICS, layout.EVALUATION)
+_LOG_NAMES = (layout.EPISODES, layout.METRICS, layout.EVALUATION)
 
 
 class TrainingFolder:
@@ -135,7 +135,7 @@ class TrainingFolder:
         self.path = path
         self.packing = RecipePacker(path)
         remedy = f"free some space, then continue with {format_option('resume', path)}"
-        self._logs = {name: Log(path / name, remedy) for name in _LOGS}
+        self._logs = {name: Log(path / name, remedy) for name in _LOG_NAMES}
         self._before_step: dict[str, int] | None = None
         """Sizes of the logs before the step that was sampled but not yet learned."""
 
@@ -169,7 +169,7 @@ class TrainingFolder:
         with explain_disk_errors(path), ExitStack() as opened:
             folder = opened.enter_context(closing(cls(path)))
             listed = applied_changes(about.pop("changes", []), before, folder.packing, step)
-            new = changes(before, recipe, folder.packing, step)
+            new = recipe_changes(before, recipe, folder.packing, step)
             if listed or new:
                 about["changes"] = [*listed, *new]
             write_about(path, about)
@@ -278,7 +278,7 @@ class TrainingFolder:
                 policy.save(self.path / _weights_path(policy))
         except (OSError, RuntimeError) as error:
             raise RecordError(f"{self.path}: the team cannot be written: {error}") from error
-        trained = recipe.with_agents({a: _as_trained(p) for p in policies for a in p.agents})
+        trained = recipe.with_agents({a: _trained_fields(p) for p in policies for a in p.agents})
         trained = trained.model_copy(update={"trainer": None})
         with explain_disk_errors(self.path / layout.RECIPE):
             write_recipe(self.path / layout.RECIPE, trained, self.packing)
@@ -300,7 +300,7 @@ def _weights_path(policy: Policy) -> str:
     return f"{layout.ADAPTERS if policy.is_adapter else layout.MODELS}/{policy.name}"
 
 
-def _as_trained(policy: Policy) -> dict[str, Any]:
+def _trained_fields(policy: Policy) -> dict[str, Any]:
     """Return an agent's fields that its policy changes: its adapter, or its whole model."""
     place = _weights_path(policy)
     if policy.is_adapter:

@@ -14,7 +14,7 @@ from collab.trainers.credit.shape import Shape
 
 Watch = Callable[[Event], None]
 
-Ended = Callable[[Problem, Sequence[Episode]], None]
+OnGroupEnd = Callable[[Problem, Sequence[Episode]], None]
 """Called with a task and its episodes that can be learned from."""
 
 
@@ -41,13 +41,13 @@ async def run_groups(
     seed: int,
     watch: Watch,
     *,
-    ended: Ended | None = None,
+    on_group_end: OnGroupEnd | None = None,
 ) -> list[list[Episode]]:
     """Run a group of episodes for each problem, and return the groups.
 
     The groups are in the order of `problems`, each ordered by sample, with its failed episodes.
-    `watch` sees the runtime's events as they happen. `ended` is called for each group when its last
-    episode has ended, while others may still be running.
+    `watch` sees the runtime's events as they happen. `on_group_end` is called for each group when
+    its last episode has ended, while others may still be running.
     """
     groups: list[list[Episode]] = [[] for _ in problems]
     until = 1 if shape.siblings_share_state else None
@@ -56,41 +56,42 @@ async def run_groups(
         for number, problem in enumerate(problems)
         for sibling in range(shape.group_size)
     ]
-    left = Counter(start.group for start in starts)
+    n_running = Counter(start.group for start in starts)
     siblings: dict[int, list[Episode]] = {number: [] for number in range(len(groups))}
     following: list[Start] = []
 
-    def see(event: Event) -> None:
+    def handle(event: Event) -> None:
         watch(event)
         if not isinstance(event, EpisodeFinished):
             return
         number = event.episode.group
         siblings[number].append(event.episode)
-        left[number] -= 1
-        if left[number]:
+        n_running[number] -= 1
+        if n_running[number]:
             return
-        group, problem, parents = groups[number], problems[number], _go_on(siblings[number], shape)
-        starts = [s for parent in parents for s in _children(parent, problem, shape)]
+        group, problem = groups[number], problems[number]
+        parents = _continued_episodes(siblings[number], shape)
+        starts = [s for parent in parents for s in _child_starts(parent, problem, shape)]
         following.extend(starts)
-        gone_on = {parent.sample for parent in parents}
-        group.extend(e for e in siblings[number] if e.sample not in gone_on)
-        left[number] = len(starts)
+        continued = {parent.sample for parent in parents}
+        group.extend(e for e in siblings[number] if e.sample not in continued)
+        n_running[number] = len(starts)
         siblings[number] = []
         if not starts:
             group.sort(key=lambda episode: episode.sample)
-            if ended is not None:
-                ended(problem, complete_episodes(group))
+            if on_group_end is not None:
+                on_group_end(problem, complete_episodes(group))
 
     while starts:
         async with aclosing(session.stream(starts, seed=seed)) as events:
             async for event in events:
-                see(event)
+                handle(event)
         starts = sorted(following, key=lambda start: (start.group, start.sample))
         following.clear()
     return groups
 
 
-def _go_on(episodes: Sequence[Episode], shape: Shape) -> list[Episode]:
+def _continued_episodes(episodes: Sequence[Episode], shape: Shape) -> list[Episode]:
     """Return the episodes, all at the same turn, from which a tree continues."""
     if shape.structure == "greedy":
         scored = [e for e in episodes if e.reward is not None]
@@ -109,7 +110,7 @@ def _is_solved(episode: Episode) -> bool:
     return episode.solved and episode.when_solved != "continue"
 
 
-def _children(episode: Episode, problem: Problem, shape: Shape) -> list[Start]:
+def _child_starts(episode: Episode, problem: Problem, shape: Shape) -> list[Start]:
     """Return the starts of the episodes that continue an episode of a tree."""
     turn = len(episode.turns)
     return [
