@@ -19,7 +19,7 @@ from collab.trainers.ranks.launching import (
     torchrun_arguments,
 )
 from collab.trainers.training.plan import placement
-from collab.trainers.training.plan.placement import Wanted, ranks_wanted
+from collab.trainers.training.plan.placement import RankPlan, choose_ranks
 
 
 def recipe(device: str = "auto") -> Recipe:
@@ -35,19 +35,19 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> int:
 @pytest.mark.parametrize(
     ("device", "given", "wanted"),
     [
-        ("auto", {}, Wanted(8, on_gpus=True)),
-        ("cuda", {"gpus": 4}, Wanted(4, on_gpus=True)),
+        ("auto", {}, RankPlan(8, on_gpus=True)),
+        ("cuda", {"gpus": 4}, RankPlan(4, on_gpus=True)),
         ("auto", {"gpus": 1}, None),
         ("cuda:3", {}, None),
         ("cpu", {}, None),
-        ("cpu", {"ranks": 2}, Wanted(2, on_gpus=False)),
-        ("cpu", {"ranks": 1}, Wanted(1, on_gpus=False)),
+        ("cpu", {"ranks": 2}, RankPlan(2, on_gpus=False)),
+        ("cpu", {"ranks": 1}, RankPlan(1, on_gpus=False)),
     ],
 )
 def test_every_gpu_is_used_by_default(
-    gpus: int, device: str, given: dict[str, int], wanted: Wanted | None
+    gpus: int, device: str, given: dict[str, int], wanted: RankPlan | None
 ) -> None:
-    assert ranks_wanted(recipe(device), **{"gpus": None, "ranks": None, **given}, resume=None) == (
+    assert choose_ranks(recipe(device), **{"gpus": None, "ranks": None, **given}, resume=None) == (
         wanted
     )
 
@@ -64,16 +64,16 @@ def test_impossible_rank_options_are_refused_with_the_remedy(
     gpus: int, given: dict[str, int], text: str
 ) -> None:
     with pytest.raises(RecipeError) as raised:
-        ranks_wanted(recipe(), **{"gpus": None, "ranks": None, **given}, resume=None)
+        choose_ranks(recipe(), **{"gpus": None, "ranks": None, **given}, resume=None)
     assert text in str(raised.value)
 
 
 def test_resumed_run_keeps_its_number_of_ranks(tmp_path: Path) -> None:
     write_about(tmp_path, {"run": "r", "ranks": 3})
-    assert ranks_wanted(recipe("cpu"), None, None, tmp_path) == Wanted(3, on_gpus=False)
-    assert ranks_wanted(recipe("cpu"), None, 1, tmp_path) == Wanted(1, on_gpus=False)
+    assert choose_ranks(recipe("cpu"), None, None, tmp_path) == RankPlan(3, on_gpus=False)
+    assert choose_ranks(recipe("cpu"), None, 1, tmp_path) == RankPlan(1, on_gpus=False)
     write_about(tmp_path, {"run": "r"})
-    assert ranks_wanted(recipe("cpu"), None, None, tmp_path) is None
+    assert choose_ranks(recipe("cpu"), None, None, tmp_path) is None
 
 
 def test_torchrun_starts_collab_on_this_machine() -> None:

@@ -113,7 +113,7 @@ def command(
         lead_ranks,
     )
     from collab.trainers.training.folder import TrainingFolder
-    from collab.trainers.training.plan.placement import card_and_ranks, ranks_wanted
+    from collab.trainers.training.plan.placement import choose_card_and_ranks, choose_ranks
 
     if not is_leader():
         follow_rank_0()
@@ -152,14 +152,14 @@ def command(
     _check_folder(loaded, out, resume)
     if dry_run:
         print_remarks(notes, "note")
-        plan = make_plan(loaded, *card_and_ranks(loaded, card, gpus, ranks, resume))
+        plan = make_plan(loaded, *choose_card_and_ranks(loaded, card, gpus, ranks, resume))
         _show_plan(plan, loaded, json=json, with_recipe=show_recipe)
         return
     if resume is not None and (summary := TrainingFolder.finished(resume, loaded)):
         _show_finished(resume, loaded, summary, json=json)
         return
     folder = resume or out or new_run_path(loaded.name or loaded.team.name)
-    rank_plan = None if is_rank() else ranks_wanted(loaded, gpus, ranks, resume)
+    rank_plan = None if is_rank() else choose_ranks(loaded, gpus, ranks, resume)
     if rank_plan is not None:
         print(rank_plan.text(folder), file=sys.stderr)
         place = [] if resume or out else ["--out", str(folder)]

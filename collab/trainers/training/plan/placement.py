@@ -17,7 +17,7 @@ from collab.wording import counted
 _REMEDY = "to plan for another GPU use --dry-run --card h100 (its name, or its memory in GiB)"
 
 
-class Wanted(NamedTuple):
+class RankPlan(NamedTuple):
     """Number of ranks to start, and their place."""
 
     ranks: int
@@ -31,9 +31,9 @@ class Wanted(NamedTuple):
         return f"learning in {counted(self.ranks, 'rank')}, {where}{logs}; Ctrl-C ends all{fewer}"
 
 
-def ranks_wanted(
+def choose_ranks(
     recipe: Recipe, gpus: int | None, ranks: int | None, resume: Path | None
-) -> Wanted | None:
+) -> RankPlan | None:
     """Return the ranks to start, or None for this process alone.
 
     Raises:
@@ -44,14 +44,14 @@ def ranks_wanted(
             "--gpus sets the number of GPUs, --ranks the number of processes"
             " without a GPU; use only one of them"
         )
-    visible = visible_gpus() if _takes_gpus(recipe) else 0
+    visible = visible_gpus() if _can_use_gpus(recipe) else 0
     if ranks is not None:
         if visible:
             raise RecipeError(
                 f"--ranks {ranks} runs on CPUs, but the recipe's models use one of"
                 f" {counted(visible, 'GPU')}; use --gpus, or set model.device=cpu"
             )
-        return Wanted(ranks, on_gpus=False)
+        return RankPlan(ranks, on_gpus=False)
     if gpus is not None and gpus > visible:
         usable = f"only {visible}; lower it, or check CUDA_VISIBLE_DEVICES"
         if not visible:
@@ -62,10 +62,10 @@ def ranks_wanted(
         raise RecipeError(f"--gpus {gpus}, but the recipe's models can use {usable}")
     if visible:
         wanted = gpus or visible
-        return Wanted(wanted, on_gpus=True) if wanted > 1 else None
+        return RankPlan(wanted, on_gpus=True) if wanted > 1 else None
     # A resumed run sums its gradients as before.
     before = read_about(resume).get("ranks") if resume is not None else None
-    return Wanted(before, on_gpus=False) if isinstance(before, int) else None
+    return RankPlan(before, on_gpus=False) if isinstance(before, int) else None
 
 
 def visible_gpus() -> int:
@@ -77,7 +77,7 @@ def visible_gpus() -> int:
     return torch.cuda.device_count()
 
 
-def _takes_gpus(recipe: Recipe) -> bool:
+def _can_use_gpus(recipe: Recipe) -> bool:
     """True if every trained model may be on any GPU."""
     return all(device in ("auto", "cuda") for device in _devices(recipe, recipe.team.trained))
 
@@ -88,8 +88,8 @@ def _devices(recipe: Recipe, agents: Iterable[str]) -> list[str]:
     return [each.device if each else "" for each in weights]
 
 
-def card_and_ranks(
-    recipe: Recipe, named: str | None, gpus: int | None, ranks: int | None, resume: Path | None
+def choose_card_and_ranks(
+    recipe: Recipe, card_name: str | None, gpus: int | None, ranks: int | None, resume: Path | None
 ) -> tuple[Card | None, int]:
     """Return the card to plan for, or None for a run on CPUs, and the number of ranks.
 
@@ -97,12 +97,12 @@ def card_and_ranks(
         RecipeError: options exclude each other, or GPUs are missing here and `--card` is not given.
         UnknownName: no such card.
     """
-    if named is not None:
-        return find_card(named), gpus or 1
+    if card_name is not None:
+        return find_card(card_name), gpus or 1
     devices = _devices(recipe, recipe.team.agents)
     on_gpu = next((device for device in devices if device.startswith("cuda")), None)
-    here = [local_card(n) for n in range(visible_gpus())] if _takes_gpus(recipe) else []
-    if not here and on_gpu:
+    cards = [local_card(n) for n in range(visible_gpus())] if _can_use_gpus(recipe) else []
+    if not cards and on_gpu:
         import torch
 
         from collab.models.weights import gpu_problem
@@ -110,7 +110,7 @@ def card_and_ranks(
         if not torch.cuda.is_available():
             why = gpu_problem() or f"this machine has no GPU; {_REMEDY}"
             raise RecipeError(f"model.device is {on_gpu!r}, but {why}")
-    wanted = ranks_wanted(recipe, gpus, ranks, resume)
-    taken = wanted.ranks if wanted else 1
+    wanted = choose_ranks(recipe, gpus, ranks, resume)
+    n_ranks = wanted.ranks if wanted else 1
     # Each rank has to fit, so plan for the card with the least memory.
-    return min(here[:taken], key=lambda gpu: gpu.memory, default=None), taken
+    return min(cards[:n_ranks], key=lambda gpu: gpu.memory, default=None), n_ranks
