@@ -10,7 +10,7 @@ from support.shares import one_row_in
 from collab.models import store
 from collab.recipe.model import TransformersSpec
 from collab.recipe.recipe import DEFAULT_MODEL
-from collab.trainers.training.plan.cards import processor
+from collab.trainers.training.plan.cards import cpu_device
 
 RECIPES = Path(__file__).resolve().parents[3] / "examples" / "recipes"
 LIBRARIES = {"pydantic.main", "jinja2", "asyncio"}
@@ -52,7 +52,7 @@ def test_commands_import_only_what_they_need(words: list[str], heavy: set[str]) 
 
 
 @pytest.mark.skipif(not store.local_folder(DEFAULT_MODEL), reason="needs the default model")
-@pytest.mark.skipif(processor(TransformersSpec(name=DEFAULT_MODEL)) is None, reason="a GPU's plan")
+@pytest.mark.skipif(cpu_device(TransformersSpec(name=DEFAULT_MODEL)) is None, reason="a GPU's plan")
 def test_training_plan_needs_no_torch() -> None:
     words = ["train", str(RECIPES / "pocket-code.yaml"), "--dry-run"]
     test_commands_import_only_what_they_need(words, {*MODELS, "filelock"} - {"numpy"})

@@ -34,7 +34,7 @@ def save(folder: Path, changes: dict[str, Any]) -> Path:
         config_data = json.loads((folder / "config.json").read_text())
         config = LlamaConfig(**{**config_data, "head_dim": None, **changes})
         LlamaForCausalLM(config).save_pretrained(folder, max_shard_size="60KB")
-        single, index = folder / sizes.FILE, folder / sizes.INDEX
+        single, index = folder / sizes.WEIGHTS_FILE, folder / sizes.WEIGHTS_INDEX
         if index.is_file():
             single.unlink(missing_ok=True)
     return folder
@@ -67,7 +67,7 @@ def test_default_model_has_the_same_counts_as_in_torch() -> None:
 @pytest.mark.parametrize("dtype", ["auto", "float32", "bfloat16", "float16"])
 def test_processor_matches_what_torch_reports(dtype: Any, device: str) -> None:
     model = TransformersSpec(name=DEFAULT_MODEL, dtype=dtype, device=device)
-    assert cards.processor(model) in (None, cards.torch_place(model))
+    assert cards.cpu_device(model) in (None, cards.torch_device(model))
 
 
 def test_unknown_files_are_left_to_transformers(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_unknown_files_are_left_to_transformers(tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps({**config, "model_type": "other"}))
     assert sizes.count_weights_in_files(model, LoraSpec()) is None
     (folder / "config.json").write_text(json.dumps(config))
-    (folder / sizes.FILE).write_bytes(b"\xff" * 16)
+    (folder / sizes.WEIGHTS_FILE).write_bytes(b"\xff" * 16)
     assert sizes.count_weights_in_files(model, LoraSpec()) is None
 
 

@@ -24,7 +24,7 @@ class Card:
     """True if it multiplies bfloat16 natively, so the dtype `auto` selects bfloat16."""
 
 
-_GIBS = {
+_CARD_GIBIBYTES = {
     "b200": 180,
     "h200": 141,
     "h100": 80,
@@ -40,7 +40,7 @@ _GIBS = {
     "a10g": 24,
     "l4": 24,
 }
-CARDS = {name: Card(name, gibs * GIB) for name, gibs in _GIBS.items()}
+CARDS = {name: Card(name, gibs * GIB) for name, gibs in _CARD_GIBIBYTES.items()}
 
 
 def find_card(text: str) -> Card:
@@ -66,15 +66,15 @@ def local_card(number: int) -> Card:
     """Return GPU `number` of this machine, with its name and memory."""
     import torch
 
-    about = torch.cuda.get_device_properties(number)
+    properties = torch.cuda.get_device_properties(number)
     with torch.cuda.device(number):
         bfloat16 = bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return Card(about.name, about.total_memory, bfloat16)
+    return Card(properties.name, properties.total_memory, bfloat16)
 
 
 ITEM_SIZES = {"bfloat16": 2, "float16": 2, "float32": 4}
 
-GPU_NODES = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
+GPU_DRIVER_FILES = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
 """Files of GPU drivers: NVIDIA's, whose node in /dev comes with its first use, WSL's and AMD's."""
 
 
@@ -88,7 +88,7 @@ class ModelDevice:
     """Total memory of a GPU, or 0 for a CPU."""
     itemsize: int
     """Number of bytes per number."""
-    packs: bool
+    packs_weights: bool
     """True if sampling keeps a second copy of the weights, in the processor's own layout."""
 
 
@@ -102,33 +102,33 @@ def device_for(model: TransformersSpec, card: Card | None) -> ModelDevice:
     if card is not None:
         auto = "bfloat16" if card.bfloat16 else "float32"
         itemsize = ITEM_SIZES[auto if model.dtype == "auto" else model.dtype]
-        return ModelDevice("cuda", card.memory, itemsize, packs=False)
-    return processor(model) or torch_place(model)
+        return ModelDevice("cuda", card.memory, itemsize, packs_weights=False)
+    return cpu_device(model) or torch_device(model)
 
 
-def processor(model: TransformersSpec) -> ModelDevice | None:
+def cpu_device(model: TransformersSpec) -> ModelDevice | None:
     """Return the CPU, from Linux's description, or None if another device may be used."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return None
     is_alone = model.device == "auto" and not may_have_gpus()
     if model.device != "cpu" and not is_alone:
         return None
-    flags = _flags()
+    flags = _cpu_flags()
     if not flags:
         return None
     native = bool(flags & {"amx_tile", "avx512_bf16"})
     dtype = ("bfloat16" if native else "float32") if model.dtype == "auto" else model.dtype
-    multiplies = {"avx512bw", "avx512vl", "avx512dq"} <= flags or "avx_ne_convert" in flags
-    packs = dtype == "float32" or (dtype == "bfloat16" and multiplies)
-    return ModelDevice("cpu", 0, ITEM_SIZES[dtype], packs)
+    can_multiply = {"avx512bw", "avx512vl", "avx512dq"} <= flags or "avx_ne_convert" in flags
+    packs_weights = dtype == "float32" or (dtype == "bfloat16" and can_multiply)
+    return ModelDevice("cpu", 0, ITEM_SIZES[dtype], packs_weights)
 
 
 def may_have_gpus() -> bool:
     """Return False only if there is certainly none, that is, on Linux without a GPU driver."""
-    return platform.system() != "Linux" or any(Path(node).exists() for node in GPU_NODES)
+    return platform.system() != "Linux" or any(Path(node).exists() for node in GPU_DRIVER_FILES)
 
 
-def _flags() -> set[str]:
+def _cpu_flags() -> set[str]:
     """Return the processor's features, by their names in Linux."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -138,7 +138,7 @@ def _flags() -> set[str]:
     return set(flags.partition(":")[2].split())
 
 
-def torch_place(model: TransformersSpec) -> ModelDevice:
+def torch_device(model: TransformersSpec) -> ModelDevice:
     """Return the device that torch picks for a model, and the number format there.
 
     Raises:
@@ -150,8 +150,8 @@ def torch_place(model: TransformersSpec) -> ModelDevice:
     from collab.models.weights import pick_device, pick_dtype
 
     device = pick_device(model.device)
-    number = pick_dtype(model.dtype, device)
+    dtype = pick_dtype(model.dtype, device)
     memory = 0
     if device.type == "cuda":
         memory = int(torch.cuda.get_device_properties(device).total_memory)
-    return ModelDevice(device.type, memory, number.itemsize, can_pack(number, device))
+    return ModelDevice(device.type, memory, dtype.itemsize, can_pack(dtype, device))

@@ -20,7 +20,7 @@ from collab.trainers.training.plan.sizes import ModelSize, sizes_of
 MESSAGE_TOKENS = 16
 """Estimated tokens that a chat template adds per message."""
 
-FIRST_GPU = ("auto", "cuda", "cuda:0")
+FIRST_GPU_NAMES = ("auto", "cuda", "cuda:0")
 """Names of the device on which the local vLLM engine runs."""
 
 
@@ -57,12 +57,12 @@ def lengths_of(
         branches = call.turn + 1 if spec.turn_structure == "tree" else 1
         responses = spec.tasks_per_step * spec.group_size**branches
         before = places[place].prompt if place in places else 0
-        alike = call.round == 0 and (call.turn == 0 or spec.turn_structure != "chains")
+        shares_prompt = call.round == 0 and (call.turn == 0 or spec.turn_structure != "chains")
         places[place] = Lengths(
             prompt=max(tokens, before),
             new=request.sampling.max_new_tokens,
             responses=responses,
-            prompts=ceil(responses / spec.group_size) if alike else responses,
+            prompts=ceil(responses / spec.group_size) if shares_prompt else responses,
         )
     return {agent: list(places.values()) for agent, places in by_agent.items()}
 
@@ -76,7 +76,7 @@ def step_episodes(requests: Sequence[Request], spec: TrainerSpec) -> int:
 
 def local_engines(recipe: Recipe) -> list[VLLMSpec]:
     """Return the models that a local vLLM engine runs on the trainer's GPU."""
-    return [model for model in recipe.vllm_engines if model.trainer_device in FIRST_GPU]
+    return [model for model in recipe.vllm_engines if model.trainer_device in FIRST_GPU_NAMES]
 
 
 def engine_bytes(recipe: Recipe, memory: int, weights: int) -> int:
@@ -103,10 +103,10 @@ def may_sleep(recipe: Recipe, spec: TrainerSpec, ranks: int) -> bool:
 def _learning_peak(sizes: ModelSize, chosen: DeviceSizes, lengths: Sequence[Lengths]) -> int:
     """Return the bytes of one micro-batch."""
     longest = max((item.prompt + item.new for item in lengths), default=0)
-    every = sum(item.tokens for item in lengths)
+    total = sum(item.tokens for item in lengths)
     return learning_bytes(
         sizes.dimensions,
-        min(every, max(chosen.micro_batch_tokens, longest)),
+        min(total, max(chosen.micro_batch_tokens, longest)),
         chosen.head_chunk_tokens,
         checkpointing=chosen.gradient_checkpointing,
     )
@@ -146,13 +146,13 @@ ALLOCATOR_OVERHEAD = 1.25
 """Factor on the activations of a CPU, as measured. Its allocator cannot reuse freed aligned memory
 for the same size (glibc's bug 14581), so each chunk of logits takes new memory until a trim."""
 
-RESERVE = 0.05
+RESERVE_SHARE = 0.05
 """Reserve for uncounted parts, as a share of the counted memory."""
 
-SIDE_BY_SIDE = 2
+SAMPLING_ADAPTER_FACTOR = 2
 """Factor on the adapters' memory for sampling, which joins layers with the same input."""
 
-MEMORY = {
+MEMORY_LABELS = {
     "runtime": "Python and its libraries",
     "weights": "weights of the models",
     "prepacked": "packed weights for sampling",
@@ -197,21 +197,21 @@ def count_memory(
     With `card`, that GPU replaces the local device. vLLM sleeps while the trainer learns if the
     recipe says so, or if the recipe leaves this open and both do not fit at the same time.
     """
-    models, sampled = _models(recipe, spec, lengths)
+    models, sampled = _models_in_memory(recipe, spec, lengths)
     sizes = {key: sizes_of(model, spec.lora, card) for key, model in models.items()}
-    of_agent = {name: sizes_of(_local(recipe, name), spec.lora, card) for name in lengths}
-    full = spec.policies == "full"
+    agent_sizes = {name: sizes_of(_model_of(recipe, name), spec.lora, card) for name in lengths}
+    full, shared = spec.policies == "full", spec.policies == "shared_adapter"
     policies = {
-        _local(recipe, name).model_dump_json() if spec.policies == "shared_adapter" else name: size
-        for name, size in of_agent.items()
+        _model_of(recipe, name).model_dump_json() if shared else name: size
+        for name, size in agent_sizes.items()
     }
     trained = [
         (s.parameters, s.device.itemsize) if full else (s.adapter_parameters, 4)
         for s in policies.values()
     ]
     adapters = 0 if full else sum(s.adapter_parameters for s in policies.values())
-    copied = 0 if full else _copied(recipe, spec, policies)
-    devices = frozenset(s.device.type for s in of_agent.values())
+    copied = 0 if full else _copied_parameters(recipe, spec, policies)
+    devices = frozenset(s.device.type for s in agent_sizes.values())
     on_cpu = any(s.device.type == "cpu" for s in sizes.values())
     memory = {
         "runtime": RUNTIME_BYTES["cpu" if on_cpu else "cuda"],
@@ -222,42 +222,42 @@ def count_memory(
         "optimizer": sum(n * (8 if size == 4 else 12) for n, size in trained),
         "gradients": max(n * max(size, 4) for n, size in trained),
     }
-    whole = max(s.device.memory for s in of_agent.values())
-    engine = engine_bytes(recipe, whole, max(s.weight_bytes for s in of_agent.values()))
+    gpu_memory = max(s.device.memory for s in agent_sizes.values())
+    engine = engine_bytes(recipe, gpu_memory, max(s.weight_bytes for s in agent_sizes.values()))
     responses = sum(item.responses for items in lengths.values() for item in items)
 
     def counted(*, sleeps: bool) -> MemoryEstimate:
-        free = whole - sum(memory.values()) - (0 if sleeps else engine)
+        free = gpu_memory - sum(memory.values()) - (0 if sleeps else engine)
         chosen = {
-            a: device_sizes(spec, s.device.type, s.dimensions, free) for a, s in of_agent.items()
+            a: device_sizes(spec, s.device.type, s.dimensions, free) for a, s in agent_sizes.items()
         }
-        learning = max(_learning_peak(s, chosen[a], lengths[a]) for a, s in of_agent.items())
+        learning = max(_learning_peak(s, chosen[a], lengths[a]) for a, s in agent_sizes.items())
         sampling = max(
             _sampling_peak(recipe, a, s, lengths[a], responses=responses, free=free)
-            for a, s in of_agent.items()
+            for a, s in agent_sizes.items()
         )
         if sampling and not full:
-            sampling += SIDE_BY_SIDE * sum(
+            sampling += SAMPLING_ADAPTER_FACTOR * sum(
                 s.adapter_parameters * s.device.itemsize for s in policies.values()
             )
-        held = ALLOCATOR_OVERHEAD if on_cpu else 1.0
-        is_sampling = max(sampling * held, engine * sleeps) > learning * held
+        overhead = ALLOCATOR_OVERHEAD if on_cpu else 1.0
+        is_sampling = max(sampling * overhead, engine * sleeps) > learning * overhead
         parts = memory | {
-            "activations": 0 if is_sampling else int(learning * held),
-            "sampling": int(sampling * held) if is_sampling else 0,
+            "activations": 0 if is_sampling else int(learning * overhead),
+            "sampling": int(sampling * overhead) if is_sampling else 0,
             "vllm": engine if is_sampling or not sleeps else 0,
         }
-        parts["reserve"] = int(RESERVE * sum(parts.values()))
+        parts["reserve"] = int(RESERVE_SHARE * sum(parts.values()))
         parameters = sum(s.parameters for s in sizes.values()) + adapters + copied
         return MemoryEstimate(parts, parameters, trained, chosen, devices, sleeps and engine > 0)
 
     awake = counted(sleeps=any(model.sleep for model in local_engines(recipe)))
-    if may_sleep(recipe, spec, ranks) and sum(awake.memory.values()) > whole > 0:
+    if may_sleep(recipe, spec, ranks) and sum(awake.memory.values()) > gpu_memory > 0:
         return counted(sleeps=True)
     return awake
 
 
-def _models(
+def _models_in_memory(
     recipe: Recipe, spec: TrainerSpec, trained: Mapping[str, object]
 ) -> tuple[dict[str, TransformersSpec], set[str]]:
     """Return the local models in memory, by key, and the keys of those used for sampling."""
@@ -274,16 +274,16 @@ def _models(
     return models, sampled
 
 
-def _copied(recipe: Recipe, spec: TrainerSpec, policies: Mapping[str, ModelSize]) -> int:
+def _copied_parameters(recipe: Recipe, spec: TrainerSpec, policies: Mapping[str, ModelSize]) -> int:
     """Return the parameters of the copied adapters from which training begins."""
-    started = {name for name, agent in recipe.team.agents.items() if agent.adapter is not None}
-    shared = spec.policies == "shared_adapter" and bool(started)
+    with_start = {name for name, agent in recipe.team.agents.items() if agent.adapter is not None}
+    shared = spec.policies == "shared_adapter" and bool(with_start)
     return sum(
-        sizes.adapter_parameters for name, sizes in policies.items() if shared or name in started
+        sizes.adapter_parameters for name, sizes in policies.items() if shared or name in with_start
     )
 
 
-def _local(recipe: Recipe, name: str) -> TransformersSpec:
+def _model_of(recipe: Recipe, name: str) -> TransformersSpec:
     model = local_weights(recipe.model_of(name))
     assert model is not None, "check_recipe has passed"
     return model

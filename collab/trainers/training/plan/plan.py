@@ -16,7 +16,12 @@ from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.training.check import check_recipe, describe_trainer, dry_run_phases
 from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.plan.cards import Card
-from collab.trainers.training.plan.memory import MEMORY, count_memory, lengths_of, step_episodes
+from collab.trainers.training.plan.memory import (
+    MEMORY_LABELS,
+    count_memory,
+    lengths_of,
+    step_episodes,
+)
 from collab.wording import counted
 
 
@@ -33,7 +38,7 @@ class CardFit:
     gradient_checkpointing: bool
 
 
-LEAST_SHOWN = 500_000
+MIN_SHOWN_BYTES = 500_000
 """Smallest number of bytes that a plan shows, because less would be 0.000 GB."""
 
 
@@ -115,9 +120,9 @@ class Plan:
             f"memory: {self.total / 1e9:.2f} GB"
             + (f" for each of {self.ranks} ranks" if self.ranks > 1 else ""),
             *(
-                f"  {MEMORY[name]:<27} {size / 1e9:>7.3f} GB"
+                f"  {MEMORY_LABELS[name]:<27} {size / 1e9:>7.3f} GB"
                 for name, size in self.memory.items()
-                if size >= LEAST_SHOWN
+                if size >= MIN_SHOWN_BYTES
             ),
             f"disk: {self.disk / 1e9:.2f} GB, {self.checkpoints} checkpoints and the team",
         ]
@@ -152,7 +157,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     per_step = min(spec.tasks_per_step, len(tasks.training))
     spec = spec.model_copy(update={"tasks_per_step": per_step})
     lengths = lengths_of(played.requests, spec, recipe.team.trained)
-    every = [
+    planned = [
         (item, item.responses * max_move_responses(recipe, agent))
         for agent, items in lengths.items()
         for item in items
@@ -160,18 +165,18 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     needs = count_memory(recipe, spec, lengths, card, ranks)
     for kind in needs.devices:
         check_device(spec, kind)
-    a_step = step_episodes(played.requests, spec) * max_episode_tokens(recipe, played.requests)
-    steps = _steps(spec, tasks.total_steps(spec), a_step)
+    step_tokens = step_episodes(played.requests, spec) * max_episode_tokens(recipe, played.requests)
+    steps = _min_steps(spec, tasks.total_steps(spec), step_tokens)
     checkpoints = min(spec.keep_checkpoints + (spec.evaluation is not None), steps + 1) + 1
     plan = Plan(
         trainer=describe_trainer(recipe, spec, tasks),
         steps=steps,
         tokens=spec.tokens,
         episodes_per_step=step_episodes(played.requests, spec),
-        responses_per_step=sum(responses for _, responses in every),
-        tokens_per_step=sum(responses * (item.prompt + item.new) for item, responses in every),
+        responses_per_step=sum(responses for _, responses in planned),
+        tokens_per_step=sum(responses * (item.prompt + item.new) for item, responses in planned),
         update_tokens_per_step=sum(
-            item.tokens + (responses - item.responses) * item.new for item, responses in every
+            item.tokens + (responses - item.responses) * item.new for item, responses in planned
         ),
         training_tasks=len(tasks.training),
         held_out_tasks=len(tasks.held_out),
@@ -180,13 +185,13 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         outlook=describe_scoring(recipe, turn.joined if turn.is_chosen else None),
         warnings=list(played.warnings),
         credit=list(algorithm_for(spec.algorithm).describe(recipe, spec)),
-        overlap=_overlap(spec),
+        overlap=_describe_overlap(spec),
         scoring=describe_concurrency(recipe.sandbox) if recipe.uses_sandbox else "",
         parameters=needs.parameters,
         trainable=sum(count for count, _ in needs.trained),
         memory=needs.memory,
         checkpoints=checkpoints,
-        disk=_disk(checkpoints, needs.trained),
+        disk=_disk_bytes(checkpoints, needs.trained),
         ranks=ranks,
         sleeps=needs.sleeps,
     )
@@ -208,17 +213,17 @@ def _unused_split(spec: TrainerSpec, suite: TaskSpec) -> str:
     return split if spec.evaluation is None and split in suite.splits else ""
 
 
-def _steps(spec: TrainerSpec, limit: int, a_step: int) -> int:
+def _min_steps(spec: TrainerSpec, limit: int, step_tokens: int) -> int:
     """Return the steps of the run, or the minimum that could generate the tokens that end it.
 
-    `a_step` is the maximum number of new tokens of a step.
+    `step_tokens` is the maximum number of new tokens of a step.
     """
     if spec.tokens is None:
         return limit
-    return min(limit, ceil(spec.tokens / max(1, a_step)))
+    return min(limit, ceil(spec.tokens / max(1, step_tokens)))
 
 
-def _overlap(spec: TrainerSpec) -> list[str]:
+def _describe_overlap(spec: TrainerSpec) -> list[str]:
     if not spec.max_staleness:
         return []
     options = {
@@ -234,7 +239,7 @@ def _overlap(spec: TrainerSpec) -> list[str]:
     ]
 
 
-def _disk(checkpoints: int, trained: Sequence[tuple[int, int]]) -> int:
+def _disk_bytes(checkpoints: int, trained: Sequence[tuple[int, int]]) -> int:
     """Return the disk space. `trained` are each policy's parameters, and the bytes of one."""
     team = sum(count * size for count, size in trained)
     state = sum(count * (8 if size >= 4 else 12) for count, size in trained)

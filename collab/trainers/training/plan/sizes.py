@@ -19,15 +19,15 @@ from collab.recipe.model import TransformersSpec
 from collab.runs.layout import MODEL_CONFIG
 from collab.trainers.training.plan.cards import Card, ModelDevice, device_for
 
-FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
-MOST_HEADER = 100_000_000
+WEIGHTS_FILE, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
+MAX_HEADER_BYTES = 100_000_000
 """Maximum size of a file's header in bytes, as in safetensors."""
 
-EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
-PLAIN = "llama", "mistral", "qwen2", "qwen3"
+EMBEDDING_TENSOR, HEAD_TENSOR = "model.embed_tokens.weight", "lm_head.weight"
+PLAIN_MODEL_TYPES = "llama", "mistral", "qwen2", "qwen3"
 """Model types in which every other tensor of two dimensions belongs to a linear layer."""
 
-NEEDED = (
+CONFIG_KEYS = (
     *("hidden_size", "intermediate_size", "vocab_size"),
     *("num_attention_heads", "num_hidden_layers"),
 )
@@ -55,15 +55,15 @@ def count_weights_in_files(model: TransformersSpec, lora: LoraSpec) -> WeightCou
     """Return the numbers of weights from the model's files, or None if these do not suffice."""
     folder = store.local_folder(model.name, model.revision)
     config = store.read_config(folder, model.name) if folder else {}
-    if folder is None or config.get("model_type") not in PLAIN:
+    if folder is None or config.get("model_type") not in PLAIN_MODEL_TYPES:
         return None
-    needed = [*(config.get(key) for key in NEEDED), config.get("head_dim") or 1]
+    needed = [*(config.get(key) for key in CONFIG_KEYS), config.get("head_dim") or 1]
     if not all(isinstance(value, int) for value in needed):
         return None
     try:
         shapes = _shapes_in(folder)
-        embedding = shapes.pop(EMBEDDING)
-        head = shapes.pop(HEAD, embedding)
+        embedding = shapes.pop(EMBEDDING_TENSOR)
+        head = shapes.pop(HEAD_TENSOR, embedding)
         tied = config.get("tie_word_embeddings", False)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None  # transformers reports the error
@@ -85,14 +85,14 @@ def count_weights_in_files(model: TransformersSpec, lora: LoraSpec) -> WeightCou
 
 def _shapes_in(folder: Path) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all tensors by name."""
-    names = {FILE}
-    if (folder / INDEX).is_file():
-        names = set(json.loads((folder / INDEX).read_text())["weight_map"].values())
+    names = {WEIGHTS_FILE}
+    if (folder / WEIGHTS_INDEX).is_file():
+        names = set(json.loads((folder / WEIGHTS_INDEX).read_text())["weight_map"].values())
     shapes: dict[str, tuple[int, ...]] = {}
     for name in sorted(names):
         with (folder / name).open("rb") as stream:
             size = int.from_bytes(stream.read(8), "little")
-            if size > MOST_HEADER:
+            if size > MAX_HEADER_BYTES:
                 raise ValueError(f"{name} has a header of {size} bytes")
             header = json.loads(stream.read(size))
         header.pop("__metadata__", None)
@@ -110,7 +110,7 @@ def count_weights_in_model(model: TransformersSpec, lora: LoraSpec) -> WeightCou
     from collab.trainers.learner.lora import lora_config
 
     with quiet_transformers(), torch.device("meta"):
-        config = _config(model.name, model.revision)
+        config = _find_config(model.name, model.revision)
         with load_errors(model.name, Path(config.name_or_path)):
             module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
         parameters = sum(p.numel() for p in module.parameters())
@@ -120,7 +120,7 @@ def count_weights_in_model(model: TransformersSpec, lora: LoraSpec) -> WeightCou
     return WeightCounts(parameters, linear, head, adapter, module.config.get_text_config())
 
 
-def _config(name: str, revision: str | None) -> Any:
+def _find_config(name: str, revision: str | None) -> Any:
     """Return a model's configuration, of a hub model downloaded without its weights."""
     from transformers.utils import cached_file
 
@@ -169,15 +169,15 @@ def sizes_of(model: TransformersSpec, lora: LoraSpec, card: Card | None = None) 
     return compute_sizes(model, device_for(model, card), counts)
 
 
-def compute_sizes(model: TransformersSpec, place: ModelDevice, counts: WeightCounts) -> ModelSize:
+def compute_sizes(model: TransformersSpec, device: ModelDevice, counts: WeightCounts) -> ModelSize:
     """Return a model's dimensions on a device, computed from its weight counts."""
-    saved = int(counts.linear * (place.itemsize - NF4_BYTES)) if model.load_in else 0
+    saved = int(counts.linear * (device.itemsize - NF4_BYTES)) if model.load_in else 0
     packed = counts.head + (0 if model.load_in else counts.linear)
     return ModelSize(
         parameters=counts.parameters,
-        weight_bytes=counts.parameters * place.itemsize - saved,
+        weight_bytes=counts.parameters * device.itemsize - saved,
         adapter_parameters=counts.adapter,
-        dimensions=dimensions_of(counts.config, place.itemsize),
-        packed=packed if place.packs else 0,
-        device=place,
+        dimensions=dimensions_of(counts.config, device.itemsize),
+        packed=packed if device.packs_weights else 0,
+        device=device,
     )
