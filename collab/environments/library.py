@@ -34,7 +34,7 @@ def class_of(component: Component) -> type[Environment]:
     Raises:
         RecipeError: there is no such class.
     """
-    named_class: Any = find("environment", component.use, BUILT_IN)
+    named_class: Any = find_function("environment", component.use, BUILT_IN)
     if isclass(named_class) and issubclass(named_class, Environment):
         return named_class
     raise RecipeError(

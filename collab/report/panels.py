@@ -244,7 +244,9 @@ def _panels(
     family: MetricFamily, keys: Sequence[str], cohorts: Sequence[Cohort], titles: Mapping[str, str]
 ) -> Iterator[Panel]:
     """Yield panels of the metrics. `titles` holds the metric names that rewards define."""
-    matching = {key: name for key in keys if (name := names.match_pattern(family.key, key)) is not None}
+    matching = {
+        key: name for key in keys if (name := names.match_pattern(family.key, key)) is not None
+    }
     if len(matching) < 1 + family.several:
         return
     if family.stacked:

@@ -332,7 +332,7 @@ async def run_request(
     timeout = asyncio.timeout(limit)
     try:
         async with timeout:
-            with client_of(carrier, {"collab.request": request}):
+            with use_client_trace(carrier, {"collab.request": request}):
                 episode = await _run_episode(team, question, problem, on_event)
     except CollabError as error:
         raise refusal_for(failure_of(error)) from error

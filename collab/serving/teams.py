@@ -210,7 +210,7 @@ async def open_teams(
             given = models.get(name, {})
             opened = {
                 agent: share_batches(
-                    complete(given.get(agent) or pool.open(recipe.model_of(agent)))
+                    as_model(given.get(agent) or pool.open(recipe.model_of(agent)))
                 )
                 for agent in recipe.team.agents
             }

@@ -39,7 +39,7 @@ def test_a_vllm_server_may_stream_any_text() -> None:
         async with answering(body({"text": TEXT})) as client:
             connection = ServerConnection("http://here", client, key="")
             async with connection.stream("/v1/completions", {}) as response:
-                return [answer async for answer in connection.answers(response)]
+                return [answer async for answer in connection.parse_events(response)]
 
     assert asyncio.run(read()) == [{"text": TEXT}]
 

@@ -28,9 +28,12 @@ class Alarms:
     def __init__(self, reward: RewardSpec | None = None, *, turns_compare: bool = True) -> None:
         """Watch the usual metrics, and those that `reward` declares.
 
-        `turns_compare` says whether the mean rewards of turns can be compared: `can_compare_turns`.
+        `turns_compare` says whether mean rewards of turns can be compared: `can_compare_turns`.
         """
-        self._alarms: list[Alarm] = [*ALARMS, *(_declared_alarm(item) for item in watched_metrics(reward))]
+        self._alarms: list[Alarm] = [
+            *ALARMS,
+            *(_declared_alarm(item) for item in watched_metrics(reward)),
+        ]
         if turns_compare:
             self._alarms.append(feedback_hurts)
         self._rows: list[Row] = []
@@ -74,7 +77,9 @@ def _agent_names(rows: Sequence[Row]) -> list[str]:
 
 def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """Yield a warning if the parser finds nothing in most answers of some agents, not of all."""
-    empty = {a: _recent_mean(rows, names.fill_pattern(names.EMPTY, a)) or 0.0 for a in _agent_names(rows)}
+    empty = {
+        a: _recent_mean(rows, names.fill_pattern(names.EMPTY, a)) or 0.0 for a in _agent_names(rows)
+    }
     idle = [agent for agent, share in empty.items() if share > 0.5]
     if idle and len(idle) < len(empty):
         who = ", ".join(idle)

@@ -91,7 +91,9 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
     metrics.update(_mismatch_metrics(data.update))
     metrics.update(_staleness_metrics(data, policies.agents))
     metrics.update(_cost_metrics(data, policies))
-    metrics.update({names.fill_pattern(names.SERVER, k): v for k, v in data.sampler.metrics.items()})
+    metrics.update(
+        {names.fill_pattern(names.SERVER, k): v for k, v in data.sampler.metrics.items()}
+    )
     metrics[names.LEARNING_RATE] = data.update.rate
     metrics.update(data.credit.measures)
     return metrics
