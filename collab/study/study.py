@@ -274,8 +274,7 @@ class StudyFolder:
                 writes to it.
         """
         self.path = path
-        check_no_other_files(path, STUDY_RECIPE)
-        self._check_unchanged(spec)
+        check_same_study(path, spec)
         self.lock = Lock(path)
         data = spec.model_dump(mode="json")
         text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
@@ -296,16 +295,12 @@ class StudyFolder:
         """
         if cell.name in self.failures:
             return "failed"
-        if not self.is_begun(cell):
+        if not _is_begun(self.cell(cell)):
             return "waiting"
         try:
             return end_of(read_about(self.cell(cell)))
         except CollabError:
             return "interrupted"
-
-    def is_begun(self, cell: Cell) -> bool:
-        """Return True if the cell has a run that can be resumed."""
-        return all((self.cell(cell) / name).is_file() for name in (TRAINING, RUN))
 
     def prepare(self, cell: Cell) -> bool:
         """Prepare a cell's folder, and return True if there is a run to continue.
@@ -318,7 +313,7 @@ class StudyFolder:
         """
         self.failures.pop(cell.name, None)
         Lock(self.cell(cell), seconds=EXIT_SECONDS).release()
-        if self.is_begun(cell):
+        if _is_begun(self.cell(cell)):
             return True
         check_no_other_files(self.cell(cell), TRAINING_LOG)
         self.cell(cell).mkdir(parents=True, exist_ok=True)
@@ -370,33 +365,46 @@ class StudyFolder:
             )
         return result.solved
 
-    def _check_unchanged(self, spec: StudySpec) -> None:
-        """Refuse to continue a study if a setting, a file or a recipe has changed, because its
-        cells would not be comparable."""
-        if not (self.path / STUDY_RECIPE).is_file():
-            return
-        before = read_mapping(self.path / STUDY_RECIPE)
-        now = spec.model_dump(mode="json")
-        for key in now:
-            if key not in CHANGEABLE_KEYS and before.get(key) != now[key]:
-                raise RecordError(
-                    f"{key} is {before.get(key)!r} in the study {self.path}, and {now[key]!r}"
-                    " would change it; change the value back, or choose another folder with --out"
-                )
-        for cell in filter(self.is_begun, cells_of(spec)):
-            run = self.cell(cell)
-            for change in changes_since(run / TRAINING, _pin_dataset(cell.read()[0])):
-                raise RecordError(
-                    f"{run} was started with another recipe: {change}; change it back, or choose"
-                    " another folder with --out"
-                )
-
     def _read_cells(self) -> tuple[CellResult, ...]:
         try:
             data: Mapping[str, Any] = parse_json(read_bytes(self.path / STUDY))
             return StudyResults.model_validate(data).cells
         except (OSError, ValueError, ValidationError):
             return ()
+
+
+def check_same_study(folder: Path, spec: StudySpec) -> None:
+    """Check that a study can go on in this folder.
+
+    Raises:
+        RecordError: the folder holds other files, or a setting, a file or a recipe of its study has
+            changed. Then its cells would not be comparable.
+    """
+    check_no_other_files(folder, STUDY_RECIPE)
+    if not (folder / STUDY_RECIPE).is_file():
+        return
+    before = read_mapping(folder / STUDY_RECIPE)
+    now = spec.model_dump(mode="json")
+    for key in now:
+        if key not in CHANGEABLE_KEYS and before.get(key) != now[key]:
+            raise RecordError(
+                f"{key} is {before.get(key)!r} in the study {folder}, and {now[key]!r} would change"
+                " it; change the value back, or choose another folder with --out"
+            )
+    for cell in cells_of(spec):
+        run = folder / cell.name
+        if not _is_begun(run):
+            continue
+        for change in changes_since(run / TRAINING, _pin_dataset(cell.read()[0])):
+            raise RecordError(
+                f"{run} was started with another recipe: {change}; change it back, or choose"
+                " another folder with --out"
+            )
+
+
+def _is_begun(run: Path) -> bool:
+    """Return True if a folder has a run that can be resumed."""
+    return all((run / name).is_file() for name in (TRAINING, RUN))
 
 
 def _pin_dataset(recipe: Recipe) -> Recipe:

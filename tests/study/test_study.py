@@ -111,8 +111,9 @@ def test_seeds_may_be_added_but_the_budget_may_not_change(project: Path) -> None
     collab("s.yaml", "--jobs", "1")
     assert [cell.seed for cell in results(project).cells] == [0, 1]
     (project / "s.yaml").write_text(one.replace("tokens: 100", "tokens: 200"))
-    reason = collab("s.yaml", status=2).stderr
-    assert "tokens is 100 in the study studies/s, and 200 would change it" in reason
+    for options in ((), ("--dry-run",)):
+        reason = collab("s.yaml", *options, status=2).stderr
+        assert "tokens is 100 in the study studies/s, and 200 would change it" in reason
 
 
 def test_dry_run_trains_nothing_and_lists_every_cell(project: Path) -> None:

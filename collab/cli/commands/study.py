@@ -57,23 +57,24 @@ def command(
     from collab.cli.screen.results import show_study_plan
     from collab.sandbox.sandbox import processor_count
     from collab.study.spec import cells_of, load_study
-    from collab.study.study import Study, choose_jobs, free_memory
+    from collab.study.study import Study, check_same_study, choose_jobs, free_memory
     from collab.trainers import make_plan
 
     spec = load_study(study, consent(trust))
     plans = {cell.name: make_plan(cell.read()[0]) for cell in cells_of(spec)}
     job_count = jobs or choose_jobs(list(plans.values()), processor_count(), free_memory())
     folder = out or Path(STUDIES) / study.stem
-    if dry_run and json:
-        memory = {name: plan.total for name, plan in plans.items()}
-        plan = {"cells": memory, "jobs": job_count, "tokens": spec.tokens, "folder": str(folder)}
-        print(dumps(plan))
-    elif dry_run:
-        show_study_plan(open_page(), spec, plans, job_count, folder)
-    else:
+    if not dry_run:
         view = open_view(json=json)
         run = Study(spec, folder, retry=retry, trust=trust, emit=view.show)
         raise typer.Exit(_run(run, view, job_count, threads=max(1, processor_count() // job_count)))
+    check_same_study(folder, spec)
+    if json:
+        memory = {name: plan.total for name, plan in plans.items()}
+        plan = {"cells": memory, "jobs": job_count, "tokens": spec.tokens, "folder": str(folder)}
+        print(dumps(plan))
+    else:
+        show_study_plan(open_page(), spec, plans, job_count, folder)
 
 
 def _run(run: Study, view: View, jobs: int, threads: int) -> int:
