@@ -118,7 +118,7 @@ class CommonBody(Body):
     collab: OwnFields = OwnFields()
 
     def as_question(self, settings: Settings) -> TeamQuestion:
-        """Return the request as a question. See `question`."""
+        """Return the request as a question. See `make_question`."""
         raise NotImplementedError
 
     def make_question(
