@@ -113,7 +113,7 @@ def _probe_agrees(model: Any, device: torch.device) -> bool:
             response_states(model, [row], device)
     except PROBE_ERRORS:
         return False
-    # It maps [1, time, hidden] to [siblings, time, hidden].
+    # `path_index` maps [1, time, hidden] to [siblings, time, hidden].
     path_index = torch.tensor(paths, device=device)
     return are_equivalent(
         [LayerStates(*(x[0, path_index] for x in layer)) for layer in packed_layers],
