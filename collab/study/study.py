@@ -175,7 +175,7 @@ class Study:
         return results
 
 
-GRACE_SECONDS = 5.0
+PROCESS_GRACE_SECONDS = 5.0
 """Seconds for a process to write its state. Training needs one second."""
 
 
@@ -224,7 +224,7 @@ async def _interrupt(process: asyncio.subprocess.Process) -> None:
     with suppress(ProcessLookupError):
         process.send_signal(signal.SIGINT)
     try:
-        await asyncio.wait_for(process.wait(), GRACE_SECONDS)
+        await asyncio.wait_for(process.wait(), PROCESS_GRACE_SECONDS)
     except TimeoutError:
         with suppress(ProcessLookupError):
             process.kill()

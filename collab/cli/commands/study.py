@@ -78,8 +78,9 @@ def command(
 
 
 def _run(run: Study, view: View, jobs: int, threads: int) -> int:
-    from collab.cli.live.running import run_to_end
+    from collab.cli.live.running import GRACE_SECONDS, run_to_end
     from collab.study.page import write_page
+    from collab.study.study import PROCESS_GRACE_SECONDS
 
     status = 0
 
@@ -94,4 +95,6 @@ def _run(run: Study, view: View, jobs: int, threads: int) -> int:
         run.close()
         return f"; continue with the same command and --out {run.folder.path}"
 
-    return status if run_to_end(main(), view, finish) else INTERRUPTED_STATUS
+    # The training processes need their own grace time, to mark their runs as interrupted.
+    grace = GRACE_SECONDS + PROCESS_GRACE_SECONDS
+    return status if run_to_end(main(), view, finish, grace) else INTERRUPTED_STATUS

@@ -1,4 +1,4 @@
-"""Follows a run to its end. Ctrl-C ends it within two seconds."""
+"""Follows a run to its end. Ctrl-C ends it within two seconds, and a study within seven."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ def run_with_view(
 
 
 def run_to_end(
-    work: Coroutine[Any, Any, object], view: View, finish: Callable[[Status], str]
+    work: Coroutine[Any, Any, object],
+    view: View,
+    finish: Callable[[Status], str],
+    grace_seconds: float = GRACE_SECONDS,
 ) -> bool:
     """Run the work, and return False if SIGINT, SIGTERM or SIGHUP ended it. See `interruptible`.
 
@@ -86,7 +89,7 @@ def run_to_end(
             print(f"interrupted{remark}", file=sys.stderr)
 
     async def main() -> bool:
-        with interruptible(lambda: end("interrupted")) as was_interrupted:
+        with interruptible(lambda: end("interrupted"), grace_seconds) as was_interrupted:
             try:
                 await work
             except asyncio.CancelledError:
@@ -105,11 +108,13 @@ def run_to_end(
 
 
 @contextmanager
-def interruptible(give_up: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+def interruptible(
+    give_up: Callable[[], None], grace_seconds: float = GRACE_SECONDS
+) -> Iterator[Callable[[], bool]]:
     """Context manager in which SIGINT, SIGTERM and SIGHUP cancel the task that entered it. Its
     value tells whether one of them came.
 
-    If the process still runs after `GRACE_SECONDS`, e.g. because a thread does not end, it calls
+    If the process still runs after `grace_seconds`, e.g. because a thread does not end, it calls
     `give_up`, kills its children and exits.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -120,7 +125,7 @@ def interruptible(give_up: Callable[[], None]) -> Iterator[Callable[[], bool]]:
         nonlocal is_interrupted
         if not is_interrupted:
             is_interrupted = True
-            deadline = threading.Timer(GRACE_SECONDS, exit_now)
+            deadline = threading.Timer(grace_seconds, exit_now)
             deadline.daemon = True
             deadline.start()
             loop.call_soon_threadsafe(task.cancel)
