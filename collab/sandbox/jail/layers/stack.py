@@ -1,6 +1,6 @@
 """The layers around a worker, in the order in which they are applied.
 
-Each is small, has a name and a purpose, and can be applied alone: `probes` attacks them one by one.
+Each is small, has a name, and can be applied alone: `probes` attacks them one by one.
 Two layers are applied before a worker is forked: `environment`, by the process that starts the
 interpreter, and `uid`, by the zygote, which needs its privileges only until then.
 """
@@ -68,7 +68,6 @@ class Setting:
 @dataclass(frozen=True)
 class Layer:
     name: str
-    stops: str
     remedy: str
     apply: Callable[[Setting], None]
     needs: frozenset[str] = frozenset()
@@ -155,28 +154,16 @@ def _apply_limits(setting: Setting) -> None:
 
 
 LAYERS = (
-    Layer(
-        "environment",
-        "secrets in the environment; modules and settings of the caller's interpreter",
-        "this layer needs nothing of the system",
-        _apply_nothing,
-    ),
+    Layer("environment", "this layer needs nothing of the system", _apply_nothing),
     Layer(
         "uid",
-        "what root may do: other users' files and processes, limits that root escapes",
         "run as an ordinary user, or as root of a container whose user map holds "
         f"the id {JAIL_UID}",
         _apply_nothing,
     ),
-    Layer(
-        "namespaces",
-        "other processes, the network, abstract sockets, shared memory",
-        _USER_NAMESPACES,
-        _enter_namespaces,
-    ),
+    Layer("namespaces", _USER_NAMESPACES, _enter_namespaces),
     Layer(
         "root",
-        "files, /proc, filling the disk",
         "allow mounting a tmpfs in a user namespace (in a container: as for namespaces)",
         _change_root,
         frozenset({"namespaces"}),
@@ -184,20 +171,13 @@ LAYERS = (
     ),
     Layer(
         "landlock",
-        "files, a second time; TCP, signals and abstract sockets where the kernel knows them",
         "use a kernel of 5.13 or later with `landlock` in its boot option lsm=",
         _apply_landlock,
         prepare=landlock.abi,
     ),
-    Layer(
-        "limits",
-        "memory, processor time, threads, open files, large files, core dumps, queued signals",
-        "raise the hard limits of the calling process (`ulimit -H -a`)",
-        _apply_limits,
-    ),
+    Layer("limits", "raise the hard limits of the calling process (`ulimit -H -a`)", _apply_limits),
     Layer(
         "capabilities",
-        "mounts, namespaces and set-user-id programs from within",
         "use a kernel of 4.3 or later",
         lambda _: linux.drop_capabilities(),
         frozenset({"namespaces"}),
@@ -205,7 +185,6 @@ LAYERS = (
     ),
     Layer(
         "seccomp",
-        "new processes, other programs, sockets, tracing, anonymous files, kernel interfaces",
         "use a kernel with CONFIG_SECCOMP_FILTER, on x86_64 or aarch64",
         lambda _: seccomp.install(),
         prepare=seccomp.prepare,
