@@ -9,6 +9,7 @@ import asyncio
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from collab.errors import SandboxError, SandboxUnavailable
@@ -42,7 +43,7 @@ class Sandbox:
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._idle: list[JailClient] = []
-        self._busy: set[JailClient] = set()
+        self._busy: dict[_Job, JailClient] = {}
         self._threads: ThreadPoolExecutor | None = None
         """One thread per supervisor, or None if the sandbox is closed."""
 
@@ -56,7 +57,8 @@ class Sandbox:
             SandboxUnavailable: the program cannot be isolated.
             SandboxError: the sandbox fails in another way, e.g. because a test does not parse.
         """
-        job = _Job(trial, self.spec)
+        limits = self.spec.model_dump(exclude={"isolation", "workers"})
+        job = _Job({**trial.model_dump(), "limits": limits})
         with self._lock:
             self._drop_parent_state()
             if self._threads is None:
@@ -68,7 +70,7 @@ class Sandbox:
         try:
             await asyncio.wait([outcome])
         except asyncio.CancelledError:
-            job.cancel()
+            self._cancel(job)
             if not job_future.cancel():
                 await asyncio.wait([outcome])  # the thread ends together with its supervisor
                 if not outcome.cancelled():
@@ -91,7 +93,7 @@ class Sandbox:
         with self._lock:
             self._drop_parent_state()
             threads, self._threads = self._threads, None
-            supervisors = [*self._idle, *self._busy]
+            supervisors = [*self._idle, *self._busy.values()]
             self._idle.clear()
         for supervisor in supervisors:
             supervisor.stop()
@@ -114,7 +116,7 @@ class Sandbox:
         """In a fork of the caller, let go of its parent's processes and threads."""
         if self._owner != os.getpid():
             self._owner, self._threads = os.getpid(), None
-            self._idle, self._busy = [], set()
+            self._idle, self._busy = [], {}
 
     def _run_job(self, job: _Job, threads: ThreadPoolExecutor) -> dict[str, Any]:
         with self._lock:
@@ -124,25 +126,31 @@ class Sandbox:
             supervisor = None
         supervisor = supervisor or JailClient(self.spec.isolation)
         with self._lock:
-            is_open = self._threads is threads
+            is_open = self._threads is threads and not job.is_canceled
             if is_open:
-                self._busy.add(supervisor)
+                self._busy[job] = supervisor
         if not is_open:  # it was closed in the meantime, without this supervisor
             supervisor.end()
             raise _closed_error()
         has_answered = False
         try:
-            answer = job.ask(supervisor)
+            answer = supervisor.ask(job.request)
             has_answered = True
         finally:
             with self._lock:
-                self._busy.discard(supervisor)
-                is_free = has_answered and self._threads is threads
+                del self._busy[job]
+                is_free = has_answered and self._threads is threads and not job.is_canceled
                 if is_free:
                     self._idle.append(supervisor)
             if not is_free:
                 supervisor.end()
         return answer
+
+    def _cancel(self, job: _Job) -> None:
+        with self._lock:
+            job.is_canceled = True
+            if job in self._busy:
+                self._busy[job].stop()
 
     def _make_verdict(self, result: dict[str, Any]) -> Verdict:
         if refused := result.get("refused"):
@@ -155,34 +163,12 @@ class Sandbox:
         return Verdict(**result, isolation=self.spec.isolation)
 
 
+@dataclass(eq=False)
 class _Job:
-    """A request to a supervisor, which may be canceled from another thread."""
+    """A request to a supervisor. Once it is canceled, its supervisor takes no other."""
 
-    def __init__(self, trial: Trial, spec: SandboxSpec) -> None:
-        limits = spec.model_dump(exclude={"isolation", "workers"})
-        self._request = {**trial.model_dump(), "limits": limits}
-        self._lock = threading.Lock()
-        self._client: JailClient | None = None
-        self._cancelled = False
-
-    def ask(self, supervisor: JailClient) -> dict[str, Any]:
-        """Return the supervisor's answer: a verdict, or `refused` or `trouble`."""
-        self._set_client(supervisor)
-        answer = supervisor.ask(self._request)
-        self._set_client(None)
-        return answer
-
-    def _set_client(self, supervisor: JailClient | None) -> None:
-        with self._lock:
-            if self._cancelled:
-                raise SandboxError("the trial was canceled")
-            self._client = supervisor
-
-    def cancel(self) -> None:
-        with self._lock:
-            self._cancelled = True
-            if self._client is not None:
-                self._client.stop()
+    request: dict[str, Any]
+    is_canceled: bool = False
 
 
 def _closed_error() -> SandboxError:
