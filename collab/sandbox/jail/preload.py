@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 
 MODULES = """
@@ -29,9 +28,3 @@ def preload() -> None:
     """Import the modules that programs often use, so that forked processes have them."""
     for name in MODULES.split():
         importlib.import_module(name)
-
-
-def freeze_memory() -> None:
-    """Collect garbage and freeze objects, so that forked processes share their memory."""
-    gc.collect()
-    gc.freeze()

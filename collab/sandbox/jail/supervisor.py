@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
 import sys
 import time
-from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import lru_cache
 from typing import Any, Literal, NoReturn
 
 from . import wire
@@ -17,7 +18,7 @@ from .caller import Caller, Events
 from .layers import linux
 from .layers.stack import ALL_LAYERS
 from .limits import Limits
-from .preload import freeze_memory, preload
+from .preload import preload
 from .processes import Jail
 from .result import TrialResult
 from .test_runner import Case, run_test
@@ -49,7 +50,8 @@ def main(caller: int, isolation: str) -> None:
     # From here on, no file of Python may be needed: a jail has none, and without root the
     # interpreter's own folder may be unreadable.
     preload()
-    freeze_memory()
+    gc.collect()
+    gc.freeze()  # so that forked processes share this memory
     supervisor = Supervisor(Caller(caller, requests), isolation)
     trials = wire.Reader(requests, TRIAL_BYTES)
     try:
@@ -85,7 +87,7 @@ class Supervisor:
         layers = ALL_LAYERS if isolation == "sealed" else frozenset[str]()
         self._workers = Zygote(Jail(layers), run_worker)
         self._runners = Zygote(Jail(layers, SHARED_LAYERS), run_test, self._workers)
-        self._counts: OrderedDict[tuple[str, str, str], list[int | None]] = OrderedDict()
+        self._cached_counts = lru_cache(MAX_CACHED_COUNTS)(self._dry_run)
 
     def answer(self, trial: dict[str, Any]) -> dict[str, Any]:
         """Return the verdict, or the sandbox's own failure: `refused` or `trouble`."""
@@ -101,17 +103,11 @@ class Supervisor:
         """Count the evaluations of each assert, if the syntax tree leaves them open."""
         if len(_REPEATING_STATEMENTS.findall(case.test)) <= 1:
             return []
-        key = (case.test, case.prelude, case.entry_point)
-        if key not in self._counts:
-            self._counts[key] = self._dry_run(case)
-            if len(self._counts) > MAX_CACHED_COUNTS:
-                self._counts.popitem(last=False)
-        self._counts.move_to_end(key)
-        return self._counts[key]
+        return self._cached_counts(replace(case, dry=True, program="", treatment=None))
 
     def _dry_run(self, case: Case) -> list[int | None]:
         result = TrialResult()
-        with _Trial(self.caller, self._runners, replace(case, dry=True, program="")) as trial:
+        with _Trial(self.caller, self._runners, case) as trial:
             self._read_reports(trial, result, case.limits.seconds)
         return result.counts
 
