@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from typing import Any
 
 from collab.errors import SandboxError
@@ -71,8 +70,6 @@ def _environment_without_python() -> dict[str, str]:
 
 
 def _check_layer(layer: Layer) -> LayerReport:
-    if sys.platform != "linux":
-        return _failure_report(layer.name, f"not available on {sys.platform}", "use Linux")
     result = probe(layer.name, on=True)
     if refused := result.get("refused"):
         return _failure_report(layer.name, f"not available: {refused['reason']}", refused["remedy"])

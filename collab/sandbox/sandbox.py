@@ -179,9 +179,7 @@ def _closed_error() -> SandboxError:
 
 def processor_count() -> int:
     """Return the number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 def describe_concurrency(spec: SandboxSpec) -> str:

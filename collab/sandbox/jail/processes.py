@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -20,8 +19,6 @@ from typing import NoReturn
 from .layers import linux
 from .layers.stack import INSIDE_UID, Setting, drop_uid, prepare, raise_if_refused, seal
 from .limits import NO_LIMITS, Limits
-
-LINUX = sys.platform == "linux"
 
 
 class Jail:
@@ -47,11 +44,10 @@ class Jail:
         if "uid" in self._names:
             with raise_if_refused("uid"):
                 drop_uid()
-        if LINUX:
-            linux.die_with_parent()
-            linux.limit_malloc_arenas()
-            self._mapped = _mapped_bytes()
-            prefer_for_oom_kill()
+        linux.die_with_parent()
+        linux.limit_malloc_arenas()
+        self._mapped = _mapped_bytes()
+        prefer_for_oom_kill()
         if self._namespaces:
             with raise_if_refused("namespaces"):
                 # The network is empty and slow to create, so all processes share one.
@@ -86,8 +82,7 @@ class Jail:
         try:
             if not self._namespaces:
                 os.setpgid(0, 0)
-                if LINUX:
-                    linux.die_with_parent()
+                linux.die_with_parent()
             body(lambda: seal(Setting(limits, self._names - self._shared, self._mapped)))
         finally:
             os._exit(0)

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from . import wire
 from .layers.stack import LayerUnavailable
 from .limits import Limits
-from .processes import LINUX, Jail
+from .processes import Jail
 
 ANSWER_SECONDS = 30.0
 _MESSAGE_BYTES = 1 << 16
@@ -44,8 +44,7 @@ class Zygote:
 
     def __init__(self, jail: Jail, body: Body, *existing: Zygote) -> None:
         """Fork a zygote. The new zygote closes the sockets of the `existing` ones."""
-        kind = socket.SOCK_SEQPACKET if LINUX else socket.SOCK_DGRAM
-        self._socket, child_socket = socket.socketpair(socket.AF_UNIX, kind)
+        self._socket, child_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if self.pid == 0:
             self._socket.close()
