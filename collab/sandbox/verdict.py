@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import PlainValidator
+from pydantic import InstanceOf
 
 from collab.records import Record, Tests
 
 
-def _any_string(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"source code is a string, not {type(value).__name__}")
-    return value
-
-
-Source = Annotated[str, PlainValidator(_any_string, json_schema_input_type=str)]
+Source = InstanceOf[str]
 """Source code as a model wrote it, including lone surrogates and NUL."""
 
 
