@@ -43,10 +43,10 @@ def probe(layer: str, *, on: bool) -> dict[str, Any]:
     Raises:
         SandboxError: the probes themselves fail.
     """
-    bare = layer == "environment" and on
-    environment = (
-        bare_environment() if bare else {**_environment_without_python(), CANARY: "secret"}
-    )
+    environment = bare_environment()
+    if layer != "environment" or not on:  # no PYTHON variable changes the probes' interpreter
+        others = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+        environment = {**others, CANARY: "secret"}
     command = interpreter(_MAIN_CODE, layer, "on" if on else "off")
     try:
         done = subprocess.run(
@@ -61,12 +61,6 @@ def probe(layer: str, *, on: bool) -> dict[str, Any]:
         raise SandboxError(f"the probes of {layer} ended with {done.returncode}: {' '.join(last)}")
     result: dict[str, Any] = json.loads(done.stdout)
     return result
-
-
-def _environment_without_python() -> dict[str, str]:
-    """Return the caller's environment without variables that would change the probes'
-    interpreter."""
-    return {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
 
 
 def _check_layer(layer: Layer) -> LayerReport:

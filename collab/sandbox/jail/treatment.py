@@ -43,8 +43,8 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPE_NODES = (_Function, ast.ClassDef, ast.Lambda)
 
 
-class NoHelper(Exception):
-    """The program defines no function with the helper's name."""
+class Undefined(Exception):
+    """The program does not define the function or class that a trial is about."""
 
 
 def compile_treated(
@@ -63,7 +63,7 @@ def compile_treated(
     changed. With `moved`, the program's objects have other addresses than in another run.
 
     Raises:
-        NoHelper: `program` does not define the function.
+        Undefined: `program` does not define the function.
         Exception: the error of `compile`.
     """
     active = ActiveTreatment(values, seed, moved)
@@ -72,7 +72,7 @@ def compile_treated(
     first, last = lines or (1, program.count("\n") + 1)
     helpers = [h for h in _find_helpers(tree.body, function) if first <= h.lineno <= last]
     if not helpers:
-        raise NoHelper(f"no function `{function}` is defined")
+        raise Undefined(f"no function `{function}` is defined")
     for helper in helpers:
         _pass_through(helper, mark)
     with warnings.catch_warnings():

@@ -21,7 +21,7 @@ from .layers.descriptors import FIRST_FD, keep_descriptors
 from .layers.stack import LayerUnavailable
 from .limits import Limits
 from .modules import Modules
-from .treatment import ActiveTreatment, NoHelper, compile_treated
+from .treatment import ActiveTreatment, Undefined, compile_treated
 from .whole_program import MAIN_ENTRY_POINT, as_function
 
 IN_FD, OUT_FD = FIRST_FD, FIRST_FD + 1
@@ -55,10 +55,6 @@ def run_worker(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> 
         wire.send(OUT_FD, reply(function, calls.receive(), limits, treatment))
 
 
-class _NoFunction(Exception):
-    pass
-
-
 def _load(
     program: str, entry_point: str, treatment: dict[str, Any] | None
 ) -> tuple[Callable[..., Any], ActiveTreatment | None]:
@@ -76,7 +72,7 @@ def _load(
         return Objects(_find_class(module, entry_point.removeprefix(CLASS))), active
     function = _find_function(module, entry_point)
     if not callable(function):
-        raise _NoFunction(f"no function `{entry_point}` is defined")
+        raise Undefined(f"no function `{entry_point}` is defined")
     return function, active
 
 
@@ -92,7 +88,7 @@ def _load_whole_program(program: str) -> Callable[[str], str]:
 def _find_class(module: types.ModuleType, name: str) -> type:
     kind = module.__dict__.get(name)
     if not isinstance(kind, type):
-        raise _NoFunction(f"no class `{name}` is defined")
+        raise Undefined(f"no class `{name}` is defined")
     return kind
 
 
@@ -143,12 +139,12 @@ def _compile_files(
     if treatment is None:
         return codes, None
     for file in files:
-        with suppress(NoHelper):
+        with suppress(Undefined):
             codes[file.module], active = compile_treated(
                 file.source, file.name, **_shift_lines(file, treatment)
             )
             return codes, active
-    raise NoHelper(f"no function `{treatment['function']}` is defined")
+    raise Undefined(f"no function `{treatment['function']}` is defined")
 
 
 def _shift_lines(file: File, treatment: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +155,7 @@ def _shift_lines(file: File, treatment: dict[str, Any]) -> dict[str, Any]:
 
 
 def _load_error(error: BaseException) -> str:
-    if isinstance(error, _NoFunction):
+    if isinstance(error, Undefined):
         return str(error)
     if isinstance(error, SyntaxError):
         where = _format_place(error.lineno, error.offset, error.filename or PROGRAM_FILE)
