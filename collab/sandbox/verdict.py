@@ -8,7 +8,6 @@ from pydantic import InstanceOf
 
 from collab.records import Record, Tests
 
-
 Source = InstanceOf[str]
 """Source code as a model wrote it, including lone surrogates and NUL."""
 
