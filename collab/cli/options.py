@@ -6,7 +6,6 @@ import re
 import sys
 import termios
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +15,7 @@ from collab.runs.layout import DEFAULT_FOLDERS, RUN_MARKERS, RUNS
 from collab.wording import drop_python_remedies
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+    from pydantic import BaseModel
 
     from collab.recipe.library import Kind
     from collab.trust import Consent, Question
@@ -107,13 +106,14 @@ def seed_option(default_text: str, *, default: int | None = None) -> Any:
     return option("--seed", "N", text, default, min=0, show_default=False)
 
 
-def setting_option(spec: type[DataclassInstance], name: str, value: str = "") -> Any:
+def setting_option(spec: type[BaseModel], name: str, value: str = "") -> Any:
     """Return the option of one of the settings `spec`, with its own text, default and limit."""
-    [one] = [one for one in fields(spec) if one.name == name]
-    flags, text = f"--{name.replace('_', '-')}", one.metadata["help"]
+    one = spec.model_fields[name]
+    flags, text = f"--{name.replace('_', '-')}", str(one.description)
     if not value:
         return flag(flags, text)
-    return option(flags, value, text, one.default, min=one.metadata["least"])
+    least = next((limit.ge for limit in one.metadata if hasattr(limit, "ge")), None)
+    return option(flags, value, text, one.default, min=least)
 
 
 def out_option(default_text: str) -> Any:

@@ -8,8 +8,6 @@ records. `settings` has the options.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -43,19 +41,9 @@ def app(
         RecipeError: a team or a setting is unknown, or packages are missing.
         Untrusted: a recipe is third-party, would run code, and is not approved.
     """
+    from collab.errors import RecipeError
+    from collab.recipe.load import validate
     from collab.serving.settings import Settings, check_extras
-
-    _check_arguments(names, settings, known=[one.name for one in fields(Settings)])
-    check_extras(mcp=settings.get("mcp", False))
-    from collab.serving.application import Application
-    from collab.serving.teams import read_teams, served_names
-
-    recipes = read_teams(served_names(names, served_as), trust=trust, model=model)
-    return Application(recipes, Settings(**settings))
-
-
-def _check_arguments(names: Iterable[Any], settings: Iterable[str], known: Sequence[str]) -> None:
-    from collab.errors import RecipeError, UnknownName
 
     for name in names:
         if not isinstance(name, str | PathLike):
@@ -63,6 +51,10 @@ def _check_arguments(names: Iterable[Any], settings: Iterable[str], known: Seque
                 f"a served team is a name, a file or a run's folder, got {name!r:.60}; to use a"
                 " collab.Team without HTTP, call `run` in a `with` block"
             )
-    for setting in settings:
-        if setting not in known:
-            raise UnknownName("setting of the server", setting, known)
+    serving = validate(Settings, settings, "server")
+    check_extras(mcp=serving.mcp)
+    from collab.serving.application import Application
+    from collab.serving.teams import read_teams, served_names
+
+    recipes = read_teams(served_names(names, served_as), trust=trust, model=model)
+    return Application(recipes, serving)

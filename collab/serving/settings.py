@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
 
 from collab.distribution import import_optional
 from collab.errors import RecipeError
 from collab.loopback import is_loopback
+from collab.recipe.base import Spec
 
 History = Literal["refuse", "join"]
 
@@ -19,17 +21,19 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@*\sA-Z]+")
 """The header `origin` of a browser: a scheme, a host and perhaps a port."""
 
 
+Texts = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
+"""Texts, of which a single one may be given as it is."""
+
+
 def setting(default: Any, text: str, *, least: float | None = None) -> Any:
-    """Return a setting with the help text of its option. If the smallest value `least` is whole,
-    the setting must be whole too."""
-    return field(default=default, metadata={"help": text, "least": least})
+    """Return a setting with the help text of its option, and its smallest value."""
+    return Field(default=default, description=text, ge=least)
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Spec):
     """The options of `collab serve`, and of an application that mounts teams."""
 
-    keys: tuple[str, ...] = field(default=(), repr=False)
+    keys: Texts = Field(default=(), repr=False)
     """Keys that give access to every path but `/health`. Without any, no key is needed."""
     concurrency: int | None = setting(
         None, "Number of parallel episodes. Default: the recipe's concurrency.", least=1
@@ -67,43 +71,23 @@ class Settings:
         None,
         "Save all episodes in this folder, with the users' prompts. Default: nothing is saved.",
     )
-    hosts: tuple[str, ...] | None = None
+    hosts: Texts | None = None
     """Host names that requests may use, against DNS rebinding. None allows any name."""
-    origins: tuple[str, ...] = ()
+    origins: Texts = ()
     """Origins from which browsers may send requests. All others are refused."""
 
-    def __post_init__(self) -> None:
-        for name in ("keys", "hosts", "origins"):
-            if isinstance(value := getattr(self, name), str):  # else each letter would be a key
-                object.__setattr__(self, name, (value,))
-        if self.record is not None:
-            object.__setattr__(self, "record", Path(self.record))
-        self._check_values()
-        if self.keys is None or not all(map(str.strip, self.keys)):
-            raise RecipeError(
+    def _faults(self) -> Iterator[str]:
+        if not all(map(str.strip, self.keys)):
+            yield (
                 "an API key is empty, which would open the server to everyone; give a key, or pass"
                 " no keys"
             )
         for origin in self.origins:
             if not _ORIGIN.fullmatch(origin):
-                raise RecipeError(
+                yield (
                     f"{origin!r} is not an origin; write it as browsers send it, e.g."
                     " https://example.org: lower case, with its scheme, without a path"
                 )
-
-    def _check_values(self) -> None:
-        for one in fields(self):
-            name, value, least = one.name, getattr(self, one.name), one.metadata.get("least")
-            if least is None or value is one.default is None:
-                continue
-            whole = isinstance(least, int)
-            if not (isinstance(value, int if whole else int | float) and value >= least):
-                kind = "a whole number" if whole else "a number"
-                raise RecipeError(f"{name} must be {kind} of at least {least}, got {value!r}")
-        if self.history not in get_args(History):
-            raise RecipeError(
-                f"history must be one of {', '.join(get_args(History))}, got {self.history!r}"
-            )
 
 
 KEYS_VARIABLE = "COLLAB_API_KEYS"

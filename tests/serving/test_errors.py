@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.served import DUO, SOLO, Server, error, recipe
 
 import collab
+import collab.serving
 from collab.errors import RecipeError
 
 USER = {"role": "user", "content": "Hello."}
@@ -177,31 +178,19 @@ def test_a_key_may_be_given_as_text() -> None:
     assert made.origins == ("https://example.org",)
 
 
-def test_an_empty_key_is_refused() -> None:
-    from collab.serving.settings import Settings
-
-    with pytest.raises(RecipeError, match="an API key is empty"):
-        Settings(keys=("",))
-
-
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("concurrency", 0, "concurrency must be a whole number of at least 1, got 0"),
-        ("concurrency", 1.5, "concurrency must be a whole number of at least 1, got 1.5"),
-        ("queue", -1, "queue must be a whole number of at least 0, got -1"),
-        ("seconds", "5", "seconds must be a number of at least 0.001, got '5'"),
-        ("max_body", None, "max_body must be a whole number of at least 1, got None"),
-        ("client_seconds", "30", "client_seconds must be a number of at least 0.001, got '30'"),
-        ("ping_seconds", 0, "ping_seconds must be a number of at least 0.001, got 0"),
-        ("history", "joined", "history must be one of refuse, join, got 'joined'"),
+        ("keys", ("",), "an API key is empty"),
+        ("concurrency", 0, "concurrency: must be at least 1, got 0"),
+        ("seconds", 0, r"seconds: must be at least 0\.001, got 0"),
+        ("history", "joined", "history: must be 'refuse' or 'join', got 'joined'"),
+        ("key", KEY, "unknown key 'key'; did you mean 'keys'"),
     ],
 )
 def test_a_setting_out_of_range_is_refused(name: str, value: Any, message: str) -> None:
-    from collab.serving.settings import Settings
-
     with pytest.raises(RecipeError, match=message):
-        Settings(**{name: value})
+        collab.serving.app("tldr", **{name: value})
 
 
 def test_server_without_keys_answers_only_to_local_host_names() -> None:

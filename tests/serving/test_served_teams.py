@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import collab
 import collab.serving
 from collab.cli.app import app
-from collab.errors import RecipeError, RecordError, UnknownName
+from collab.errors import RecipeError, RecordError
 from collab.recipe import load_recipe
 from collab.records import read_episodes
 from collab.runs.about import read_about
@@ -134,8 +134,6 @@ def test_an_application_names_what_it_cannot_serve() -> None:
     given: Any = collab.Team(agents={"one": collab.Agent()}, model="echo")
     with pytest.raises(RecipeError, match=r"a served team is a name.*to use a collab\.Team"):
         collab.serving.app(given)
-    with pytest.raises(UnknownName, match="setting 'key' of the server; did you mean 'keys'"):
-        collab.serving.app("tldr", model="echo", key="a-key")
 
 
 def test_the_folder_of_a_record_may_be_given_as_text(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ def command(
       0  stopped by a signal
       2  bad usage, or a key, a package or a free port is missing
     """
+    from collab.recipe.load import validate
     from collab.runtime.notes import warn_unused_settings
     from collab.serving.settings import allowed_hosts, check_extras, read_keys
     from collab.serving.teams import read_teams, served_names, tool_names
@@ -123,22 +124,23 @@ def command(
     for team, recipe in recipes.items():
         notes = warn_unused_settings(recipe, model, settings or ())
         print_remarks([f"{team}: {note}" for note in notes], "note")
-    serving = Serving(
-        keys=keys,
-        concurrency=concurrency,
-        queue=queue,
-        seconds=seconds,
-        max_body=max_body,
-        details=not no_details,
-        allow_sampling=allow_sampling,
-        history=history,
-        field=field,
-        run_code=run_code,
-        mcp=mcp == "http",
-        record=record,
-        hosts=hosts,
-        origins=tuple(origin or ()),
-    )
+    chosen = {
+        "keys": keys,
+        "concurrency": concurrency,
+        "queue": queue,
+        "seconds": seconds,
+        "max_body": max_body,
+        "details": not no_details,
+        "allow_sampling": allow_sampling,
+        "history": history,
+        "field": field,
+        "run_code": run_code,
+        "mcp": mcp == "http",
+        "record": record,
+        "hosts": hosts,
+        "origins": tuple(origin or ()),
+    }
+    serving = validate(Serving, chosen, "server")
     set_up_tracing()
     if mcp == "stdio":
         _serve_stdio(recipes, serving)
