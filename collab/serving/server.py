@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from types import FrameType
 
 import uvicorn
@@ -30,16 +30,12 @@ def bind(host: str, port: int) -> socket.socket:
         RecipeError: the address is taken, or does not belong to this machine.
     """
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with ExitStack() as on_failure:
-            listener = on_failure.enter_context(socket.socket(family))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(2048)  # early clients wait until the first request is read
-            on_failure.pop_all()
-            return listener
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        # early clients wait until the first request is read
+        return socket.create_server((host, port), family=family, backlog=2048, dualstack_ipv6=dual)
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = (error.strerror or str(error)).partition(" (while")[0]  # repeats the address
         raise RecipeError(
             f"cannot listen at {host}:{port}: {reason}; choose another --host or --port"
         ) from error
