@@ -97,7 +97,6 @@ class Application:
             Route("/v1/models/{name}", self._model),
             Route("/v1/chat/completions", self._chat, methods=["POST"]),
             Route("/v1/responses", self._respond, methods=["POST"]),
-            Route("/v1/responses/{name}", self._refuse_stored_response),
         ]
 
     def _middleware(self) -> list[Middleware]:
@@ -139,9 +138,6 @@ class Application:
         if self._mcp is None:
             raise unavailable("the server is starting")
         return self._mcp
-
-    async def _refuse_stored_response(self, _: Request) -> Response:
-        raise Refused(404, "not_found", "the server stores no responses; keep them on the client")
 
     async def _answer(self, request: Request, kind: type[CommonBody], form: type[AnyReply]) -> Any:
         settings = self.settings

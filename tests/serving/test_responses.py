@@ -179,13 +179,6 @@ def test_invalid_value_is_named_with_its_parameter(server: Server) -> None:
     assert answer.json()["error"]["message"] == "input: must have at least 1 item"
 
 
-def test_nothing_is_stored(client: openai.OpenAI) -> None:
-    import openai
-
-    with pytest.raises(openai.NotFoundError, match="the server stores no responses"):
-        client.responses.retrieve("resp_1")
-
-
 def test_error_after_the_stream_began_ends_it_as_failed() -> None:
     with Server(recipe(SOLO), model=Talker(after=1, holding=True), seconds=0.5) as server:
         line = events(post(server, model="solo", input=ASKED, stream=True).text)
