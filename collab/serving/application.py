@@ -24,7 +24,7 @@ from collab.records import Episode, Problem
 from collab.runtime.events import Event
 from collab.serving.chat import ChatBody, ChatReply
 from collab.serving.guard import Guard, read_body
-from collab.serving.reading import CommonBody, TeamQuestion, read_body_as
+from collab.serving.reading import TeamQuestion, read_body_as
 from collab.serving.refusal import Refused, unavailable
 from collab.serving.reply import PING_COMMENT, ResponseStream
 from collab.serving.responses import ResponseBody, ResponseReply
@@ -34,6 +34,7 @@ from collab.serving.team import ServedTeam
 from collab.serving.teams import tool_names
 
 _MCP_METHODS = ["GET", "POST", "DELETE"]
+AnyBody = ChatBody | ResponseBody
 AnyReply = ChatReply | ResponseReply
 
 
@@ -139,7 +140,7 @@ class Application:
             raise unavailable("the server is starting")
         return self._mcp
 
-    async def _answer(self, request: Request, kind: type[CommonBody], form: type[AnyReply]) -> Any:
+    async def _answer(self, request: Request, kind: type[AnyBody], form: type[AnyReply]) -> Any:
         settings = self.settings
         self.service.check_ready()
         try:

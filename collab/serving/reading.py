@@ -69,7 +69,6 @@ Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
 FieldValue = str | bool | Int64 | FiniteFloat | list[str]
 
-_MAX_WARNINGS = 10
 _MAX_NAME_CHARACTERS = 40
 
 
@@ -116,10 +115,6 @@ class CommonBody(Body):
     user: Any = None
     metadata: Any = None
     collab: OwnFields = OwnFields()
-
-    def as_question(self, settings: Settings) -> TeamQuestion:
-        """Return the request as a question. See `make_question`."""
-        raise NotImplementedError
 
     def make_question(
         self, messages: Sequence[RequestMessage], place: str, settings: Settings
@@ -169,9 +164,7 @@ class CommonBody(Body):
             ignored += [
                 name for name in ("temperature", "top_p") if getattr(self, name) is not None
             ]
-        shown = [_shorten(name) for name in ignored[:_MAX_WARNINGS]]
-        more = [f"{len(ignored) - len(shown)} more"] if len(ignored) > len(shown) else []
-        return tuple(f"{name} was ignored" for name in [*shown, *more])
+        return tuple(f"{_shorten(name)} was ignored" for name in ignored)
 
 
 BodyT = TypeVar("BodyT", bound=CommonBody)

@@ -146,14 +146,6 @@ class StripStream:
         self.sent += sent
         return sent
 
-    def rest(self, whole: str) -> str:
-        """Return the part of the whole text that was not sent, or "" if the sent text differs."""
-        return "" if self.differs(whole) else whole[len(self.sent) :]
-
-    def differs(self, whole: str) -> bool:
-        """Return True if the whole text does not begin with the sent text."""
-        return not whole.startswith(self.sent)
-
 
 class TeamReply:
     """Parts that `ChatReply` and `ResponseReply` share. A stream yields server-sent events.
@@ -193,10 +185,12 @@ class TeamReply:
 
     def _unsent_answer(self, episode: Episode) -> str:
         """Return the unsent part of the joint answer, and warn once if the sent text differs."""
-        joint = episode.answer
-        if self._answer.differs(joint) and not self._warnings:
+        sent, joint = self._answer.sent, episode.answer
+        if joint.startswith(sent):
+            return joint[len(sent) :]
+        if not self._warnings:
             self._warnings.append(_difference_warning("the answer"))
-        return self._answer.rest(joint)
+        return ""
 
     def _details(self, episode: Episode) -> dict[str, Any] | None:
         """Return the data of an episode except its answer, for clients that ask for it."""

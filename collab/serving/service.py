@@ -280,7 +280,7 @@ class Service:
                 folder.append(episode.model_copy(update=names))
             except RecordError as error:
                 LOG.error("an episode is not in the record: %s", error)
-                message = f"the episode cannot be kept in the server's record: {_reason(error)}"
+                message = "the episode cannot be kept in the server's record; its log says why"
                 raise Refused(500, "RecordError", message, kind=SERVER) from error
 
     def _open_records(self) -> None:
@@ -298,12 +298,6 @@ class Service:
             opened = RunFolder.create(folder, team.recipe, about, given_by="record")
             self._folders[name] = opened
             self._records.callback(opened.finish, {**about, "status": "done"})
-
-
-def _reason(error: RecordError) -> str:
-    """Return the reason for the error, without the file's name."""
-    cause = error.__cause__
-    return cause.strerror or "unknown reason" if isinstance(cause, OSError) else "no space left"
 
 
 OnEvent = Callable[[Event], Awaitable[None]]
