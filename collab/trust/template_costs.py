@@ -131,7 +131,7 @@ def contents_of(value: Any) -> Sequence[Any]:
 
 def charge_value(value: Any) -> Any:
     """Return `value`, after charging its cost to the current rendering."""
-    charge(STEP_COST + len(value) if type(value) is str else weight_of(value))
+    charge(weight_of(value))
     return value
 
 
@@ -262,10 +262,7 @@ def _option_size(option: Any) -> int:
 
 def charge_call(name: str, values: Sequence[Any], cost: Callable[..., int] | None = None) -> None:
     """Charge a call for its arguments, and for what a function of that `name` does with them."""
-    total = STEP_COST
-    for value in values:
-        total += STEP_COST + len(value) if type(value) is str else weight_of(value)
-    charge(total)
+    charge(STEP_COST + sum(map(weight_of, values)))
     if cost := cost or _COSTS.get(name):
         charge(cost(*values))
 

@@ -107,15 +107,12 @@ class _Flow(ast.NodeVisitor):
             self._link(names, self._functions[callee])
         elif not isinstance(node.func, ast.Attribute) and not hasattr(builtins, callee):
             self._link(names, {_CALLBACK_PARAMETERS})
-        if any(self._is_function(argument) for argument in given):
+        if any(isinstance(a, ast.Lambda) or _base_name(a) in self._functions for a in given):
             self._link(names, {_CALLBACK_PARAMETERS})
         changed = {_base_name(argument) for argument in given}
         if isinstance(node.func, ast.Attribute):
             changed.add(_base_name(node.func.value))
         self._link(names | self._deciding, changed)
-
-    def _is_function(self, argument: ast.expr) -> bool:
-        return isinstance(argument, ast.Lambda) or _base_name(argument) in self._functions
 
     def _deciding_names(self, node: ast.AST) -> tuple[Names, Names]:
         """Return the names that decide whether or how often parts of `node` run, and whether they

@@ -46,8 +46,10 @@ class Jail:
                 drop_uid()
         linux.die_with_parent()
         linux.limit_malloc_arenas()
-        self._mapped = _mapped_bytes()
-        prefer_for_oom_kill()
+        pages = int(Path("/proc/self/statm").read_bytes().split()[0])
+        self._mapped = pages * os.sysconf("SC_PAGE_SIZE")
+        # If memory runs out, this process and its children are the first victims, largest first.
+        Path("/proc/self/oom_score_adj").write_bytes(b"1000")
         if self._namespaces:
             with raise_if_refused("namespaces"):
                 # The network is empty and slow to create, so all processes share one.
@@ -95,11 +97,6 @@ class Jail:
         return os.waitpid(pid, 0)[1]
 
 
-def prefer_for_oom_kill() -> None:
-    """Make this process and its children the first victims if memory runs out, largest first."""
-    Path("/proc/self/oom_score_adj").write_bytes(b"1000")
-
-
 def _kill_group(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)
@@ -113,7 +110,3 @@ def _continue_in_child() -> None:
     if pid:
         os.waitpid(pid, 0)
         os._exit(0)
-
-
-def _mapped_bytes() -> int:
-    return int(Path("/proc/self/statm").read_bytes().split()[0]) * os.sysconf("SC_PAGE_SIZE")

@@ -150,7 +150,8 @@ class TrialResult:
         for number in missed:
             self._list_check(number, False, {"error": "not reached"})
         clean = self.loaded and self.done and self.error is None
-        passed = clean and not missed and not self._failed.total() and self._held_count() > 0
+        counting = any(self._assertions[n].depends_on_program for n in self._evaluated)
+        passed = clean and not missed and not self._failed.total() and counting
         if passed:
             held = total
         elif held == total > 0 or (self._escaped and not any(map(self._may_be_cut_short, numbers))):
@@ -171,9 +172,6 @@ class TrialResult:
         straight = assertion.required and not assertion.repeats
         due = 1 if (known := self._known_evaluations(number)) is None else known
         return assertion.depends_on_program and not straight and self._evaluated[number] < due
-
-    def _held_count(self) -> int:
-        return sum(n for i, n in self._evaluated.items() if self._assertions[i].depends_on_program)
 
     @property
     def _ran_to_end(self) -> bool:

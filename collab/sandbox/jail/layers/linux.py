@@ -132,8 +132,6 @@ def drop_capabilities() -> None:
 @cache
 def capabilities() -> tuple[int, ...]:
     """Return the numbers of all capabilities that this kernel knows."""
-    return tuple(itertools.takewhile(_is_capability, range(64)))
-
-
-def _is_capability(number: int) -> bool:
-    return bool(_libc.prctl(PR_CAPBSET_READ, number, 0, 0, 0) >= 0)
+    return tuple(
+        itertools.takewhile(lambda n: _libc.prctl(PR_CAPBSET_READ, n, 0, 0, 0) >= 0, range(64))
+    )
