@@ -209,7 +209,7 @@ def _make_http_client(spec: MCPServer, log: Any) -> Any:
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": "identity", **key},
         timeout=httpx2.Timeout(spec.seconds, read=None),
-        event_hooks={"response": [size_limit_hook(MAX_ANSWER_BYTES, refusal), log_error]},
+        event_hooks={"response": [size_limit_hook(httpx2, MAX_ANSWER_BYTES, refusal), log_error]},
     )
 
 

@@ -10,19 +10,19 @@ import pytest
 
 from collab.errors import ModelError
 from collab.models.event_stream import event_data
-from collab.models.http_client import ModelClient
+from collab.models.http_client import model_client
 from collab.models.vllm.server import ServerConnection
 
 URL = "http://here/v1/"
 
 
-def answering(sent: bytes, status: int = 200, encoding: str = "identity") -> ModelClient:
+def answering(sent: bytes, status: int = 200, encoding: str = "identity") -> httpx.AsyncClient:
     def answer(_: httpx.Request) -> httpx.Response:
         headers = {"content-encoding": encoding, "location": "http://there"}
         # A stream, because httpx would decode a plain body before the client sees it.
         return httpx.Response(status, stream=httpx.ByteStream(sent), headers=headers)
 
-    return ModelClient(URL, base_url=URL, transport=httpx.MockTransport(answer))
+    return model_client(URL, "", base_url=URL, transport=httpx.MockTransport(answer))
 
 
 async def read_events(client: httpx.AsyncClient) -> None:
@@ -54,28 +54,15 @@ def test_answer_size_is_limited(
         async with answering(sent, status) as client:
             await ask(client)
 
-    with pytest.raises(ModelError, match="here sent more than 39 bytes in one answer"):
+    with pytest.raises(ModelError, match="here: an answer has more than 39 bytes"):
         asyncio.run(run())
 
 
-def test_the_limit_counts_decompressed_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collab.models.http_client.MAX_ANSWER_BYTES", 1000)
-
-    async def run(size: int) -> bytes:
-        packed = gzip.compress(b"x" * size)
-        async with answering(packed, encoding="gzip") as client:
-            return (await client.get(URL)).content
-
-    assert asyncio.run(run(1000)) == b"x" * 1000
-    with pytest.raises(ModelError, match="more than 1,000 bytes"):
-        asyncio.run(run(1001))
-
-
-@pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "zstd"])
-def test_unbounded_content_encodings_are_refused(encoding: str) -> None:
+@pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip", "br"])
+def test_compressed_answers_are_refused(encoding: str) -> None:
     async def run() -> None:
-        async with answering(gzip.compress(gzip.compress(b"x")), encoding=encoding) as client:
+        async with answering(gzip.compress(b"x"), encoding=encoding) as client:
             await client.get(URL)
 
-    with pytest.raises(ModelError, match=f"here compressed its answer by {encoding}, and"):
+    with pytest.raises(ModelError, match="here: the server compresses its answers"):
         asyncio.run(run())

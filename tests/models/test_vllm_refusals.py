@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.loops import in_loop
 from support.vllm_servers.calls import engine_at, failure, publish, request, until
-from support.vllm_servers.server import Behavior, VLLMServer, cut, garbled, malformed, status
+from support.vllm_servers.server import Behavior, VLLMServer, cut, malformed, status
 
 from collab.errors import ModelUnavailable, RecipeError
 from collab.models.open import open_model
@@ -45,9 +45,7 @@ async def test_refused_request_fails_alone(
     assert server.url in failure(failed)
 
 
-@pytest.mark.parametrize(
-    "behavior", [status(500), status(503), cut(), malformed('{"error": "x"}'), garbled()]
-)
+@pytest.mark.parametrize("behavior", [status(500), status(503), cut(), malformed('{"error": "x"}')])
 @in_loop
 async def test_temporary_errors_are_retried(tiny: Path, behavior: Behavior) -> None:
     with VLLMServer() as server:

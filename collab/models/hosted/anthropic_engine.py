@@ -182,12 +182,13 @@ class AnthropicEngine(HostedEngine):
                 )
 
     def _connect(self) -> Any:
+        import httpx2
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
         from collab.models.http_client import MAX_ANSWER_BYTES, size_limit_hook
 
         limit = size_limit_hook(
-            MAX_ANSWER_BYTES, lambda reason: ModelError(f"{self.peer}: {reason}")
+            httpx2, MAX_ANSWER_BYTES, lambda reason: ModelError(f"{self.peer}: {reason}")
         )
         # collab has its own time limits and retries.
         return AsyncAnthropic(

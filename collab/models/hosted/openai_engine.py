@@ -237,9 +237,9 @@ class OpenAIEngine(HostedEngine):
         self._dialect = Dialect(spec)
 
     def _connect(self) -> Any:
-        from collab.models.http_client import ModelClient
+        from collab.models.http_client import model_client
 
-        return ModelClient(self._url, self._key, base_url=self._url)
+        return model_client(self._url, self._key, base_url=self._url)
 
     async def _fill_reply(self, request: Request, reply: Reply, progress: Progress | None) -> None:
         from httpx import ConnectError, HTTPError

@@ -234,12 +234,12 @@ class Servers:
         request."""
         from httpx import create_ssl_context
 
-        from collab.models.http_client import ModelClient
+        from collab.models.http_client import model_client
 
         tls_context = create_ssl_context()
         for url in self._spec.servers:
             # Few idle connections are kept, because each is checked again and again.
-            yield ModelClient(url, self._key, max_idle=MAX_IDLE_CONNECTIONS, verify=tls_context)
+            yield model_client(url, self._key, max_idle=MAX_IDLE_CONNECTIONS, verify=tls_context)
 
     async def _probe_all(self, servers: list[Server]) -> None:
         """Wait for servers that may still be starting."""

@@ -87,11 +87,6 @@ def broken_chunk(handler: Handler, server: Service, body: dict[str, Any]) -> Non
     handler.connection.shutdown(2)
 
 
-def garbled(handler: Handler, server: Service, body: dict[str, Any]) -> None:
-    """Send plain bytes that are declared as gzip."""
-    handler.send(200, b"plain", content_type="text/event-stream", content_encoding="gzip")
-
-
 def page(handler: Handler, server: Service, body: dict[str, Any]) -> None:
     """Send a web page instead of a model's answer."""
     handler.send(200, b"<html>Welcome</html>", content_type="text/html")
@@ -102,7 +97,6 @@ def page(handler: Handler, server: Service, body: dict[str, Any]) -> None:
     [
         status(429, "rate_limit_error", retry_after="Wed, 21 Oct 99999 07:28:00 GMT"),
         broken_chunk,
-        garbled,
         page,
         status(529, "overloaded_error"),
         cut("half of an"),

@@ -138,12 +138,6 @@ def malformed(text: str = "<html>") -> Behavior:
     return lambda handler: handler.send(200, text.encode(), content_type="application/json")
 
 
-def garbled() -> Behavior:
-    """Send plain data that is declared as gzip."""
-    kind = {"content_type": "application/json", "content_encoding": "gzip"}
-    return lambda handler: handler.send(200, b"{}", **kind)
-
-
 def cut() -> Behavior:
     return lambda handler: handler.connection.shutdown(2)
 
