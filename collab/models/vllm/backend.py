@@ -1,4 +1,4 @@
-"""The interface of both vLLM backends, a local engine or servers, and what they share."""
+"""Terms that both vLLM backends share: the engine on this machine, and servers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
 
 from collab.errors import ModelTimeout
-from collab.models.base import Call, SamplerReport
+from collab.models.base import Call
 from collab.models.vllm.adapter_store import Version
 from collab.records import FinishReason, Sampling
 
@@ -81,42 +79,3 @@ def prefix_key(call: Call, adapter: str) -> str:
     """Return a key that is the same for requests of one task, agent and adapter. Their prompts
     begin alike."""
     return f"{call.task}|{call.agent}|{adapter}"
-
-
-class Backend(Protocol):
-    """Generates for the vLLM engine.
-
-    Its methods are called in one event loop, and raise ModelError on failure.
-    """
-
-    context: int
-    """Maximum number of tokens of a prompt and its response together, known once it is open."""
-
-    @property
-    def wants_zero_adapter(self) -> bool:
-        """True if requests without an adapter need an adapter of zeros as soon as others have
-        adapters.
-
-        On a CPU, vLLM's kernels apply the last adapter to such a request.
-        """
-
-    async def open(self, folder: Path, capacity: Capacity) -> None:
-        """Start, or connect to, the model in `folder` with room for the adapters of `capacity`."""
-
-    async def complete(self, request: GenerationRequest) -> Completion:
-        """Return the response to `request`. If necessary, the request's adapter is loaded first."""
-
-    async def load(self, version: Version) -> None:
-        """Load a version of an adapter on every replica."""
-
-    async def unload(self, version: Version) -> None:
-        """Unload a version of an adapter that no request uses anymore."""
-
-    async def report(self) -> SamplerReport:
-        """Return the load of the servers since the last report."""
-
-    async def sleep(self) -> None:
-        """Release memory until `open`, if possible."""
-
-    async def aclose(self) -> None:
-        """End every process that was started, and close connections."""

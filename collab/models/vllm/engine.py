@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from collab.errors import CollabError, ModelUnavailable, RecipeError
 from collab.models import chat, store
@@ -28,9 +28,13 @@ from collab.models.base import (
     SamplerReport,
 )
 from collab.models.vllm.adapters import ServedAdapters, VersionInUse
-from collab.models.vllm.backend import Backend, GenerationRequest, Report, prefix_key
+from collab.models.vllm.backend import GenerationRequest, Report, prefix_key
 from collab.recipe.model import VLLMSpec
 from collab.records import Action, Sampling
+
+if TYPE_CHECKING:
+    from collab.models.vllm.process import Process
+    from collab.models.vllm.servers import Servers
 
 Result = TypeVar("Result")
 
@@ -331,7 +335,7 @@ class VLLMEngine(Model):
                 self._adapters.forget(before)
 
 
-def _backend_of(spec: VLLMSpec) -> Backend:
+def _backend_of(spec: VLLMSpec) -> Process | Servers:
     if spec.servers:
         from collab.models.vllm.servers import Servers
 

@@ -64,6 +64,7 @@ class Process:
     """One engine, restarted if it has died or if an adapter needs more capacity."""
 
     context: int
+    """Maximum number of tokens of a prompt and its response together, known once it is open."""
 
     def __init__(self, spec: VLLMSpec) -> None:
         """Prepare the process.
@@ -91,11 +92,13 @@ class Process:
 
     @property
     def wants_zero_adapter(self) -> bool:
+        """True on a CPU, where vLLM's kernels apply the last adapter to requests without one."""
         import torch
 
         return not torch.cuda.is_available()
 
     async def open(self, folder: Path, capacity: Capacity) -> None:
+        """Start the engine, or wake it up, with room for the adapters of `capacity`."""
         async with self._state_lock:
             if self._llm is not None and (self._llm.errored or not self._fits(capacity)):
                 await self._idle.wait()
