@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError, model_validator
 
 from collab.errors import ModelError, RecipeError
-from collab.models.base import Batching, Capabilities, Model, Progress, Request
+from collab.models.base import Batching, Call, Capabilities, Model, Progress, Request
 from collab.recipe.documents import parse_yaml
 from collab.records import (
     Action,
-    Episode,
     Failure,
     FinishReason,
     Record,
@@ -25,7 +24,7 @@ from collab.records import (
     read_episodes,
 )
 from collab.runs.reading import read_data
-from collab.wording import list_errors
+from collab.wording import explain_read_error, list_errors
 
 
 class _PreparedModel(Model):
@@ -90,10 +89,6 @@ def count_bytes(request: Request) -> int:
     return sum(len(message.content.encode()) for message in request.messages)
 
 
-DecisionKey = tuple[str, int, int, int, str, int]
-"""Key of a decision: task, sample, turn, round, agent, and the step of the agent's move."""
-
-
 class ReplayModel(_PreparedModel):
     """Returns the recorded answer to each request. Tokens, seconds, usage and model come from the
     record.
@@ -108,15 +103,23 @@ class ReplayModel(_PreparedModel):
             RecordError: `source`, a run folder or its episodes, cannot be read.
         """
         self.name = f"replay:{source}"
-        self._actions: dict[DecisionKey, deque[Action]] = {}
+        self._actions: defaultdict[Call, deque[Action]] = defaultdict(deque)
         for episode in read_episodes(Path(source).expanduser()):
-            for key, action in _recorded_actions(episode):
-                self._actions.setdefault(key, deque()).append(action)
+            for turn in episode.turns:
+                for decision in turn.decisions:
+                    call = Call(
+                        task=episode.task,
+                        sample=episode.sample,
+                        turn=turn.index,
+                        round=decision.round,
+                        agent=decision.agent,
+                        step=decision.step,
+                    )
+                    self._actions[call].append(decision.action)
 
     def _answer(self, request: Request) -> Action:
         call = request.call
-        key = (call.task, call.sample, call.turn, call.round, call.agent, call.step)
-        recorded = self._actions.get(key)
+        recorded = self._actions.get(call)
         if recorded is None:
             error = ModelError(
                 f"{self.name} has no answer of agent {call.agent!r} to task {call.task!r}, "
@@ -128,13 +131,6 @@ class ReplayModel(_PreparedModel):
             )
         recorded.rotate(-1)
         return recorded[-1]
-
-
-def _recorded_actions(episode: Episode) -> Iterator[tuple[DecisionKey, Action]]:
-    for turn in episode.turns:
-        for decision in turn.decisions:
-            place = episode.task, episode.sample, turn.index, decision.round
-            yield (*place, decision.agent, decision.step), decision.action
 
 
 class ScriptedAnswer(Record):
@@ -199,13 +195,8 @@ class ScriptedModel(_PreparedModel):
         try:
             text = read_data(Path(path).expanduser()).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise RecipeError(f"cannot read the script {path}: {reason}") from error
-        try:
-            script = parse_yaml(text, "its text")
-        except RecipeError as error:
-            raise RecipeError(f"the script {path} is not YAML: {error}") from error
-        return cls(script, name=f"scripted:{path}")
+            raise RecipeError(explain_read_error(path, error)) from error
+        return cls(parse_yaml(text, f"the script {path}"), name=f"scripted:{path}")
 
     def verify(self) -> None:
         """Check that the requests used every answer of the script, and no more.
@@ -217,7 +208,7 @@ class ScriptedModel(_PreparedModel):
             raise ModelError(self._overrun)
         left = [
             f"{len(queue)} of {self._sizes[key]}{f' for agent {key!r}' if key else ''}, "
-            f"next {_shorten(queue[0].text)!r}"
+            f"next {queue[0].text[:40]!r}"
             for key, queue in self._queues.items()
             if queue
         ]
@@ -264,7 +255,3 @@ def _read_script(script: Script, name: str) -> dict[str, list[ScriptedAnswer]]:
             f"{name!r} is not a script ({list_errors(error)[0]}); write a list of answers, or a"
             " mapping from agent to list"
         ) from error
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -77,7 +77,7 @@ def test_unused_script_answers_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("- [", "is not YAML: .*line 1, column 4"),
+        ("- [", "answers.yaml, line 1, column 4"),
         ("main: hello", "main: must be a list"),
         ("- txt: hello", r"0\.txt: Extra inputs"),
         ("hello", r"is not a script \(must be a list\)"),
@@ -88,7 +88,7 @@ def test_bad_scripts(tmp_path: Path, content: str, words: str) -> None:
     file.write_text(content)
     with pytest.raises(RecipeError, match=f"(?s){words}"):
         ScriptedModel.from_file(file)
-    with pytest.raises(RecipeError, match="cannot read"):
+    with pytest.raises(RecipeError, match="does not exist; check the path"):
         ScriptedModel.from_file(tmp_path / "nothing.yaml")
 
 
