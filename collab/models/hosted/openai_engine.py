@@ -147,13 +147,6 @@ def _address(response: Response) -> str:
     return str(response.url).removesuffix("/chat/completions")
 
 
-def _no_event_reason(response: Response) -> str:
-    kind = response.headers.get("content-type", "")
-    if "html" in kind:
-        return f"its answer contains no event: {html_error(_address(response))}"
-    return f"its answer, of type {kind}, contains no event" if kind else "its answer is empty"
-
-
 async def _events(response: Response, key: str) -> AsyncIterator[dict[str, Any]]:
     if "json" in response.headers.get("content-type", ""):
         answer = _parse_event(response, await response.aread(), key)
@@ -247,10 +240,7 @@ class OpenAIEngine(HostedEngine):
         try:
             await self._send(request, reply, progress)
         except ConnectError as error:
-            why = self._reason(error)
-            if why[1:2].islower():  # no abbreviation
-                why = why[:1].lower() + why[1:]
-            reason = f"{self.peer} cannot be reached ({why}); is the server running?"
+            reason = f"{self.peer} cannot be reached: {self._reason(error)}; is the server running?"
             raise TransientError(ModelUnavailable(reason)) from None
         except (HTTPError, OSError) as error:
             reason = f"{self.peer} closed the connection: {self._reason(error)}"
@@ -296,7 +286,9 @@ class OpenAIEngine(HostedEngine):
         if reply.stop_reason == "content_filter":
             raise ModelRefused(f"{body['model']} declined to answer (finish_reason content_filter)")
         if not reply.has_begun:
-            raise ValueError(_no_event_reason(response))
+            is_page = "html" in response.headers.get("content-type", "")
+            page = f": {html_error(_address(response))}" if is_page else ""
+            raise ValueError(f"its answer contains no event{page}")
         if not reply.stop_reason:
             raise ConnectionError("the answer broke off")
 
@@ -320,11 +312,8 @@ class OpenAIEngine(HostedEngine):
         except Exception:
             return f"is {self._url} right, and the model {self.spec.name!r}?"
         more = ", ..." if len(names) > MAX_LISTED_MODELS else ""
-        served = f"it serves {', '.join(names[:MAX_LISTED_MODELS]) or 'no model'}{more}"
-        if self.spec.name not in names:
-            return served
-        name, url = self.spec.name, self._url
-        return f"the server returns 404 although it lists {name}: {served}; check the URL ({url})"
+        served = ", ".join(names[:MAX_LISTED_MODELS]) or "no model"
+        return f"{self._url} serves {served}{more}"
 
     def _reason(self, error: Exception) -> str:
         return redact_line(str(error) or type(error).__name__, self._key)
