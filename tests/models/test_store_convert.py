@@ -17,11 +17,7 @@ def restore_gguf_reader(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2"])
-@pytest.mark.parametrize("block", [1, 1 << 20])
-def test_converted_weights_match_transformers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, block: int
-) -> None:
-    monkeypatch.setattr(convert, "BLOCK_BYTES", block)
+def test_converted_weights_match_transformers(tmp_path: Path, kind: str) -> None:
     file = tmp_path / "tiny.gguf"
     write_gguf(file, kind)
     convert.convert(file, tmp_path / "out", single_digits=False)

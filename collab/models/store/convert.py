@@ -10,21 +10,18 @@ from collab, so it needs no search path.
 from __future__ import annotations
 
 import functools
-import json
 import os
+import shutil
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-BLOCK_BYTES = 1 << 23
-"""Number of bytes to dequantize at a time. It is small, so memory does not grow with the model."""
 
 
 def convert(gguf: Path, folder: Path, *, single_digits: bool) -> None:
     """Write the model of `gguf` to `folder`: bf16 safetensors, config and tokenizer."""
     import gguf as package
+    from safetensors.torch import save_file
 
     # transformers shares this reader: reading a large vocabulary takes 7 s.
     package.GGUFReader = functools.cache(package.GGUFReader)
@@ -35,7 +32,9 @@ def convert(gguf: Path, folder: Path, *, single_digits: bool) -> None:
     tokenizer.save_pretrained(folder)
     model.config.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
-    _write_weights(reader, gguf, model, folder / "model.safetensors")
+    weights = folder / "model.safetensors"
+    save_file(_weights(reader, model), weights, metadata={"format": "pt"})
+    shutil.copymode(folder / "config.json", weights)  # only the owner could read it
 
 
 def _tokenizer(gguf: Path, *, single_digits: bool) -> Any:
@@ -75,63 +74,28 @@ def _model_without_weights(gguf: Path) -> Any:
     return model
 
 
-def _write_weights(reader: Any, gguf: Path, model: Any, file: Path) -> None:
-    """Write a safetensors file from its first byte to its last, a block of rows at a time."""
-    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
-
-    kind = reader.fields["general.architecture"].contents()
-    arch = next(arch for arch, name in MODEL_ARCH_NAMES.items() if name == kind)
-    names = get_tensor_name_map(arch, model.config.num_hidden_layers)
-    packed = {tensor.name: tensor for tensor in reader.tensors}
-    parameters = dict(sorted(model.named_parameters()))
-    with file.open("wb") as sink:
-        sink.write(_header(parameters))
-        for name, parameter in parameters.items():
-            tensor = packed[names.get_name(name, try_suffixes=(".weight", ".bias"))]
-            if tuple(reversed(tensor.shape.tolist())) != tuple(parameter.shape):
-                raise ValueError(f"{tensor.name} has shape {tensor.shape}, but {name} has another")
-            for block in _dequantize(_rows(gguf, tensor, model.config, kind), tensor.tensor_type):
-                sink.write(block)
-
-
-def _header(parameters: dict[str, Any]) -> bytes:
-    """Return the header of a safetensors file: the position of each tensor."""
-    entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for name, parameter in parameters.items():
-        start, end = end, end + 2 * parameter.numel()
-        shape = list(parameter.shape)
-        entries[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
-    text = json.dumps(entries, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
-
-
-def _rows(gguf: Path, tensor: Any, config: Any, kind: str) -> Any:
-    """Return the tensor's packed rows, in the order of transformers."""
+def _weights(reader: Any, model: Any) -> dict[str, Any]:
+    """Return the weights by parameter, in the order of transformers, rounded to bf16."""
     import numpy as np
-
-    data = tensor.data
-    rows = np.fromfile(gguf, data.dtype, data.size, offset=tensor.data_offset).reshape(data.shape)
-    heads = {
-        "attn_q": config.num_attention_heads,
-        "attn_k": config.num_key_value_heads,
-    }.get(tensor.name.split(".")[-2])
-    if kind != "llama" or heads is None:
-        return rows
-    # llama.cpp interleaves the two halves that form pairs in a head's rotation.
-    return rows.reshape(heads, -1, 2, *data.shape[1:]).swapaxes(1, 2).reshape(data.shape)
-
-
-def _dequantize(rows: Any, quantization: Any) -> Iterator[Any]:
-    """Yield the bytes of the rows in bf16, rounded as torch does."""
     import torch
-    from gguf import dequantize
+    from gguf import MODEL_ARCH_NAMES, dequantize, get_tensor_name_map
 
-    step = max(1, BLOCK_BYTES // rows[0].nbytes)
-    for start in range(0, len(rows), step):
-        numbers = torch.from_numpy(dequantize(rows[start : start + step], quantization))
-        yield numbers.to(torch.bfloat16).view(torch.int16).numpy().data
+    config, kind = model.config, reader.fields["general.architecture"].contents()
+    arch = next(arch for arch, name in MODEL_ARCH_NAMES.items() if name == kind)
+    names = get_tensor_name_map(arch, config.num_hidden_layers)
+    heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
+    packed = {tensor.name: tensor for tensor in reader.tensors}
+    weights = {}
+    for name, _ in model.named_parameters():
+        tensor = packed[names.get_name(name, try_suffixes=(".weight", ".bias"))]
+        rows, count = tensor.data, heads.get(tensor.name.split(".")[-2])
+        if kind == "llama" and count:
+            # llama.cpp interleaves the two halves that form pairs in a head's rotation.
+            pairs = rows.reshape(count, -1, 2, *rows.shape[1:])
+            rows = pairs.swapaxes(1, 2).reshape(rows.shape)
+        numbers = np.require(dequantize(rows, tensor.tensor_type), requirements="W")
+        weights[name] = torch.from_numpy(numbers).to(torch.bfloat16)
+    return weights
 
 
 def _end_with_parent() -> None:
