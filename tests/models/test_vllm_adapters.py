@@ -13,7 +13,7 @@ from support.vllm_servers.server import save_adapter, save_header
 from collab.errors import ModelError, RecipeError
 from collab.models.vllm.adapter_files import check_servable, served_rank
 from collab.models.vllm.adapter_store import FOLDER_PREFIX, AdapterStore, Version
-from collab.models.vllm.adapters import ServedAdapters, VersionInUse
+from collab.models.vllm.adapters import ServedAdapters
 
 
 def test_every_version_gets_its_own_complete_folder(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_every_version_gets_its_own_complete_folder(tmp_path: Path) -> None:
     assert [version.number for version in versions] == [1, 2, 3]
     assert [(version.folder / "name").read_text() for version in versions] == ["0", "1", "2"]
     assert versions[2].name.startswith("aux@3-")
-    store.remove(versions[0])
+    versions[0].delete()
     assert sorted(p.name for p in versions[1].folder.parent.iterdir()) == [
         version.name for version in versions[1:]
     ]
@@ -71,12 +71,12 @@ def test_concurrent_requests_share_one_copy(tmp_path: Path) -> None:
         save_adapter(folder, folder.name)
     served = ServedAdapters(str(tmp_path / "kept"))
 
-    async def ask() -> list[VersionInUse]:
+    async def ask() -> list[Version]:
         return await asyncio.gather(*(served.find(str(folder)) for folder in folders * 8))
 
     held = asyncio.run(ask())
     assert held == held[:2] * 8
-    assert [h.version.number for h in held[:2]] == [1, 2]
+    assert [h.number for h in held[:2]] == [1, 2]
     served.close()
 
 

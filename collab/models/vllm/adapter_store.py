@@ -7,13 +7,15 @@ number.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import shutil
 import socket
 import weakref
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -30,9 +32,9 @@ FOLDER_PREFIX = "collab-adapters-"
 LOCK_SUFFIX = ".lock"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Version:
-    """One version of an adapter, in its own folder."""
+    """One version of an adapter, in its own folder, and whether requests still use it."""
 
     name: str
     """Unique name of the version among all processes, e.g. `aux@12-3f9a2c`."""
@@ -40,6 +42,31 @@ class Version:
     """Number of the version, counted over all adapters in a store, from 1."""
     folder: Path
     rank: int
+    step: int | None = None
+    """The trainer's number of the version."""
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while no request uses the version."""
+    users: int = 0
+    """Number of requests that use the version."""
+
+    def __post_init__(self) -> None:
+        self.idle.set()
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """Context manager that counts one more request for the version."""
+        self.users += 1
+        self.idle.clear()
+        try:
+            yield
+        finally:
+            self.users -= 1
+            if not self.users:
+                self.idle.set()
+
+    def delete(self) -> None:
+        """Delete the files of a version that no engine reads anymore."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class AdapterStore:
@@ -91,10 +118,6 @@ class AdapterStore:
                 " that was given to the engine"
             )
         return self.add(folder.name, lambda target: _copy(folder, target))
-
-    def remove(self, version: Version) -> None:
-        """Delete a version that no engine reads anymore."""
-        shutil.rmtree(version.folder, ignore_errors=True)
 
     def close(self) -> None:
         """Delete every version. The store cannot be used afterwards."""

@@ -27,7 +27,8 @@ from collab.models.base import (
     Request,
     SamplerReport,
 )
-from collab.models.vllm.adapters import ServedAdapters, VersionInUse
+from collab.models.vllm.adapter_store import Version
+from collab.models.vllm.adapters import ServedAdapters
 from collab.models.vllm.backend import GenerationRequest, Report, prefix_key
 from collab.recipe.model import VLLMSpec
 from collab.records import Action, Sampling
@@ -268,8 +269,8 @@ class VLLMEngine(Model):
             context = min(info.context, self._backend.context)
             new = request.sampling.max_new_tokens
             chat.check_context(len(prompt_ids), new, context, self.name)
-            in_use = await self._version_for(request.adapter)
-            with in_use.use() if in_use else nullcontext() as version:
+            version = await self._version_for(request.adapter)
+            with version.use() if version else nullcontext():
                 await self._open()  # the adapter may need more capacity
                 generation = GenerationRequest(
                     prompt_ids,
@@ -293,7 +294,7 @@ class VLLMEngine(Model):
             model=self.name,
             started=started,
             cached_tokens=completion.cached_tokens,
-            version=in_use.number if in_use else None,
+            version=version.step if version else None,
         )
 
     async def _open(self) -> ModelInfo:
@@ -316,7 +317,7 @@ class VLLMEngine(Model):
         self._progress("loading", 0, 0)
         return load_model_info(folder, self.spec.name)
 
-    async def _version_for(self, adapter: str | None) -> VersionInUse | None:
+    async def _version_for(self, adapter: str | None) -> Version | None:
         if adapter is not None:
             return await self._adapters.find(adapter)
         return await self._adapters.zero_adapter() if self._backend.wants_zero_adapter else None
@@ -328,11 +329,11 @@ class VLLMEngine(Model):
         ]
         await self._open()
         for published, before in changes:
-            await self._backend.load(published.version)
+            await self._backend.load(published)
             if before is not None:
                 await before.idle.wait()
-                await self._backend.unload(before.version)
-                self._adapters.forget(before)
+                await self._backend.unload(before)
+                before.delete()
 
 
 def _backend_of(spec: VLLMSpec) -> Process | Servers:
