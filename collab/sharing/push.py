@@ -238,19 +238,15 @@ def check_repository_name(name: str) -> None:
         )
 
 
-def push(folder: Path, repository: str, *, private: bool, hub: Any = None) -> str:
+def push(folder: Path, repository: str, *, private: bool) -> str:
     """Create the repository if needed, upload the folder, and return its name for `run`.
-
-    `hub` replaces `huggingface_hub.HfApi`.
 
     Raises:
         RecordError: the hub refuses the upload. The message says why.
     """
-    check_repository_name(repository)
-    if hub is None:
-        from huggingface_hub import HfApi
+    from huggingface_hub import HfApi
 
-        hub = HfApi()
+    hub = HfApi()
     try:
         hub.create_repo(repository, private=private, exist_ok=True)
         hub.upload_folder(

@@ -283,17 +283,18 @@ class FakeHub:
             raise OSError("403 Forbidden")
 
 
-def test_team_is_pushed_to_the_hub(run: Path) -> None:
+def test_team_is_pushed_to_the_hub(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = FakeHub()
+    monkeypatch.setattr("huggingface_hub.HfApi", lambda: hub)
     stage(run, Path("staged"), repository="me/pair", license=None)
-    assert push(Path("staged"), "me/pair", private=True, hub=hub) == "hub:me/pair"
+    assert push(Path("staged"), "me/pair", private=True) == "hub:me/pair"
     assert hub.made == [("me/pair", True)]
     assert "adapter_model.safetensors" in hub.files
     assert "episodes.jsonl" not in hub.files
     with pytest.raises(RecordError, match="403 Forbidden; log in"):
-        push(Path("staged"), "me/shut", private=True, hub=hub)
-    with pytest.raises(RecipeError, match="write OWNER/NAME"):
-        push(Path("staged"), "nobody", private=True, hub=hub)
+        push(Path("staged"), "me/shut", private=True)
+    result = CliRunner().invoke(app, ["push", "run", "--to", "nobody"])
+    assert "'nobody' is not a repository name; write OWNER/NAME" in result.output
 
 
 def test_full_disk_is_an_error_with_the_folder(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
