@@ -56,14 +56,6 @@ def four_bit_options(model: str, dtype: torch.dtype, device: torch.device) -> di
     return {"quantization_config": config, "device_map": {"": device}}
 
 
-def keep_gradients(module: Any) -> None:
-    """Turn off a CPU-specific weight layout in a model's layers, because bitsandbytes computes no
-    gradients for it."""
-    for part in module.modules():
-        if hasattr(part, "support_avx512bf16_for_cpu"):
-            part.support_avx512bf16_for_cpu = False
-
-
 def count_four_bit_weights(module: Any) -> int:
     """Return the number of weights that a language model holds in 4 bits: all linear layers except
     the head."""
@@ -124,10 +116,11 @@ def load_model(folder: Path, spec: TransformersSpec) -> LoadedModel:
                 local_files_only=True,
                 trust_remote_code=False,
             )
-            if spec.load_in:
-                keep_gradients(module)
-            else:
+            if not spec.load_in:
                 module = module.to(target)
+            for part in module.modules():
+                if hasattr(part, "support_avx512bf16_for_cpu"):
+                    part.support_avx512bf16_for_cpu = False  # bitsandbytes has no gradients for it
             module.eval()
     except RuntimeError as error:
         raise ModelError(
