@@ -42,7 +42,7 @@ def register_function(function: Callable[..., Any]) -> str:
     Different functions get different names, even if they look alike, e.g. because they close over
     objects with the same `repr`.
     """
-    name, number = _name_in_file(function) or _name_in_package(function), 0
+    name, number = _importable_name(function), 0
     while not name:
         digested = f"python.{_digest(function, number)}:{plain_name(function)}"
         if _are_equal(_FUNCTIONS.get(digested, function), function):
@@ -76,28 +76,19 @@ def plain_name(function: Callable[..., Any]) -> str:
     return name.strip("<>") if name.strip("<>").isidentifier() else "function"
 
 
-def _name_in_file(function: Callable[..., Any]) -> str:
-    """Return `file.py:function` for a function that a user's module holds under its own name."""
-    module = _module_of(function)
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if "." in module or not file or not file.endswith(".py") or _is_installed(Path(file)):
+def _importable_name(function: Callable[..., Any]) -> str:
+    """Return `file.py:function` or `module:function` for a function that a user's file or a package
+    holds under its own name, or "" for others and for those of the main module."""
+    name, place = plain_name(function), getattr(function, "__module__", None) or ""
+    module = sys.modules.get(place)
+    if getattr(module, name, None) is not function or place == "__main__":
         return ""
+    file = getattr(module, "__file__", None) or ""
+    if "." in place or not file.endswith(".py") or _is_installed(Path(file)):
+        return f"{place}:{name}"
     path, here = Path(file).resolve(), Path.cwd().resolve()
     shown = path.relative_to(here) if path.is_relative_to(here) else path
-    return f"{shown}:{plain_name(function)}"
-
-
-def _name_in_package(function: Callable[..., Any]) -> str:
-    module = _module_of(function)
-    return f"{module}:{plain_name(function)}" if module else ""
-
-
-def _module_of(function: Callable[..., Any]) -> str:
-    """Return the module that holds a function under its own name, or "" for none or for the main
-    module."""
-    module = getattr(function, "__module__", None) or ""
-    registered = getattr(sys.modules.get(module), plain_name(function), None)
-    return module if registered is function and module != "__main__" else ""
+    return f"{shown}:{name}"
 
 
 def _is_installed(file: Path) -> bool:
