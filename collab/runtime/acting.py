@@ -139,8 +139,7 @@ class EpisodeAgents:
         )
         request = make_request(agent, place, messages, self.seed, prefix=prefix, may_call=may_call)
         rank = [*self.context.agents].index(first.agent)
-        [action] = await self.context.scheduler.act([(agent.model, request)], rank)
-        return action
+        return await self.context.scheduler.act(agent.model, request, rank)
 
     def _record_move(self, turn: int, round_: Round, move: Move, decisions: list[Decision]) -> str:
         """Record an agent's action, and parse the artifact out of its answer."""

@@ -22,20 +22,11 @@ from collab.records import Action, failure_of
 
 @dataclass(eq=False)
 class _Wait:
-    """One episode's wait for the actions of one round."""
+    """A caller's wait for the action of one request."""
 
-    done: asyncio.Future[list[Action]]
-    actions: list[Action | None]
-    missing: int
+    request: Request
     rank: int
-
-    def awaits(self, position: int) -> bool:
-        """Return True if a caller still waits for a missing action and has not canceled it."""
-        return self.missing > 0 and not self.done.done() and self.actions[position] is None
-
-
-_Entry = tuple[Request, _Wait, int]
-"""A request, its waiting caller, and the position of its action there."""
+    done: asyncio.Future[Action]
 
 
 class Scheduler:
@@ -44,9 +35,9 @@ class Scheduler:
     def __init__(self, lanes: int, progress: Progress | None = None) -> None:
         self._progress = progress
         self._busy = lanes
-        self._queues: dict[int, tuple[Model, list[_Entry]]] = {}
+        self._queues: dict[int, tuple[Model, list[_Wait]]] = {}
         self._static_in_flight = 0
-        self._batches_in_flight: dict[asyncio.Task[None], list[_Entry]] = {}
+        self._batches_in_flight: dict[asyncio.Task[None], list[_Wait]] = {}
 
     def add_lane(self) -> None:
         """Add a lane. The next batch waits until its episode has sent its requests."""
@@ -57,19 +48,17 @@ class Scheduler:
         self._busy -= 1
         self._dispatch_static()
 
-    async def act(self, requests: Sequence[tuple[Model, Request]], rank: int = 0) -> list[Action]:
-        """Return one action per request, in order. An error of a model becomes a failed action.
+    async def act(self, model: Model, request: Request, rank: int = 0) -> Action:
+        """Return the action of a request. An error of the model becomes a failed action.
 
         `rank` orders the callers of one round in a batch.
         """
-        loop = asyncio.get_running_loop()
-        wait = _Wait(loop.create_future(), [None] * len(requests), len(requests), rank)
-        for position, (model, request) in enumerate(requests):
-            if model.batching == "static":
-                _, queue = self._queues.setdefault(id(model), (model, []))
-                queue.append((request, wait, position))
-            else:
-                self._dispatch(model, [(request, wait, position)])
+        wait = _Wait(request, rank, asyncio.get_running_loop().create_future())
+        if model.batching == "static":
+            _, queue = self._queues.setdefault(id(model), (model, []))
+            queue.append(wait)
+        else:
+            self._dispatch(model, [wait])
         self._busy -= 1
         self._dispatch_static()
         try:
@@ -78,7 +67,7 @@ class Scheduler:
             self._withdraw(wait)
             raise
 
-    async def together(self, branches: Sequence[Coroutine[Any, Any, None]]) -> None:
+    async def together(self, branches: Sequence[Coroutine[Any, Any, object]]) -> None:
         """Run the parts of one lane at the same time. Each part may wait for its own actions.
 
         If one of them raises, the others are canceled and the error is raised.
@@ -86,7 +75,7 @@ class Scheduler:
         running = len(branches)
         self._busy += running - 1
 
-        async def run(branch: Coroutine[Any, Any, None]) -> None:
+        async def run(branch: Coroutine[Any, Any, object]) -> None:
             nonlocal running
             try:
                 await branch
@@ -111,12 +100,11 @@ class Scheduler:
 
     def _withdraw(self, wait: _Wait) -> None:
         for _, queue in self._queues.values():
-            queue[:] = [entry for entry in queue if entry[1] is not wait]
-        if wait.missing:
-            wait.missing = 0
+            queue[:] = [other for other in queue if other is not wait]
+        if wait.done.cancelled():  # otherwise it was delivered
             self._busy += 1
         for flight, batch in self._batches_in_flight.items():
-            if not any(wait.missing for _, wait, _ in batch):
+            if all(wait.done.done() for wait in batch):
                 _cancel_once(flight)
 
     def _dispatch_static(self) -> None:
@@ -129,21 +117,23 @@ class Scheduler:
                 self._static_in_flight += 1
                 self._dispatch(model, batch)
 
-    def _dispatch(self, model: Model, batch: list[_Entry]) -> None:
+    def _dispatch(self, model: Model, batch: list[_Wait]) -> None:
         task = asyncio.create_task(self._generate(model, batch))
         self._batches_in_flight[task] = batch
         task.add_done_callback(self._batches_in_flight.pop)
 
-    async def _generate(self, model: Model, batch: list[_Entry]) -> None:
+    async def _generate(self, model: Model, batch: list[_Wait]) -> None:
         def answered(index: int, action: Action) -> None:
             _check_action(model, action)
-            _, wait, position = batch[index]
-            self._deliver(wait, position, action)
+            wait = batch[index]
+            if not wait.done.done():  # its caller may have left, or have another answer
+                self._busy += 1
+                wait.done.set_result(action)
 
         try:
-            requests = [request for request, _, _ in batch]
+            requests = [wait.request for wait in batch]
             await model.answer_each(requests, answered, self._progress)
-            if left := sum(wait.awaits(position) for _, wait, position in batch):
+            if left := sum(not wait.done.done() for wait in batch):
                 raise ModelError(
                     f"model {model.name!r} returned no action for {left} of {len(batch)} requests"
                 )
@@ -157,22 +147,9 @@ class Scheduler:
                 self._static_in_flight -= 1
             self._dispatch_static()
 
-    def _deliver(self, wait: _Wait, position: int, action: Action) -> None:
-        if not wait.awaits(position):
-            return
-        wait.actions[position] = action
-        wait.missing -= 1
-        if not wait.missing:
-            self._busy += 1
-            wait.done.set_result([action for action in wait.actions if action is not None])
-
 
 def _check_action(model: Model, answer: Any) -> None:
-    """Check that an engine answered a request with an action.
-
-    Raises:
-        ModelError: it is something else.
-    """
+    """Raise ModelError for an engine that answered a request with something else."""
     if not isinstance(answer, Action):
         raise ModelError(
             f"model {model.name!r} answered with a {type(answer).__name__}; an engine answers each"
@@ -180,11 +157,10 @@ def _check_action(model: Model, answer: Any) -> None:
         )
 
 
-def _batch_order(entry: _Entry) -> tuple[str, int, int, int, int, int]:
+def _batch_order(wait: _Wait) -> tuple[str, int, int, int, int]:
     """Return a sort key that is the same in every run and does not depend on timing."""
-    request, wait, position = entry
-    call = request.call
-    return (call.task, call.sample, call.turn, call.round, wait.rank, position)
+    call = wait.request.call
+    return (call.task, call.sample, call.turn, call.round, wait.rank)
 
 
 def _cancel_once(flight: asyncio.Task[None]) -> None:

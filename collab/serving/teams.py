@@ -59,17 +59,18 @@ class BatchedModel(Model):
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
         """Add the requests to the model's next batch, and return one action per request."""
-        pairs = [(self._model, request) for request in requests]
+        return await asyncio.gather(*(self._generate(request, progress) for request in requests))
+
+    async def _generate(self, request: Request, progress: Progress | None) -> Action:
         if progress:
-            self._progress |= {id(request): progress for request in requests}
+            self._progress[id(request)] = progress
         self._scheduler.add_lane()
         try:
             await asyncio.sleep(BATCH_WAIT_SECONDS)
-            return await self._scheduler.act(pairs)
+            return await self._scheduler.act(self._model, request)
         finally:
             asyncio.get_running_loop().call_later(BATCH_WAIT_SECONDS, self._scheduler.remove_lane)
-            for request in requests:
-                self._progress.pop(id(request), None)
+            self._progress.pop(id(request), None)
 
     async def aclose(self) -> None:
         """Cancel the current batch, but leave the model open."""

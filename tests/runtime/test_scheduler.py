@@ -83,11 +83,22 @@ def request(task: str, turn: int, agent: str) -> Request:
     return Request(call=Call(task=task, sample=0, turn=turn, round=0, agent=agent))
 
 
+async def act_both(scheduler: Scheduler, model: Recorder, task: str, turn: int) -> list[Action]:
+    """Let two agents act at the same time, and return their actions as they arrive."""
+    actions: list[Action] = []
+
+    async def act(agent: str) -> None:
+        actions.append(await scheduler.act(model, request(task, turn, agent), "ab".index(agent)))
+
+    await scheduler.together([act("a"), act("b")])
+    return actions
+
+
 async def lane(
     scheduler: Scheduler, model: Recorder, task: str, turns: int, pause: float = 0.0
 ) -> None:
     for turn in range(turns):
-        await scheduler.act([(model, request(task, turn, agent)) for agent in "ab"])
+        await act_both(scheduler, model, task, turn)
         await asyncio.sleep(pause)
     scheduler.remove_lane()
 
@@ -125,7 +136,7 @@ def test_finished_answer_is_delivered_while_the_batch_continues() -> None:
 
         async def one(name: str) -> None:
             for turn in range(2):
-                await scheduler.act([(model, request(name, turn, "a"))])
+                await scheduler.act(model, request(name, turn, "a"))
                 finished.append(f"{name}{turn} at {len(model.batches)}")
             scheduler.remove_lane()
 
@@ -145,7 +156,7 @@ def test_a_batch_waits_for_another_models_batch() -> None:
 
         async def one(name: str, models: tuple[Recorder, Recorder]) -> None:
             for turn, model in enumerate(models):
-                await scheduler.act([(model, request(name, turn, "a"))])
+                await scheduler.act(model, request(name, turn, "a"))
             scheduler.remove_lane()
 
         await asyncio.gather(one("x", (quick, quick)), one("y", (slow, quick)))
@@ -157,7 +168,7 @@ def test_a_batch_waits_for_another_models_batch() -> None:
 def test_batch_failure_keeps_the_complete_answers() -> None:
     async def main() -> list[Action]:
         scheduler, model = Scheduler(lanes=2), Late()
-        both = [scheduler.act([(model, request(t, 0, a)) for a in "ab"]) for t in "xy"]
+        both = [act_both(scheduler, model, task, 0) for task in "xy"]
         return [action for actions in await asyncio.gather(*both) for action in actions]
 
     reasons = [action.finish_reason for action in asyncio.run(main())]
@@ -172,8 +183,7 @@ def test_too_few_answers_are_an_error() -> None:
             return (await super().generate(requests, progress))[1:]
 
     async def main() -> list[Action]:
-        model = Short()
-        return await Scheduler(lanes=1).act([(model, request("x", 0, a)) for a in "ab"])
+        return await act_both(Scheduler(lanes=1), Short(), "x", 0)
 
     failures = [action.failure for action in asyncio.run(main())]
     assert [failure.message for failure in failures if failure] == [
@@ -192,11 +202,8 @@ def test_answers_that_are_no_actions_are_an_error() -> None:
         ) -> None:
             answered(0, "Hello.")
 
-    async def main(model: Recorder) -> list[Action]:
-        return await Scheduler(lanes=1).act([(model, request("x", 0, "a"))])
-
     for model in (Talking(), Whispering()):
-        [action] = asyncio.run(main(model))
+        action = asyncio.run(Scheduler(lanes=1).act(model, request("x", 0, "a")))
         assert action.failure
         assert action.failure.type == "ModelError"
         assert "'recorder' answered with a str; an engine answers" in action.failure.message
@@ -213,7 +220,7 @@ def test_slow_service_does_not_delay_a_static_engine() -> None:
         slow, local = Recorder("continuous", 0.2), Recorder()
 
         async def one(name: str, model: Recorder) -> None:
-            await scheduler.act([(model, request(name, 0, "a"))])
+            await scheduler.act(model, request(name, 0, "a"))
             scheduler.remove_lane()
             ended.append(name)
 
@@ -224,10 +231,7 @@ def test_slow_service_does_not_delay_a_static_engine() -> None:
 
 
 def test_engine_error_becomes_a_failed_action() -> None:
-    async def act() -> list[Action]:
-        return await Scheduler(lanes=1).act([(Recorder(), request("x", 0, "broken"))])
-
-    [action] = asyncio.run(act())
+    action = asyncio.run(Scheduler(lanes=1).act(Recorder(), request("x", 0, "broken")))
     assert action.failure is not None
     assert (action.failure.boundary, action.failure.type) == ("model", "ModelTimeout")
 
@@ -239,13 +243,13 @@ def test_canceled_request_does_not_block_the_others() -> None:
         async def impatient() -> None:
             try:
                 async with asyncio.timeout(0.01):
-                    await scheduler.act([(model, request("x", 0, "a"))])
+                    await scheduler.act(model, request("x", 0, "a"))
             except TimeoutError:
                 scheduler.remove_lane()
 
         async def patient() -> None:
             await asyncio.sleep(0.03)
-            await scheduler.act([(model, request("y", 0, "a"))])
+            await scheduler.act(model, request("y", 0, "a"))
             scheduler.remove_lane()
 
         await asyncio.gather(impatient(), patient())
@@ -256,10 +260,8 @@ def test_canceled_request_does_not_block_the_others() -> None:
 
 def test_missing_answer_from_an_engine_is_a_failure() -> None:
     async def main() -> list[Action]:
-        scheduler = Scheduler(lanes=1)
-        model = Forgetful()
         async with asyncio.timeout(5):
-            return await scheduler.act([(model, request("x", 0, agent)) for agent in "ab"])
+            return await act_both(Scheduler(lanes=1), Forgetful(), "x", 0)
 
     first, last = asyncio.run(main())
     assert (first.text, first.failure) == ("a", None)
@@ -270,13 +272,13 @@ def test_missing_answer_from_an_engine_is_a_failure() -> None:
 def test_cancellation_during_delivery_keeps_the_other_answers() -> None:
     async def main() -> Action:
         scheduler, model = Scheduler(lanes=2), Held()
-        leaving = asyncio.create_task(scheduler.act([(model, request("x", 0, "a"))]))
-        staying = asyncio.create_task(scheduler.act([(model, request("y", 0, "a"))]))
+        leaving = asyncio.create_task(scheduler.act(model, request("x", 0, "a")))
+        staying = asyncio.create_task(scheduler.act(model, request("y", 0, "a")))
         await model.begun.wait()
         model.may_answer.set()  # the engine finishes before the cancellation takes effect
         leaving.cancel()
         async with asyncio.timeout(5):
-            return (await staying)[0]
+            return await staying
 
     action = asyncio.run(main())
     assert (action.text, action.failure) == ("a", None)
@@ -301,7 +303,7 @@ def test_running_call_is_canceled_once() -> None:
     async def go() -> None:
         scheduler = Scheduler(2)
         model = Stopping()
-        asking = [asyncio.create_task(scheduler.act([(model, request(n, 0, "a"))])) for n in "xy"]
+        asking = [asyncio.create_task(scheduler.act(model, request(n, 0, "a"))) for n in "xy"]
         await asyncio.sleep(0.01)
         for task in asking:
             task.cancel()
