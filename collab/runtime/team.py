@@ -119,11 +119,11 @@ class Team:
         self._open_models.close(clean=kind is None)
 
     async def __aenter__(self) -> Self:
-        self._open_models.open_here()
+        self._open_models.open(here=True)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        await self._open_models.close_here(clean=kind is None)
+        await self._open_models.aclose(clean=kind is None)
 
     def run(
         self,

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from collab.errors import CollabError
@@ -42,14 +41,10 @@ class LoopThread:
     """An event loop on its own thread, from now until `close`."""
 
     def __init__(self) -> None:
-        self._loop: Future[asyncio.AbstractEventLoop] = Future()
-        self._end = asyncio.Event()
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self.loop = self._runner.get_loop()
         self._thread = threading.Thread(target=self._run, name="collab loop", daemon=True)
         self._thread.start()
-
-    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start `work` in this event loop, and return its future at once."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop.result())
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` in this event loop and return its result.
@@ -58,33 +53,24 @@ class LoopThread:
         interrupt again.
         """
         ended: Future[None] = Future()
-        started = self.submit(_start_task(work, ended))
+        started = asyncio.run_coroutine_threadsafe(_start_task(work, ended), self.loop)
         try:
             ended.result()
         except BaseException:
-            call = self._loop.result().call_soon_threadsafe
+            call = self.loop.call_soon_threadsafe
             started.add_done_callback(lambda task: call(task.result().cancel))
             ended.result()
             raise
         return started.result().result()
 
-    def is_running_here(self) -> bool:
-        """Return True if the caller's code runs in this loop."""
-        with suppress(RuntimeError):
-            return asyncio.get_running_loop() is self._loop.result()
-        return False
-
     def close(self) -> None:
         """Cancel work in progress and end the event loop and its thread."""
-        self._loop.result().call_soon_threadsafe(self._end.set)
+        self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
     def _run(self) -> None:
-        asyncio.run(self._until_end())
-
-    async def _until_end(self) -> None:
-        self._loop.set_result(asyncio.get_running_loop())
-        await self._end.wait()
+        with self._runner:
+            self.loop.run_forever()
 
 
 async def _start_task(work: Coroutine[Any, Any, T], ended: Future[None]) -> asyncio.Task[T]:
@@ -94,48 +80,45 @@ async def _start_task(work: Coroutine[Any, Any, T], ended: Future[None]) -> asyn
 
 
 class OpenModels:
-    """Models that stay open between the runs of a team, from `open` to `close`.
-
-    Opened by plain code, they live in a loop on their own thread. Opened by `open_here`, they live
-    in the running loop.
-    """
+    """Models that stay open between the runs of a team, from `open` to `close` or `aclose`."""
 
     def __init__(self) -> None:
         self._pool: ModelPool | None = None
         self._thread: LoopThread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop in which the models live."""
 
-    def open(self) -> None:
-        """Start keeping models, in an event loop on a separate thread."""
-        self._open_pool()
-        self._thread = LoopThread()
-
-    def open_here(self) -> None:
-        """Start keeping models, in the running event loop."""
-        self._open_pool()
-        self._loop = asyncio.get_running_loop()
+    def open(self, *, here: bool = False) -> None:
+        """Start keeping models, in an event loop on a separate thread, or `here`, in the running
+        one."""
+        if self._pool is not None:
+            raise CollabError(
+                "the team is already in use by a `with` block; leave that block first"
+            )
+        self._pool = ModelPool()
+        self._thread = None if here else LoopThread()
+        self._loop = self._thread.loop if self._thread else asyncio.get_running_loop()
 
     def close(self, *, clean: bool) -> None:
-        """Close the models that `open` keeps. Set `clean` after a run without errors.
-
-        Raises:
-            ModelError: a script has unused answers after a `clean` end.
-        """
+        """Close the models on the separate thread, as `aclose` does, and end the thread."""
         assert self._thread is not None, "open comes first"
         try:
-            self._thread.wait_for(self._close_pool(clean=clean))
+            self._thread.wait_for(self.aclose(clean=clean))
         finally:
             self._thread.close()
             self._thread = None
 
-    async def close_here(self, *, clean: bool) -> None:
-        """Close the models that `open_here` keeps. Set `clean` after a run without errors.
+    async def aclose(self, *, clean: bool) -> None:
+        """Close the models. Set `clean` after a run without errors.
 
         Raises:
             ModelError: a script has unused answers after a `clean` end.
         """
-        self._loop = None
-        await self._close_pool(clean=clean)
+        assert self._pool is not None, "open comes first"
+        pool, self._pool, self._loop = self._pool, None, None
+        await pool.aclose()
+        if clean:
+            pool.verify()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` in the event loop of the open models, and return its result.
@@ -154,23 +137,8 @@ class OpenModels:
         """Return the result of `work`, awaited in the event loop of the open models."""
         if self._thread is None:
             return await work
-        return await asyncio.wrap_future(self._thread.submit(work))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._thread.loop))
 
     def pool_here(self) -> ModelPool | None:
         """Return the open models if they belong to the running event loop, otherwise None."""
-        is_thread = self._thread is not None and self._thread.is_running_here()
-        return self._pool if is_thread or self._loop is asyncio.get_running_loop() else None
-
-    def _open_pool(self) -> None:
-        if self._pool is not None:
-            raise CollabError(
-                "the team is already in use by a `with` block; leave that block first"
-            )
-        self._pool = ModelPool()
-
-    async def _close_pool(self, *, clean: bool) -> None:
-        assert self._pool is not None, "open comes first"
-        pool, self._pool = self._pool, None
-        await pool.aclose()
-        if clean:
-            pool.verify()
+        return self._pool if self._loop is asyncio.get_running_loop() else None
