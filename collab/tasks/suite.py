@@ -11,11 +11,9 @@ reasoning_gym/maze/3     a set of reasoning-gym is a suite
 
 from __future__ import annotations
 
-import gc
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -68,29 +66,16 @@ def open_suite(spec: TaskSpec) -> Suite:
             an id; the suite uses a missing field or range of rows.
     """
     spec = spec.model_copy(update={"source": pin_revision(spec.source)})
-    with _pause_garbage_collection():
-        rows, unfit = read_rows(spec.source)
-        if not rows:
-            origin = next(filter(None, (getattr(spec.source, key) for key in ORIGINS)))
-            no_row = f"{origin} has no row" + " that leave_out keeps" * bool(spec.source.leave_out)
-            why = Suite(spec, (), unfit).left_out or no_row
-            raise TaskError(f"the suite '{spec.name}' is empty: {why}")
-        check_rows(spec, rows)
-        suite = Suite(spec, tuple(row.fields for row in rows), unfit)
+    rows, unfit = read_rows(spec.source)
+    if not rows:
+        origin = next(filter(None, (getattr(spec.source, key) for key in ORIGINS)))
+        no_row = f"{origin} has no row" + " that leave_out keeps" * bool(spec.source.leave_out)
+        why = Suite(spec, (), unfit).left_out or no_row
+        raise TaskError(f"the suite '{spec.name}' is empty: {why}")
+    check_rows(spec, rows)
+    suite = Suite(spec, tuple(row.fields for row in rows), unfit)
     suite.check_splits()
     return suite
-
-
-@contextmanager
-def _pause_garbage_collection() -> Iterator[None]:
-    """Pause the search for garbage, which goes through a large suite's rows while they grow."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -141,8 +126,7 @@ class Suite:
             TaskError: nothing in the suite matches.
         """
         numbers = self._select_rows(selection) if selection else range(len(self.rows))
-        with _pause_garbage_collection():
-            return [self.problem(number) for number in numbers]
+        return [self.problem(number) for number in numbers]
 
     def problem(self, number: int) -> Problem:
         row = self.rows[number]
