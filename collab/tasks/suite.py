@@ -28,16 +28,8 @@ from collab.tasks.hub import pin_revision
 from collab.tasks.origins import PlacedRow, Row, published_rows
 from collab.wording import counted
 
-_ENDINGS = (
-    "jsonl",
-    "json",
-    "jsonl.gz",
-    "json.gz",
-    "yaml",
-    "yml",
-    *(ending[1:] for ending in TABLE_ENDINGS),
-)
-_FILE_ADDRESS = re.compile(rf"^(.*\.(?:{'|'.join(map(re.escape, _ENDINGS))}))(?:/(.*))?$")
+_TABLES = "|".join(map(re.escape, TABLE_ENDINGS))
+_FILE_ADDRESS = re.compile(rf"^(.*(?:\.jsonl?(?:\.gz)?|\.ya?ml|{_TABLES}))(?:/(.*))?$")
 _ROW_RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?")
 """A row's number, or the first and the last of several."""
 MAX_SELECTED_ROWS = 10_000_000
