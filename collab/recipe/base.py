@@ -32,6 +32,9 @@ class Spec(BaseModel):
     removed: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     """Removed keys, which older run folders still hold: their default, and what to do instead."""
 
+    sections: ClassVar[Mapping[str, type[Spec]]] = {}
+    """Sections below this part whose keys users often write here by mistake, by name."""
+
     @model_validator(mode="before")
     @classmethod
     def _resolve_keys(cls, data: Any) -> Any:
@@ -42,7 +45,7 @@ class Spec(BaseModel):
                 if (value := data.pop(key)) != default:
                     raise ValueError(f"{key} {value!r} was removed; leave the key out{instead}")
             if unknown := [str(key) for key in data if key not in cls.model_fields]:
-                raise _unknown_keys_error(unknown, list(cls.model_fields), cls._sections())
+                raise _unknown_keys_error(unknown, list(cls.model_fields), cls.sections)
         return data
 
     @model_validator(mode="after")
@@ -54,12 +57,6 @@ class Spec(BaseModel):
     def _faults(self) -> Iterator[str]:
         """Yield the faults of values that do not fit together. The first one becomes the error."""
         yield from ()
-
-    @classmethod
-    def _sections(cls) -> dict[str, type[Spec]]:
-        """Return sections below this part whose keys users often write here by mistake, by section
-        name."""
-        return {}
 
 
 def specs_in(value: Any) -> Iterator[Spec]:
@@ -94,7 +91,7 @@ _MAX_LISTED_KEYS = 20
 
 
 def _unknown_keys_error(
-    keys: list[str], known: list[str], sections: dict[str, type[Spec]]
+    keys: list[str], known: list[str], sections: Mapping[str, type[Spec]]
 ) -> PydanticCustomError:
     """Make one error with a line per key, as a validator can raise only one."""
     below = [field for section in sections.values() for field in section.model_fields]

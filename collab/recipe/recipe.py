@@ -55,6 +55,7 @@ class Recipe(Spec):
     """Everything that a run needs. A recipe without a trainer can be run but not trained."""
 
     renamed = {"judge": "sandbox"}
+    sections = SECTIONS
 
     name: Name = ""
     description: str = ""
@@ -78,10 +79,6 @@ class Recipe(Spec):
     budget: BudgetSpec = BudgetSpec()
     trainer: TrainerSpec | None = None
     """Settings of the training. A recipe without a trainer can be run but not trained."""
-
-    @classmethod
-    def _sections(cls) -> dict[str, type[Spec]]:
-        return SECTIONS
 
     @field_validator("task", mode="before")
     @classmethod
