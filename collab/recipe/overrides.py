@@ -18,9 +18,6 @@ _ENTRY_NOUNS = {"agents": "agent", "parts": "part of the reward"}
 MODEL_PREFIX = "model"
 """Beginning of the settings of the recipe's model."""
 
-MAX_POSITION_DIGITS = 9
-"""Longest list position, in digits."""
-
 
 def apply_setting(data: dict[str, Any], setting: str) -> None:
     """Change `data` in place by a setting of the form `key.key=value`, with a value in YAML.
@@ -125,6 +122,6 @@ def _descend(data: Any, key: str, setting: str) -> Any:
 
 
 def _position(data: list[Any], key: str, setting: str) -> int:
-    if not key.isdecimal() or len(key) > MAX_POSITION_DIGITS or int(key) >= len(data):
+    if key not in map(str, range(len(data))):
         raise RecipeError(f"setting {setting}: '{key}' is not a position in a list of {len(data)}")
     return int(key)

@@ -35,19 +35,9 @@ ORIGIN_KEYS = (*ORIGINS, *chain(*_KEYS_BY_ORIGIN.values()))
 """Keys to drop once the rows come from another source. `adapt` and `leave_out` stay."""
 
 
-def _has_other_origin(former: Any, source: Any) -> bool:
-    """Return True if a task's row source gets its rows from elsewhere than its `former` one.
-
-    The same file of another package, and a generator with other options, are the same.
-    """
-    if not (isinstance(former, dict) and isinstance(source, dict)):
-        return False
-    return any(
-        former.get(key) and _is_other_origin(key, former[key], source.get(key)) for key in ORIGINS
-    )
-
-
 def _is_other_origin(origin: str, former: Any, value: Any) -> bool:
+    """Return True if rows come from elsewhere than before. The same file of another package, and a
+    generator with other options, are the same."""
     if value and origin == "package":
         return False
     if isinstance(value, dict) and "use" not in value:
@@ -62,8 +52,9 @@ def drop_former_source(task: dict[str, Any], origin: str, value: Any) -> dict[st
 
     The splits are dropped too, because they were ranges of the old rows.
     """
-    source = task["source"]
-    if not _has_other_origin(source, {origin: value}):
+    source, given = task["source"], {origin: value}
+    former = {key: source[key] for key in ORIGINS if source.get(key)}
+    if not any(_is_other_origin(key, was, given.get(key)) for key, was in former.items()):
         return task
     kept = {key: source[key] for key in source if key == origin or key not in ORIGIN_KEYS}
     return {**{key: task[key] for key in task if key != "splits"}, "source": kept}
