@@ -30,26 +30,16 @@ def language_of(score: Score) -> str | None:
     return "python" if score.isolation is not None else None
 
 
-def _tests_fraction(score: Score) -> float | None:
-    return score.tests.fraction if score.tests else None
-
-
-def _tests_cell(score: Score) -> str:
-    return f"{score.tests.passed}/{score.tests.total}" if score.tests else ""
-
-
-def _describe_tests(score: Score) -> str:
-    return f"{score.tests.passed} of {score.tests.total} tests" if score.tests else ""
-
-
 TESTS = Measure(
-    _tests_fraction,
+    lambda score: score.tests.fraction if score.tests else None,
     best_of="accuracy",
     metric="tests",
     title="Hidden tests passed",
     column="tests",
-    cell=_tests_cell,
-    describe=_describe_tests,
+    cell=lambda score: f"{score.tests.passed}/{score.tests.total}" if score.tests else "",
+    describe=lambda score: (
+        f"{score.tests.passed} of {score.tests.total} tests" if score.tests else ""
+    ),
     alarm=AlarmSpec(
         behind_return=True,
         says="the return rose by {gain:.2f} while the share of hidden tests passed did not"
