@@ -8,6 +8,7 @@ between them. The published rewards (MAGRPO, arXiv 2508.04652) combine these par
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -96,29 +97,19 @@ MAX_REPEATS = 4
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two texts and their names in messages."""
-
-    first: str
-    second: str
-    names: tuple[str, str]
-
-
 def lengths(context: RewardContext, minimum: int, maximum: int) -> Part:
     """Both texts have `minimum` to `maximum` words, split at whitespace.
 
     A word has a letter or a digit. A text that repeats its words more than `MAX_REPEATS` times on
     average does not count.
     """
-    pair = _pair(context)
-    texts = [tokens(text) for text in (pair.first, pair.second)]
-    counts = [(len(text), len({*map(str.lower, text)})) for text in texts]
+    texts = {name: tokens(text) for name, text in _pair(context).items()}
+    counts = {name: (len(text), len({*map(str.lower, text)})) for name, text in texts.items()}
     reason = ", ".join(
         f"{name} {size}" + (f" (only {unique} different)" if size > MAX_REPEATS * unique else "")
-        for name, (size, unique) in zip(pair.names, counts, strict=True)
+        for name, (size, unique) in counts.items()
     )
-    fits = all(minimum <= size <= min(maximum, MAX_REPEATS * unique) for size, unique in counts)
+    fits = all(minimum <= n <= min(maximum, MAX_REPEATS * unique) for n, unique in counts.values())
     return Part(float(fits), f"words: {reason}; wanted {minimum}-{maximum} each")
 
 
@@ -135,10 +126,8 @@ def length_ratio(
     value is 1 from `best_from` to `best_to` and falls linearly to 0 at `least` and `most`. As a
     gate, the part stops the scoring below `least` and above `most`.
     """
-    pair = _pair(context)
     ramp = _Ramp(least, best_from, best_to, most)
-    sizes = (len(" ".join(words(text))) for text in (pair.first, pair.second))
-    return ramp.part("characters", pair, *sizes)
+    return ramp.part(context, "characters", lambda text: len(" ".join(words(text))))
 
 
 def vocabulary(
@@ -150,10 +139,8 @@ def vocabulary(
 ) -> Part:
     """The second text's number of different words relative to the first. Options: see
     `length_ratio`."""
-    pair = _pair(context)
     ramp = _Ramp(least, best_from, best_to, most)
-    counts = (len(set(words(text))) for text in (pair.first, pair.second))
-    return ramp.part("different words", pair, *counts)
+    return ramp.part(context, "different words", lambda text: len(set(words(text))))
 
 
 def transitions(
@@ -169,10 +156,10 @@ def transitions(
         matching: `words` finds whole words and phrases; `substrings` is the published form, which
             finds `so` in `some`.
     """
-    pair = _pair(context)
-    used = categories(pair.second, matching)
+    first, second = _pair(context).values()
+    used = categories(second, matching)
     if text == "both":
-        used |= categories(pair.first, matching)
+        used |= categories(first, matching)
     value = min(1.0, 0.4 + 0.05 * (len(used) - 1)) if used else 0.0
     names = ", ".join(name for name in TRANSITIONS if name in used)
     return Part(value, f"{len(used)} of {len(TRANSITIONS)} kinds of transition: {names or 'none'}")
@@ -180,8 +167,7 @@ def transitions(
 
 def shared_words(context: RewardContext, enough: float) -> Part:
     """The Jaccard similarity of the texts' content words, with full value from `enough` on."""
-    pair = _pair(context)
-    similarity = jaccard(pair.first, pair.second)
+    similarity = jaccard(*_pair(context).values())
     reason = f"{similarity:.3f} of the content words are in both; wanted {enough:g}"
     return Part(min(similarity, enough) / enough, reason)
 
@@ -219,8 +205,9 @@ class _Ramp:
                 f" or neither of these), in this order; got {', '.join(map(str, knees))}"
             )
 
-    def part(self, unit: str, pair: Pair, first: int, second: int) -> Part:
-        one, other = pair.names
+    def part(self, context: RewardContext, unit: str, size_of: Callable[[str], int]) -> Part:
+        sizes = {name: size_of(text) for name, text in _pair(context).items()}
+        (one, first), (other, second) = sizes.items()
         if not first:
             return Part(0.0, f"{one} has no {unit}", passes=False)
         ratio = second / first
@@ -245,16 +232,16 @@ class _Ramp:
         return f"{self.best_from:g}-{self.best_to:g}, within {self.least:g}-{self.most:g}"
 
 
-def _pair(context: RewardContext) -> Pair:
-    texts = list(context.contributions.values())
+def _pair(context: RewardContext) -> dict[str, str]:
+    """Return the two texts by their names in messages."""
+    texts = context.contributions
     if len(texts) == 1:
-        first, *rest = _BLANK_LINE.split(texts[0].strip(), maxsplit=1)
-        return Pair(first, "".join(rest), ("the first paragraph", "the rest"))
+        first, *rest = _BLANK_LINE.split(next(iter(texts.values())).strip(), maxsplit=1)
+        return {"the first paragraph": first, "the rest": "".join(rest)}
     if len(texts) != 2:
         raise RewardError(
             f"the writing rewards compare two texts, but {len(texts)} agents of the team"
             f" ({', '.join(context.agents)}) contribute to the answer; set 'contributes: false' for"
             " all but one or two"
         )
-    one, other = context.agents
-    return Pair(texts[0], texts[1], (one, other))
+    return texts
