@@ -39,16 +39,12 @@ class PartFunction:
         The key is the helper's name, or "" for a part that is called once.
         """
         helpers = roles.helpers if HELPER_PLACEHOLDER in self.agents_by_option.values() else ("",)
-        return {
-            helper: {
-                **self.options,
-                **{
-                    o: _resolve_role(name, roles, helper)
-                    for o, name in self.agents_by_option.items()
-                },
-            }
-            for helper in helpers
-        }
+        options = {}
+        for helper in helpers:
+            known = {ENTRY_PLACEHOLDER: roles.entry, HELPER_PLACEHOLDER: helper}
+            agents = {o: known.get(name, name) for o, name in self.agents_by_option.items()}
+            options[helper] = {**self.options, **agents}
+        return options
 
     async def evaluate(self, context: RewardContext, seconds: float) -> Part:
         """Return the part's value, from 0 to 1. For a part about several helpers, return the mean
@@ -104,7 +100,7 @@ class PartFunction:
         number: Any = part.value
         if (type(number).__module__, type(number).__name__) == ("numpy", "bool"):
             number = bool(number)  # numpy's own bool is no number, unlike Python's
-        if not isinstance(number, int | float | Real):
+        if not isinstance(number, Real):
             raise RewardError(
                 f"reward part '{self.name}' returned a {type(number).__name__}; a part returns a"
                 " number from 0 to 1, (number, reason), or a Part"
@@ -116,10 +112,6 @@ class PartFunction:
             )
         solved = None if part.solved is None else bool(part.solved)
         return Part(value, part.reason, part.applies, part.passes, solved)
-
-
-def _resolve_role(name: str, roles: Roles, helper: str) -> str:
-    return {ENTRY_PLACEHOLDER: roles.entry, HELPER_PLACEHOLDER: helper}.get(name, name)
 
 
 def _mean_part(parts: Mapping[str, Part]) -> Part:
