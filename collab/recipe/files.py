@@ -73,7 +73,7 @@ def _anchor_names(data: dict[str, Any], folder: Path, project: Path) -> dict[str
             file, _, function = text.rpartition(":")
             places = (place / file for place in (folder, project))
             file_there = next((place for place in places if place.is_file()), None)
-            return f"{_display_path(file_there)}:{function}" if file_there else text
+            return f"{display_path(file_there)}:{function}" if file_there else text
         path = folder / text
         if kind == "data":
             data_file = path if path.exists() or not Path(text).exists() else Path(text)
@@ -89,7 +89,7 @@ def _can_be_named(path: Path) -> bool:
     return any((path / mark).is_file() for mark in ("", *REFERENCED_FILES))
 
 
-def _display_path(path: Path) -> str:
+def display_path(path: Path) -> str:
     """Format a file's path for reading: relative if it is below the current folder."""
     real, here = path.resolve(), Path.cwd().resolve()
     return str(real.relative_to(here)) if real.is_relative_to(here) else str(real)

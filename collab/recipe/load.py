@@ -14,7 +14,7 @@ from collab.naming import as_name
 from collab.recipe import library
 from collab.recipe.base import Spec
 from collab.recipe.feedback import SOURCES
-from collab.recipe.files import Files
+from collab.recipe.files import Files, display_path
 from collab.recipe.in_python import (
     ObjectConverter,
     Overrides,
@@ -116,7 +116,9 @@ def read_recipe(
         overrides.keys, SECTIONS, top_keys=top, typed_settings=overrides.settings
     )
     files, converter = Files(), ObjectConverter()
-    if settings_file := settings_file or _path_from_environment(SETTINGS_FILE_VARIABLE):
+    if written_in := os.environ.get(SETTINGS_FILE_VARIABLE):
+        settings_file = settings_file or Path(written_in)
+    if settings_file:
         files.read(settings_file)
     base = _read_base(name, files, converter, is_run=is_run)
     data = {**(defaults or {}), **base}
@@ -157,14 +159,9 @@ def read_recipe(
 def _place_with_files(place: str, files: Files) -> str:
     """Return the recipe's name with the user's files that it was read from, for errors."""
     read = [p for p in (*files.trusted, *files.foreign) if not library.is_shipped(p)]
-    here = Path.cwd()
-    shown = [str(p.relative_to(here) if p.is_relative_to(here) else p) for p in read]
-    others = ", ".join(dict.fromkeys(file for file in shown if file != place))
+    shown = dict.fromkeys(display_path(path) for path in read)
+    others = ", ".join(file for file in shown if file != place)
     return f"{place} ({others})" if others else place
-
-
-def _path_from_environment(variable: str) -> Path | None:
-    return Path(os.environ[variable]) if os.environ.get(variable) else None
 
 
 def load_task(
