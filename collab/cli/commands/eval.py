@@ -11,27 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from collab.cli.options import (
-    DRY_RUN,
-    JSON,
-    MODEL,
-    SANDBOX,
-    SETTINGS,
-    TEAMS,
-    TRUST,
-    WORKERS,
-    Isolation,
-    consent,
-    flag,
-    option,
-    out_option,
-    print_remarks,
-    samples_option,
-    seed_option,
-    set_up_tracing,
-    task_option,
-    with_sandbox,
-)
+from collab.cli import options
+from collab.cli.options import flag, option
 from collab.cli.screen.page import open_page
 from collab.errors import RecipeError, UnknownName
 from collab.evaluation import DEFAULT_K
@@ -51,9 +32,9 @@ _DEFAULT_K_TEXT = ",".join(map(str, DEFAULT_K))
 
 
 def command(
-    teams: list[str] = TEAMS,
+    teams: list[str] = options.TEAMS,
     *,
-    task: list[str] | None = task_option("run"),
+    task: list[str] | None = options.task_option("run"),
     split: str | None = option(
         "--split", "NAME", "Evaluate only one split of the suite, e.g. validation."
     ),
@@ -62,7 +43,7 @@ def command(
         "TEAM",
         "Score all teams with this team's reward, if their rewards differ.",
     ),
-    samples: int = samples_option("1", default=1),
+    samples: int = options.samples_option("1", default=1),
     k: str | None = option(
         "--k",
         "K,K",
@@ -85,15 +66,15 @@ def command(
         "tokens:N",
         "With --select: also report the choice among the samples within N tokens.",
     ),
-    model: str | None = MODEL,
-    settings: list[str] | None = SETTINGS,
-    seed: int = seed_option("0", default=0),
-    sandbox: Isolation | None = SANDBOX,
-    workers: int | None = WORKERS,
-    trust: bool = TRUST,
-    json: bool = JSON,
-    out: Path | None = out_option(f"{EVALS}/ID"),
-    dry_run: bool = DRY_RUN,
+    model: str | None = options.MODEL,
+    settings: list[str] | None = options.SETTINGS,
+    seed: int = options.seed_option("0", default=0),
+    sandbox: options.Isolation | None = options.SANDBOX,
+    workers: int | None = options.WORKERS,
+    trust: bool = options.TRUST,
+    json: bool = options.JSON,
+    out: Path | None = options.out_option(f"{EVALS}/ID"),
+    dry_run: bool = options.DRY_RUN,
 ) -> None:
     """Compare teams on the same tasks, with intervals.
 
@@ -128,7 +109,7 @@ def command(
 
     requested_k, selection = _parse_k(k), _parse_selection(select, recombine, tester, budget)
     overrides = Overrides(
-        settings=with_sandbox(settings, sandbox, workers),
+        settings=options.with_sandbox(settings, sandbox, workers),
         keys={"samples": samples, "seed": seed, "model": model},
     )
     evaluated_teams = find_teams(
@@ -138,7 +119,7 @@ def command(
         split=split,
         reward_from=reward_from,
         greedy=greedy,
-        trust=consent(trust),
+        trust=options.consent(trust),
     )
     ks = choose_k(requested_k, evaluated_teams[0].recipe.samples)
     agents = [agent for team in evaluated_teams for agent in team.recipe.team.agents]
@@ -148,14 +129,14 @@ def command(
         if selection is not None:
             for team in evaluated_teams:
                 check_selectable(team.recipe, selection)
-        _show_plan(evaluated_teams, ks, consent(trust), json=json)
+        _show_plan(evaluated_teams, ks, options.consent(trust), json=json)
         return
-    set_up_tracing()
+    options.set_up_tracing()
     folder = out or new_run_path(evaluated_teams[0].suite.name, EVALS)
     evaluation = EvaluationRun(
-        evaluated_teams, ks, selection=selection, out=folder, trust=consent(trust)
+        evaluated_teams, ks, selection=selection, out=folder, trust=options.consent(trust)
     )
-    print_remarks(evaluation.check())
+    options.print_remarks(evaluation.check())
     _run_evaluation(evaluation, open_view(json=json))
     raise typer.Exit(_exit_status(evaluation.results()))
 
@@ -175,8 +156,8 @@ def _parse_selection(
     from collab.evaluation.selection import Selection
 
     if select is None:
-        options = {"--recombine": recombine, "--tester": tester, "--budget": budget}
-        for name in (name for name, value in options.items() if value):
+        given = {"--recombine": recombine, "--tester": tester, "--budget": budget}
+        for name in (name for name, value in given.items() if value):
             raise RecipeError(f"{name} needs --select examples; add that, or leave out {name}")
         return None
     unit, _, number = (budget or "tokens:1").partition(":")

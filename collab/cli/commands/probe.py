@@ -8,41 +8,27 @@ from pathlib import Path
 
 import typer
 
-from collab.cli.options import (
-    JSON,
-    MODEL,
-    RUN_OUT,
-    SANDBOX,
-    SEED,
-    SETTINGS,
-    TEAM,
-    TRUST,
-    Isolation,
-    consent,
-    option,
-    print_remarks,
-    samples_option,
-    suite_of,
-    task_option,
-    with_sandbox,
-)
+from collab.cli import options
+from collab.cli.options import option
 
 _DEFAULT_SAMPLES = 8
 
 
 def command(
-    team: str = TEAM,
+    team: str = options.TEAM,
     *,
-    task: list[str] | None = task_option("probe"),
-    model: str | None = MODEL,
-    settings: list[str] | None = SETTINGS,
-    samples: int | None = samples_option(f"trainer.group_size, or {_DEFAULT_SAMPLES}", minimum=2),
+    task: list[str] | None = options.task_option("probe"),
+    model: str | None = options.MODEL,
+    settings: list[str] | None = options.SETTINGS,
+    samples: int | None = options.samples_option(
+        f"trainer.group_size, or {_DEFAULT_SAMPLES}", minimum=2
+    ),
     tasks: int = option("--tasks", "N", "Maximum number of tasks.", min=1, default=10),
-    seed: int | None = SEED,
-    sandbox: Isolation | None = SANDBOX,
-    trust: bool = TRUST,
-    json: bool = JSON,
-    out: Path | None = RUN_OUT,
+    seed: int | None = options.SEED,
+    sandbox: options.Isolation | None = options.SANDBOX,
+    trust: bool = options.TRUST,
+    json: bool = options.JSON,
+    out: Path | None = options.RUN_OUT,
 ) -> None:
     """Check, before training, whether a team has anything to learn from.
 
@@ -81,13 +67,13 @@ def command(
 
     recipe = load_recipe(
         team,
-        task=suite_of(task),
-        settings=with_sandbox(settings, sandbox),
-        trust=consent(trust),
+        task=options.suite_of(task),
+        settings=options.with_sandbox(settings, sandbox),
+        trust=options.consent(trust),
         model=model,
         seed=seed,
     )
-    print_remarks(warn_unused_settings(recipe, model, settings or ()), "note")
+    options.print_remarks(warn_unused_settings(recipe, model, settings or ()), "note")
     group_size = recipe.trainer.group_size if recipe.trainer else 1
     default_samples = group_size if group_size > 1 else _DEFAULT_SAMPLES
     recipe = recipe.model_copy(update={"samples": samples or default_samples})

@@ -8,29 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from collab.cli.options import (
-    DRY_RUN,
-    JSON,
-    MODEL,
-    RUN_OUT,
-    SANDBOX,
-    SEED,
-    SETTINGS,
-    SHOW_RECIPE,
-    TEAM,
-    TRUST,
-    WORKERS,
-    Isolation,
-    consent,
-    flag,
-    option,
-    print_remarks,
-    samples_option,
-    set_up_tracing,
-    suite_of,
-    task_option,
-    with_sandbox,
-)
+from collab.cli import options
+from collab.cli.options import flag, option
 from collab.cli.screen.page import Block, open_page
 from collab.errors import RecipeError
 
@@ -44,32 +23,32 @@ if TYPE_CHECKING:
 
 
 def command(
-    team: str = TEAM,
+    team: str = options.TEAM,
     *,
-    task: list[str] | None = task_option("run"),
+    task: list[str] | None = options.task_option("run"),
     prompt: str | None = option(
         "--prompt", "TEXT", "Run on this text instead of a task. The answer is not scored."
     ),
-    model: str | None = MODEL,
-    settings: list[str] | None = SETTINGS,
-    samples: int | None = samples_option("the recipe's, otherwise 1"),
+    model: str | None = options.MODEL,
+    settings: list[str] | None = options.SETTINGS,
+    samples: int | None = options.samples_option("the recipe's, otherwise 1"),
     best_of: int | None = option(
         "--best-of",
         "G",
         "Run G episodes per task, score all combinations of the agents' answers and keep the best.",
         min=2,
     ),
-    seed: int | None = SEED,
-    sandbox: Isolation | None = SANDBOX,
-    workers: int | None = WORKERS,
-    trust: bool = TRUST,
-    json: bool = JSON,
-    out: Path | None = RUN_OUT,
+    seed: int | None = options.SEED,
+    sandbox: options.Isolation | None = options.SANDBOX,
+    workers: int | None = options.WORKERS,
+    trust: bool = options.TRUST,
+    json: bool = options.JSON,
+    out: Path | None = options.RUN_OUT,
     require_solved: bool = flag(
         "--require-solved", "Exit with status 1 unless every episode is solved."
     ),
-    dry_run: bool = DRY_RUN,
-    show_recipe: bool = SHOW_RECIPE,
+    dry_run: bool = options.DRY_RUN,
+    show_recipe: bool = options.SHOW_RECIPE,
 ) -> None:
     """Run a team on tasks and score its answers.
 
@@ -101,16 +80,16 @@ def command(
         _check_prompt(prompt, task, settings or (), best_of, require_solved=require_solved)
     recipe = load_recipe(
         team,
-        task=suite_of(task),
-        settings=with_sandbox(settings, sandbox, workers),
-        trust=consent(trust),
+        task=options.suite_of(task),
+        settings=options.with_sandbox(settings, sandbox, workers),
+        trust=options.consent(trust),
         model=model,
         samples=best_of or samples,
         seed=seed,
     )
     if prompt is not None:
         recipe = load_recipe(recipe, task=[_prompt_row(recipe, prompt)], rewards=[])
-    print_remarks(warn_unused_settings(recipe, model, settings or ()), "note")
+    options.print_remarks(warn_unused_settings(recipe, model, settings or ()), "note")
     if best_of is not None:
         from collab.probe.best_of import check_best_of
 
@@ -188,7 +167,7 @@ def _run(
     from collab.cli.plan import prepare_run
     from collab.runs.about import new_run_path
 
-    set_up_tracing()
+    options.set_up_tracing()
     recipe, problems = prepare_run(recipe, addresses)
     if require_solved:
         recipe.check_scored()

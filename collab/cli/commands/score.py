@@ -13,18 +13,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from collab.agents.splitting import HELPER, split_program
-from collab.cli.options import (
-    SANDBOX,
-    SETTINGS,
-    TRUST,
-    Isolation,
-    argument,
-    complete_teams,
-    consent,
-    flag,
-    option,
-    with_sandbox,
-)
+from collab.cli import options
+from collab.cli.options import argument, flag, option
 from collab.cli.screen.page import Page, open_page
 from collab.errors import CollabError, RecipeError, TaskError, UnknownName
 from collab.wording import explain_read_error
@@ -61,11 +51,11 @@ def command(
         "--team",
         "TEAM",
         "Score as in a run of this team: with its join, its parsers and its agents' roles.",
-        autocompletion=complete_teams,
+        autocompletion=options.complete_teams,
     ),
-    settings: list[str] | None = SETTINGS,
-    sandbox: Isolation | None = SANDBOX,
-    trust: bool = TRUST,
+    settings: list[str] | None = options.SETTINGS,
+    sandbox: options.Isolation | None = options.SANDBOX,
+    trust: bool = options.TRUST,
     json: bool = flag("--json", "Print one JSON object per program, each on its own line."),
 ) -> None:
     """Score programs or texts that already exist.
@@ -97,7 +87,7 @@ def command(
     from collab.tasks import split_address
 
     sections = ("task", "sandbox", "team") if team else ("task", "sandbox")
-    changes = with_sandbox(settings, sandbox)
+    changes = options.with_sandbox(settings, sandbox)
     for setting in changes:
         if setting.partition("=")[0].partition(".")[0].strip() not in sections:
             raise RecipeError(
@@ -105,7 +95,9 @@ def command(
                 f"{'' if team else '; --team adds those of team'}"
             )
     suite = split_address(address)[0]
-    recipe = load_recipe(team or "coding", task=suite, settings=changes, trust=consent(trust))
+    recipe = load_recipe(
+        team or "coding", task=suite, settings=changes, trust=options.consent(trust)
+    )
     recipe, problems = find_problems(recipe, [address])
     if len(problems) != 1:
         raise TaskError(

@@ -8,21 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from collab.cli.options import (
-    MODEL,
-    SANDBOX,
-    SETTINGS,
-    TEAMS,
-    TRUST,
-    Isolation,
-    consent,
-    flag,
-    option,
-    print_remarks,
-    set_up_tracing,
-    setting_option,
-    with_sandbox,
-)
+from collab.cli import options
+from collab.cli.options import flag, option
 from collab.errors import RecipeError
 from collab.serving.settings import KEYS_VARIABLE, History
 from collab.serving.settings import Settings as Serving
@@ -34,7 +21,7 @@ HOST, PORT = "127.0.0.1", 8000
 
 
 def command(
-    teams: list[str] = TEAMS,
+    teams: list[str] = options.TEAMS,
     *,
     name: list[str] | None = option(
         "--name",
@@ -49,19 +36,19 @@ def command(
         min=0,
         max=65535,
     ),
-    model: str | None = MODEL,
-    settings: list[str] | None = SETTINGS,
-    field: str | None = setting_option(Serving, "field", "NAME"),
-    history: History = setting_option(Serving, "history", "refuse|join"),
-    allow_sampling: bool = setting_option(Serving, "allow_sampling"),
+    model: str | None = options.MODEL,
+    settings: list[str] | None = options.SETTINGS,
+    field: str | None = options.setting_option(Serving, "field", "NAME"),
+    history: History = options.setting_option(Serving, "history", "refuse|join"),
+    allow_sampling: bool = options.setting_option(Serving, "allow_sampling"),
     no_details: bool = flag("--no-details", "Omit the text of each agent from answers."),
     mcp: Literal["http", "stdio"] | None = option(
         "--mcp",
         "http|stdio",
         "Offer each team as an MCP tool. http adds /mcp; stdio uses only stdin and stdout.",
     ),
-    run_code: bool = setting_option(Serving, "run_code"),
-    record: Path | None = setting_option(Serving, "record", "DIR"),
+    run_code: bool = options.setting_option(Serving, "run_code"),
+    record: Path | None = options.setting_option(Serving, "record", "DIR"),
     key: list[str] | None = option(
         "--key",
         "KEY",
@@ -71,10 +58,10 @@ def command(
     origin: list[str] | None = option(
         "--origin", "URL", "Allow requests from web pages of this origin. Repeatable."
     ),
-    concurrency: int | None = setting_option(Serving, "concurrency", "N"),
-    queue: int = setting_option(Serving, "queue", "N"),
-    seconds: float = setting_option(Serving, "seconds", "S"),
-    max_body: int = setting_option(Serving, "max_body", "BYTES"),
+    concurrency: int | None = options.setting_option(Serving, "concurrency", "N"),
+    queue: int = options.setting_option(Serving, "queue", "N"),
+    seconds: float = options.setting_option(Serving, "seconds", "S"),
+    max_body: int = options.setting_option(Serving, "max_body", "BYTES"),
     drain: float = option(
         "--drain",
         "S",
@@ -82,8 +69,8 @@ def command(
         min=0,
         default=30.0,
     ),
-    sandbox: Isolation | None = SANDBOX,
-    trust: bool = TRUST,
+    sandbox: options.Isolation | None = options.SANDBOX,
+    trust: bool = options.TRUST,
 ) -> None:
     """Serve teams through an OpenAI-compatible API.
 
@@ -119,11 +106,14 @@ def command(
     if mcp is not None:
         tool_names(names)
     recipes = read_teams(
-        names, settings=with_sandbox(settings, sandbox), trust=consent(trust), model=model
+        names,
+        settings=options.with_sandbox(settings, sandbox),
+        trust=options.consent(trust),
+        model=model,
     )
     for team, recipe in recipes.items():
         notes = warn_unused_settings(recipe, model, settings or ())
-        print_remarks([f"{team}: {note}" for note in notes], "note")
+        options.print_remarks([f"{team}: {note}" for note in notes], "note")
     chosen = {
         "keys": keys,
         "concurrency": concurrency,
@@ -141,7 +131,7 @@ def command(
         "origins": tuple(origin or ()),
     }
     serving = validate(Serving, chosen, "server")
-    set_up_tracing()
+    options.set_up_tracing()
     if mcp == "stdio":
         _serve_stdio(recipes, serving)
     else:

@@ -8,29 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from collab.cli.options import (
-    DRY_RUN,
-    JSON,
-    MODEL,
-    RUN_OUT,
-    SANDBOX,
-    SEED,
-    SETTINGS,
-    SHOW_RECIPE,
-    TRUST,
-    WORKERS,
-    Isolation,
-    argument,
-    complete_runs,
-    complete_teams,
-    complete_trainers,
-    consent,
-    option,
-    print_remarks,
-    set_up_tracing,
-    task_option,
-    with_sandbox,
-)
+from collab.cli import options
+from collab.cli.options import argument, option
 from collab.cli.screen.page import open_page
 from collab.errors import RecipeError
 from collab.signals import INTERRUPTED_STATUS
@@ -45,35 +24,38 @@ def command(
     recipe: str | None = argument(
         "RECIPE",
         "A recipe file, a team's name, or the folder of a trained team.",
-        autocompletion=complete_teams,
+        autocompletion=options.complete_teams,
         default=None,
     ),
     *,
-    task: list[str] | None = task_option("train on", more=""),
+    task: list[str] | None = options.task_option("train on", more=""),
     trainer: str | None = option(
         "--trainer",
         "NAME",
         "Replace the recipe's trainer. Recipes without one use magrpo.",
-        autocompletion=complete_trainers,
+        autocompletion=options.complete_trainers,
     ),
-    model: str | None = MODEL,
-    settings: list[str] | None = SETTINGS,
-    seed: int | None = SEED,
+    model: str | None = options.MODEL,
+    settings: list[str] | None = options.SETTINGS,
+    seed: int | None = options.SEED,
     resume: Path | None = option(
-        "--resume", "RUN", "Continue a run from its last checkpoint.", autocompletion=complete_runs
+        "--resume",
+        "RUN",
+        "Continue a run from its last checkpoint.",
+        autocompletion=options.complete_runs,
     ),
-    sandbox: Isolation | None = SANDBOX,
-    workers: int | None = WORKERS,
-    trust: bool = TRUST,
-    json: bool = JSON,
-    out: Path | None = RUN_OUT,
+    sandbox: options.Isolation | None = options.SANDBOX,
+    workers: int | None = options.WORKERS,
+    trust: bool = options.TRUST,
+    json: bool = options.JSON,
+    out: Path | None = options.RUN_OUT,
     card: str | None = option(
         "--card",
         "NAME|GIB",
         "With --dry-run: plan for this GPU, by name or by GiB, e.g. h100 or 24.",
     ),
-    dry_run: bool = DRY_RUN,
-    show_recipe: bool = SHOW_RECIPE,
+    dry_run: bool = options.DRY_RUN,
+    show_recipe: bool = options.SHOW_RECIPE,
     gpus: int | None = option("--gpus", "N", "Use N GPUs. Default: all that are visible.", min=1),
     ranks: int | None = option(
         "--ranks", "N", "Train in N processes on CPUs, without GPUs.", min=1
@@ -137,13 +119,13 @@ def command(
     name = str(recipe if resume is None else resume / TRAINING)
     suite, selection = _split_single_address(task) if task else (None, "")
     task_setting = [f"trainer.tasks={dumps(selection)}"] if selection else []
-    all_settings = with_sandbox([*(settings or ()), *task_setting], sandbox, workers)
+    all_settings = options.with_sandbox([*(settings or ()), *task_setting], sandbox, workers)
     loaded = load_recipe(
         name,
         task=suite,
         settings=all_settings,
         defaults={"trainer": "magrpo"},
-        trust=consent(trust),
+        trust=options.consent(trust),
         trainer=trainer,
         model=model,
         seed=seed,
@@ -151,7 +133,7 @@ def command(
     notes = warn_unused_settings(loaded, model, settings or ())
     _check_folder(loaded, out, resume)
     if dry_run:
-        print_remarks(notes, "note")
+        options.print_remarks(notes, "note")
         plan = make_plan(loaded, *choose_card_and_ranks(loaded, card, gpus, ranks, resume))
         _show_plan(plan, loaded, json=json, with_recipe=show_recipe)
         return
@@ -166,7 +148,7 @@ def command(
         raise typer.Exit(
             launch(rank_plan.ranks, [*sys.argv[1:], *place], folder, rank_plan.on_gpus)
         )
-    print_remarks(notes, "note")
+    options.print_remarks(notes, "note")
     with lead_ranks() as group:
         status = _train(loaded, folder, group, resumed=resume is not None, json=json)
     raise typer.Exit(status)
@@ -229,7 +211,7 @@ def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: b
     from collab.trainers.training.events import TrainingEvent, TrainingProgress
     from collab.trainers.training.run import TrainingRun
 
-    set_up_tracing()
+    options.set_up_tracing()
     view = open_view(json=json)
 
     def emit(event: TrainingEvent) -> None:
