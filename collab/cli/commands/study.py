@@ -53,7 +53,7 @@ def command(
     """
     from json import dumps
 
-    from collab.cli.live import open_view
+    from collab.cli.live.view import open_view
     from collab.cli.screen.results import show_study_plan
     from collab.sandbox.sandbox import processor_count
     from collab.study.spec import cells_of, load_study
