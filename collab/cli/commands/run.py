@@ -16,10 +16,7 @@ from collab.errors import RecipeError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from collab.cli.live.view import View
     from collab.recipe import Recipe
-    from collab.records import Episode, Problem
-    from collab.runtime.events import BestOf
 
 
 def command(
@@ -166,6 +163,8 @@ def _run(
     from collab.cli.live.view import open_view
     from collab.cli.plan import prepare_run
     from collab.runs.about import new_run_path
+    from collab.runs.atomic import write_atomically
+    from collab.runs.layout import BEST
 
     options.set_up_tracing()
     recipe, problems = prepare_run(recipe, addresses)
@@ -176,28 +175,13 @@ def _run(
     finished = run_with_view(recipe, problems, out=folder, view=view)
     status = exit_status(finished, require_solved=require_solved)
     if combine and finished.status == "done":
-        bests = _record_best(recipe, problems, finished.episodes, folder, view)
+        from collab.probe.best_of import best_of
+
+        bests = asyncio.run(best_of(recipe, problems, finished.episodes))
+        write_atomically(folder / BEST, "".join(f"{best.model_dump_json()}\n" for best in bests))
+        for best in bests:
+            view.show(best)
         solved = sum(bool(best.score.solved) for best in bests)
         if require_solved and status == 1 and solved == len(problems):
             return 0
     return status
-
-
-def _record_best(
-    recipe: Recipe,
-    problems: Sequence[Problem],
-    episodes: Sequence[Episode],
-    folder: Path,
-    view: View,
-) -> list[BestOf]:
-    """Find, record and show the best combination of each problem's answers."""
-    from collab.probe.best_of import best_of
-    from collab.runs.atomic import write_atomically
-    from collab.runs.layout import BEST
-
-    bests = asyncio.run(best_of(recipe, problems, episodes))
-    lines = [best.model_dump_json() for best in bests]
-    write_atomically(folder / BEST, "".join(f"{line}\n" for line in lines))
-    for best in bests:
-        view.show(best)
-    return bests
