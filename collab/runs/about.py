@@ -157,16 +157,13 @@ class _About(TypedDict, total=False):
 _ABOUT = TypeAdapter(_About)
 
 
-def check_holds_run(path: Path, start_command: str = "collab run TEAM") -> None:
+def check_holds_run(path: Path) -> None:
     """Check that a path exists and, for a folder, that a run left files in it.
-
-    Args:
-        start_command: the command that starts a run of the expected kind, for the message.
 
     Raises:
         RecordError: the folder does not exist, or contains no run.
     """
-    listed = f"`collab show` lists your runs, and `{start_command}` starts one"
+    listed = "`collab show` lists your runs, and `collab run TEAM` starts one"
     if not path.exists():
         raise RecordError(f"{path} does not exist; {listed}")
     if path.is_dir() and not any((path / mark).is_file() for mark in (*RUN_MARKERS, METRICS)):

@@ -83,7 +83,7 @@ def command(
     from json import dumps
 
     from collab.recipe import load_recipe
-    from collab.runs.about import check_holds_run, check_is_training, new_run_path
+    from collab.runs.about import check_is_training, new_run_path
     from collab.runs.layout import TRAINING
     from collab.runtime.notes import warn_unused_settings
     from collab.trainers import make_plan
@@ -114,7 +114,6 @@ def command(
             " or leave out --card"
         )
     if resume is not None:
-        check_holds_run(resume, "collab train RECIPE")
         check_is_training(resume)
     name = str(recipe if resume is None else resume / TRAINING)
     suite, selection = _split_single_address(task) if task else (None, "")
@@ -131,7 +130,10 @@ def command(
         seed=seed,
     )
     notes = warn_unused_settings(loaded, model, settings or ())
-    _check_folder(loaded, out, resume)
+    if resume is not None:
+        TrainingFolder.check(resume, loaded)
+    elif out is not None:
+        TrainingFolder.check_is_free(out)
     if dry_run:
         options.print_remarks(notes, "note")
         plan = make_plan(loaded, *choose_card_and_ranks(loaded, card, gpus, ranks, resume))
@@ -164,15 +166,6 @@ def _split_single_address(addresses: list[str]) -> tuple[str, str]:
             f" several ranges as {suite}/0-3,10-12"
         )
     return suite, selection
-
-
-def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> None:
-    from collab.trainers.training.folder import TrainingFolder
-
-    if resume is not None:
-        TrainingFolder.check(resume, recipe)
-    elif out is not None:
-        TrainingFolder.check_is_free(out)
 
 
 def _show_finished(run: Path, recipe: Recipe, summary: dict[str, Any], *, json: bool) -> None:
