@@ -130,10 +130,7 @@ def command(
         seed=seed,
     )
     notes = warn_unused_settings(loaded, model, settings or ())
-    if resume is not None:
-        TrainingFolder.check(resume, loaded)
-    elif out is not None:
-        TrainingFolder.check_is_free(out)
+    _check_folder(loaded, out, resume)
     if dry_run:
         options.print_remarks(notes, "note")
         plan = make_plan(loaded, *choose_card_and_ranks(loaded, card, gpus, ranks, resume))
@@ -166,6 +163,15 @@ def _split_single_address(addresses: list[str]) -> tuple[str, str]:
             f" several ranges as {suite}/0-3,10-12"
         )
     return suite, selection
+
+
+def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> None:
+    from collab.trainers.training.folder import TrainingFolder
+
+    if resume is not None:
+        TrainingFolder.check(resume, recipe)
+    elif out is not None:
+        TrainingFolder.check_is_free(out)
 
 
 def _show_finished(run: Path, recipe: Recipe, summary: dict[str, Any], *, json: bool) -> None:
