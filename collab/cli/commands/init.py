@@ -14,10 +14,6 @@ from collab.errors import RecipeError
 SCAFFOLDS = Path(__file__).with_name("scaffold")
 
 
-MAX_LISTED = 3
-"""Number of existing files that the error lists."""
-
-
 def command(
     folder: Path = argument("FOLDER", "The project's folder.", default=Path()),
     kind: Literal["code", "text", "environment"] = option(
@@ -47,12 +43,9 @@ def command(
     if folder.exists() and not folder.is_dir():
         raise RecipeError(f"{folder} is a file; choose a folder")
     shown_paths = (*files, Path(".schema"))
-    existing = [str(folder / path) for path in shown_paths if (folder / path).exists()]
+    existing = [str(path) for path in shown_paths if (folder / path).exists()]
     if existing:
-        more = f" and {len(existing) - MAX_LISTED} more" if len(existing) > MAX_LISTED else ""
-        verb = "exists" if len(existing) == 1 else "exist"
-        shown = f"{', '.join(existing[:MAX_LISTED])}{more}"
-        raise RecipeError(f"{shown} already {verb}; choose an empty folder")
+        raise RecipeError(f"{folder} already has {', '.join(existing)}; choose an empty folder")
     try:
         for path in files:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
