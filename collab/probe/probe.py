@@ -384,10 +384,9 @@ def _dead_group_advice(probe: TeamProbe) -> Iterator[str]:
         return
     revived = probe.dead - crossed.dead if crossed else 0
     if probe.dead > MAX_DEAD_SHARE * groups:
-        are = "is" if groups == 1 else "are"
-        text = f"{probe.dead} of {counted(groups, 'group')} {are} dead: all returns of a group are"
-        text += " equal, so it gives no gradient; raise samples (trainer.group_size) or the"
-        text += " temperature, or choose easier or harder tasks"
+        text = f"{probe.dead} of {counted(groups, 'group')} dead: all returns of a group are equal,"
+        text += " so it gives no gradient; raise samples (trainer.group_size) or the temperature,"
+        text += " or choose easier or harder tasks"
         if crossed and revived <= MIN_REVIVED_SHARE * groups:
             text += f"; scoring all combinations leaves {crossed.dead} dead"
         yield text
