@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from shlex import join
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -40,12 +40,6 @@ def status_of(about: Mapping[str, Any]) -> str:
     if status == RUNNING and _has_process_ended(about.get("process")):
         return KILLED
     return status
-
-
-def end_of(about: Mapping[str, Any]) -> Literal["done", "failed", "interrupted"]:
-    """Return how a run ended that is not in progress. A killed run counts as interrupted."""
-    status = about.get("status")
-    return status if status in ("done", "failed") else "interrupted"
 
 
 def _has_process_ended(process: Any) -> bool:

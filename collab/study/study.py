@@ -21,7 +21,6 @@ from typing import Any, Literal
 
 import psutil
 import yaml
-from pydantic import ValidationError
 
 from collab.distribution import python_command
 from collab.errors import CollabError, RecordError
@@ -30,7 +29,7 @@ from collab.recipe import Recipe
 from collab.recipe.differences import changes_since
 from collab.recipe.documents import parse_json, read_mapping
 from collab.recipe.load import SETTINGS_FILE_VARIABLE
-from collab.runs.about import end_of, mark_interrupted, read_about
+from collab.runs.about import mark_interrupted, read_about
 from collab.runs.atomic import Lock, check_no_other_files, explain_disk_errors, write_atomically
 from collab.runs.layout import RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
 from collab.runs.log import last_error
@@ -298,9 +297,10 @@ class StudyFolder:
         if not _is_begun(self.cell(cell)):
             return "waiting"
         try:
-            return end_of(read_about(self.cell(cell)))
+            ended = read_about(self.cell(cell)).get("status")
         except CollabError:
             return "interrupted"
+        return ended if ended in ("done", "failed") else "interrupted"
 
     def prepare(self, cell: Cell) -> bool:
         """Prepare a cell's folder, and return True if there is a run to continue.
@@ -369,7 +369,7 @@ class StudyFolder:
         try:
             data: Mapping[str, Any] = parse_json(read_bytes(self.path / STUDY))
             return StudyResults.model_validate(data).cells
-        except (OSError, ValueError, ValidationError):
+        except (OSError, ValueError):
             return ()
 
 
