@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os.path import commonpath
 from pathlib import Path
 from typing import Any
 
@@ -227,16 +228,13 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
 
 
 def _make_names_unique(runs: Sequence[Run]) -> list[Run]:
-    """Prefix the names of as many parent folders as tell runs of the same name apart."""
+    """Name runs of the same name by their folders, from the one that contains all runs."""
     folders = [(run.path if run.path.is_dir() else run.path.parent).resolve() for run in runs]
-    names = [run.name for run in runs]
-    for depth in range(1, max(len(folder.parts) for folder in folders)):
-        known = Counter(names)
-        names = [
-            "/".join((*folder.parts[-1 - depth : -1], run.name)) if known[name] > 1 else name
-            for run, folder, name in zip(runs, folders, names, strict=True)
-        ]
-    return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+    root, known = commonpath(folders), Counter(run.name for run in runs)
+    return [
+        replace(run, name=str(folder.relative_to(root))) if known[run.name] > 1 else run
+        for run, folder in zip(runs, folders, strict=True)
+    ]
 
 
 def metric_titles(runs: Iterable[Run]) -> dict[str, str]:
