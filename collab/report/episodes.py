@@ -43,14 +43,9 @@ def choose_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode]
         for kind in (_run_episodes(number, run), _held_out_episodes(number, run))
     ]
     total = sum(map(len, kinds))
-    shares = [
-        limit if total <= limit else max(2, limit * len(episodes) // total) for episodes in kinds
-    ]
-    while sum(map(min, shares, map(len, kinds))) > limit:
-        largest = max(range(len(kinds)), key=lambda place: min(shares[place], len(kinds[place])))
-        shares[largest] = min(shares[largest], len(kinds[largest])) - 1
+    shares = [max(2, limit * len(episodes) // max(limit, total)) for episodes in kinds]
     pairs = zip(kinds, shares, strict=True)
-    return [item for kind, share in pairs for item in sample_evenly(kind, share)], total
+    return [item for kind, share in pairs for item in sample_evenly(kind, share)][:limit], total
 
 
 def _run_episodes(number: int, run: Run) -> list[ShownEpisode]:
@@ -69,12 +64,9 @@ def _held_out_episodes(number: int, run: Run) -> list[ShownEpisode]:
         for played in run.held_out
         if played.step in phases
     ]
-    return sorted(shown, key=_sort_key)
-
-
-def _sort_key(shown: ShownEpisode) -> tuple[int, int, bool, int]:
-    episode = shown.episode
-    return episode.group, shown.step or 0, shown.mode == "greedy", episode.sample
+    return sorted(
+        shown, key=lambda s: (s.episode.group, s.step or 0, s.mode == "greedy", s.episode.sample)
+    )
 
 
 def sample_evenly(episodes: Sequence[ShownEpisode], limit: int) -> list[ShownEpisode]:

@@ -31,9 +31,6 @@ SCRIPTS = (
 )
 """Scripts. Each may use those before it."""
 
-DEFAULT_PACKAGE = "collab.report"
-"""Folder of a part's assets if its name is not of the form `room:part`."""
-
 
 @dataclass(frozen=True)
 class Updates:
@@ -97,8 +94,9 @@ def _environment() -> Environment:
 
 
 def _read_asset(name: str) -> str:
+    """Return an asset of the report, or as `room:asset` one of another package."""
     room, _, file = name.rpartition(":")
-    return (files(room or DEFAULT_PACKAGE) / "assets" / file).read_text(encoding="utf-8")
+    return (files(room or "collab.report") / "assets" / file).read_text(encoding="utf-8")
 
 
 def _content_policy(style: str, script: str, *, may_connect: bool) -> str:
