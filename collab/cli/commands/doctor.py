@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import entry_points
 from itertools import chain
+from json import dumps
 
 import typer
 
@@ -68,8 +69,6 @@ def command(
       0  `collab run coding --task humaneval/12` can run here
       1  it cannot
     """
-    from json import dumps
-
     page, works = None if json else open_page(), True
     data = []
     for group, checks in diagnose():

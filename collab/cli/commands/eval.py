@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from contextlib import aclosing
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -170,8 +171,6 @@ def _show_plan(
     teams: Sequence[EvaluatedTeam], ks: tuple[int, ...], trust: Consent, *, json: bool
 ) -> None:
     """Show the plan of all episodes, including those that are recorded already."""
-    from json import dumps
-
     from collab.cli.plan import plan_of, show_counts
     from collab.evaluation.teams import name_team_in_errors
     from collab.trust import approve

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from json import dumps
 from typing import TYPE_CHECKING
 
 import typer
@@ -72,8 +73,6 @@ def command(
 
 
 def _print_json() -> None:
-    from json import dumps
-
     from collab.models.store import ALIASES, source_of
     from collab.recipe.model import ENGINES
 
@@ -126,8 +125,6 @@ async def _check_model(model: Model, adapters: Sequence[str], page: Page | None)
 
     This ends the process if the engine's tasks do not stop.
     """
-    from json import dumps
-
     from collab.models.conformance import conform
 
     verdicts = []

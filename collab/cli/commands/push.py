@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from collab.cli.options import argument, complete_runs, flag, option, print_remarks
 
@@ -31,8 +32,6 @@ def command(
       0  success
       2  bad usage, or the hub refused the upload
     """
-    import tempfile
-
     from collab.sharing.push import check_repository_name, push, stage
 
     check_repository_name(to)
@@ -41,7 +40,7 @@ def command(
         print_remarks(stage(run, folder, repository=to, license=license), "note")
         print(f"{folder}: these files would be uploaded to {to}")
         return
-    with tempfile.TemporaryDirectory() as place:
+    with TemporaryDirectory() as place:
         print_remarks(stage(run, Path(place), repository=to, license=license), "note")
         name = push(Path(place), to, private=not public)
     print(f"uploaded; use it with: collab run {name}")

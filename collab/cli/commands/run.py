@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,8 +134,6 @@ def _prompt_row(recipe: Recipe, prompt: str) -> dict[str, str]:
 
 
 def _show_plan(recipe: Recipe, addresses: list[str], *, json: bool, with_recipe: bool) -> None:
-    from json import dumps
-
     from collab.cli.plan import plan_of, show_counts
     from collab.recipe.writing import dump_recipe
     from collab.runtime.problems import find_problems

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,8 +131,6 @@ class Result:
     seconds: float
 
     def as_json(self, address: str) -> str:
-        from json import dumps
-
         data: dict[str, Any] = {"task": address, "file": self.file, **_EMPTY_SCORE}
         if self.score:
             data |= self.score.model_dump(include=set(_EMPTY_SCORE))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from json import dumps
 from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Any
@@ -66,8 +67,6 @@ def command(
 
 
 def _list_runs(folders: list[Path], *, json: bool) -> None:
-    from json import dumps
-
     from collab.runs.listing import list_rows
 
     runs = list_rows(folders)

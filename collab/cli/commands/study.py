@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,8 +52,6 @@ def command(
       2    bad usage
       130  interrupted
     """
-    from json import dumps
-
     from collab.cli.live.view import open_view
     from collab.cli.screen.results import show_study_plan
     from collab.sandbox.sandbox import processor_count

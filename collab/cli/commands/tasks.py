@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
+from json import dumps
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -133,9 +135,6 @@ def _first_line(public: dict[str, Any]) -> str:
 
 def _check_environment(name: str, trust: Consent, *, json: bool) -> None:
     """Play many games of a suite's first problem and show the results; exits 1 for a fault."""
-    from dataclasses import asdict
-    from json import dumps
-
     from collab.environments import environment_for
     from collab.environments.conformance import conform
     from collab.recipe import load_task

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
+from dataclasses import asdict
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,8 +83,6 @@ def command(
 
     The last checkpoint is always kept. Continue from it with --resume.
     """
-    from json import dumps
-
     from collab.recipe import load_recipe
     from collab.runs.about import check_is_training, new_run_path
     from collab.runs.layout import TRAINING
@@ -187,9 +188,6 @@ def _show_finished(run: Path, recipe: Recipe, summary: dict[str, Any], *, json: 
 
 
 def _show_plan(plan: Plan, recipe: Recipe, *, json: bool, with_recipe: bool) -> None:
-    from dataclasses import asdict
-    from json import dumps
-
     from collab.recipe.writing import dump_recipe
 
     if json:
@@ -202,8 +200,6 @@ def _show_plan(plan: Plan, recipe: Recipe, *, json: bool, with_recipe: bool) -> 
 
 
 def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: bool) -> int:
-    from contextlib import closing
-
     from collab.cli.live.running import run_to_end
     from collab.cli.live.view import open_view
     from collab.runs.about import mark_interrupted, resume_hint

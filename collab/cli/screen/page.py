@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -75,8 +76,6 @@ def show_components(
     """Print all components of a kind, as a table or as JSON lines. `row` maps a component's file to
     the values after its name. The last one is the description; a table has its first sentence.
     """
-    from json import dumps
-
     from collab.recipe.library import components
 
     rows: list[list[Piece]] = []
