@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import entry_points
@@ -105,19 +104,14 @@ def diagnose() -> Iterator[tuple[str, Iterator[Diagnosis]]]:
     tested = version_ranges()
     names = ((name, name in REQUIRED_PACKAGES) for name in (*REQUIRED_PACKAGES, *OPTIONAL_PACKAGES))
     packages = (_check_package(name, tested, needed=needed) for name, needed in names)
-    yield "packages", chain([_check_python()], packages)
+    python = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
+    yield "packages", chain([Diagnosis("python", True, python, needed=True)], packages)
     yield "devices", _check_devices()
     yield "engines", check_engines(tested)
     yield "data", _check_models_and_data()
     yield "sandbox", _check_sandbox()
     keys = ((name, bool(os.environ.get(name))) for name in KEY_VARIABLES)
     yield "keys", (Diagnosis(key, is_set, "set" if is_set else "not set") for key, is_set in keys)
-
-
-def _check_python() -> Diagnosis:
-    fine = sys.version_info >= (3, 11)
-    detail = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
-    return Diagnosis("python", fine, detail, "use Python 3.11 or newer", needed=True)
 
 
 def _check_package(name: str, ranges: dict[str, str], *, needed: bool) -> Diagnosis:
