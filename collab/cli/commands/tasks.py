@@ -52,20 +52,16 @@ def command(
             raise RecipeError("--check needs a suite: collab tasks nim --check")
         _check_environment(suite, consent(trust), json=json)
     elif suite is None:
-        _list_suites(json=json)
+        show_components(
+            "task",
+            ["suite", "source", "needs", "description"],
+            _suite_row,
+            "needs: the extra to install, e.g. pip install 'collab-agents[hub]'",
+            "to list the problems of a suite: collab tasks SUITE",
+            json=json,
+        )
     else:
         _list_problems(suite, consent(trust), every=every, json=json)
-
-
-def _list_suites(*, json: bool) -> None:
-    show_components(
-        "task",
-        ["suite", "source", "needs", "description"],
-        _suite_row,
-        "needs: the extra to install, e.g. pip install 'collab-agents[hub]'",
-        "to list the problems of a suite: collab tasks SUITE",
-        json=json,
-    )
 
 
 def _suite_row(path: Path) -> list[str]:
