@@ -148,7 +148,7 @@ def test_call_does_not_count_as_an_answer(tools: Path, last: str) -> None:
     before = last.partition("```")[0].strip()
     assert episode.turns[0].artifacts["a"] == before
     show_episode(PlainPage(out := io.StringIO()), episode)
-    assert ("a tool call and no answer" in out.getvalue()) == (not before)
+    assert (", no artifact" in out.getvalue()) == (not before)
 
 
 def test_agent_must_answer_after_its_last_call(tools: Path) -> None:

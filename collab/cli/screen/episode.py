@@ -6,17 +6,7 @@ import json
 from collections.abc import Iterator
 
 from collab.cli.screen.page import BAD, BOLD, DIM, GOOD, WARN, Block, Page, Piece
-from collab.models.tool_text import text_before_calls
-from collab.records import (
-    Action,
-    Decision,
-    Episode,
-    Failure,
-    PartScore,
-    Score,
-    ToolCall,
-    Turn,
-)
+from collab.records import Decision, Episode, Failure, PartScore, Score, ToolCall, Turn
 from collab.rewards.declared import earnings_of, measures_of
 from collab.rewards.library import language_of
 from collab.wording import counted
@@ -107,17 +97,7 @@ def _artifact_block(turn: Turn, agent: str) -> Block:
     artifact = turn.artifacts.get(agent, "")
     if artifact.strip() or actions[-1].failure:
         return Block(title, artifact, _language(turn))
-    return Block(
-        f"{title}, {_missing_artifact_reason(actions[-1])}", actions[-1].text.strip(), "text"
-    )
-
-
-def _missing_artifact_reason(action: Action) -> str:
-    """Explain why a response has no artifact."""
-    text = action.text.strip()
-    if action.tool_calls or text_before_calls(text) != text:
-        return "a tool call and no answer"
-    return "no artifact in the response" if text else "empty"
+    return Block(f"{title}, no artifact", actions[-1].text.strip(), "text")
 
 
 def _language(turn: Turn) -> str:
