@@ -51,9 +51,10 @@ class EvaluationFolder:
         """Return the folder of a team: its folder from an earlier call, or an unused one."""
 
         def is_taken(name: str) -> bool:
-            return self.path / name in self._taken or _belongs_to_other_team(
-                self.path / name, identity
-            )
+            place = self.path / name
+            if place in self._taken or not (place / RUN).exists():
+                return place in self._taken or (place / EPISODES).exists()
+            return bool(read_about(place).get("identity") != identity)
 
         path = self.path / find_free_name(label, is_taken)
         if not path.exists():  # another label may have had the team
@@ -90,13 +91,6 @@ def keep_only(path: Path, episodes: Mapping[Key, Episode]) -> None:
     """Remove all lines but those of `episodes` from a file."""
     if path.exists() and sum(1 for _ in iterate_lines(path)) > len(episodes):
         write_atomically(path, "".join(f"{e.model_dump_json()}\n" for e in episodes.values()))
-
-
-def _belongs_to_other_team(path: Path, identity: str) -> bool:
-    """Return True for a folder of another team, or with episodes but without `run.json`."""
-    if not (path / RUN).exists():
-        return (path / EPISODES).exists()
-    return bool(read_about(path).get("identity") != identity)
 
 
 @dataclass(frozen=True)
