@@ -20,10 +20,10 @@ from collab.records.run import episode_key, open_run
 from collab.runs import metric_names as names
 from collab.runs.about import check_holds_run, is_training, status_of
 from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORD_FILES, TRAINING
-from collab.runs.links import check_within
 from collab.runs.listing import finite_number
 from collab.runs.log import read_episode_lines, read_lines, unique_items
 from collab.runs.metrics import EVALUATION_FINISHED, parse_row
+from collab.runs.reading import check_within
 from collab.trainers.training.events import Evaluation, HeldOut
 
 MAX_COMPLAINTS = 10

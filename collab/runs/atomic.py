@@ -13,7 +13,7 @@ from weakref import WeakSet, finalize
 
 from collab.errors import RecordError
 from collab.runs.layout import LOCK
-from collab.runs.links import check_within
+from collab.runs.reading import check_within
 from collab.wording import format_option
 
 

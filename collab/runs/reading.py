@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from stat import S_ISREG
 from typing import BinaryIO
+
+from collab.errors import RecordError
 
 
 def open_file(path: Path) -> BinaryIO:
@@ -60,3 +63,18 @@ def open_regular_file(name: str, flags: int) -> int:
         return handle
     os.close(handle)
     raise OSError(errno.EINVAL, "not a file", name)
+
+
+def check_within(folder: Path, paths: Iterable[Path], remedy: str = "") -> None:
+    """Check that no path leads out of `folder` by a symbolic link. `remedy` ends the message.
+
+    Raises:
+        RecordError: a path leads out of the folder.
+    """
+    root = folder.resolve()
+    for path in paths:
+        real = Path(os.path.realpath(path))  # `resolve` refuses links in a circle
+        if not real.is_relative_to(root):
+            raise RecordError(
+                f"{path} is a link to {real}, outside {folder}; put the file itself there{remedy}"
+            )

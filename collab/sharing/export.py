@@ -20,7 +20,7 @@ from collab.recipe.question import about_adapters
 from collab.runs.about import check_has_ended
 from collab.runs.atomic import creating_folder, replacing_files
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTERS, MODELS, RECIPE
-from collab.runs.links import check_within
+from collab.runs.reading import check_within
 
 
 def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:

@@ -31,7 +31,7 @@ from collab.runs.layout import (
     RECORD_FILES,
     TRAINING,
 )
-from collab.runs.links import check_within
+from collab.runs.reading import check_within
 from collab.trust.from_hub import REPOSITORY_NAME
 from collab.wording import counted, format_option
 
