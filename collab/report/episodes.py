@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Any, Literal
 
-from collab.records import Action, Episode, Failure, Score, Turn
+from collab.records import Action, Episode, Score, Turn
 from collab.report.page import Texts
 from collab.report.runs import Run
 from collab.rewards.declared import ScoreColumn as Column
@@ -90,7 +90,7 @@ def episode_data(
 ) -> dict[str, Any]:
     """Return an episode as a JSON-ready dict for the report page. `columns` are the reward parts to
     show."""
-    episode, score = shown.episode, shown.episode.score
+    episode, score, failure = shown.episode, shown.episode.score, shown.episode.failure
     actions = [decision.action for decision in episode.decisions()]
     return {
         "id": episode.id,
@@ -115,7 +115,7 @@ def episode_data(
         "flags": list(score.flags) if score else [],
         "cut": any(action.is_truncated for action in actions),
         "tokens": sum(action.usage.new_tokens for action in actions),
-        "failure": _failure_data(episode.failure, texts),
+        "failure": failure and _intern_texts(failure.model_dump(exclude=_PRIVATE_FIELDS), texts),
         "turns": [_turn_data(turn, texts) for turn in episode.turns],
     }
 
@@ -172,7 +172,3 @@ def _logprobs(action: Action) -> dict[str, float] | None:
     """Return log-probabilities of the sampled tokens, in nats."""
     values = action.logprobs
     return {"mean": fsum(values) / len(values), "least": min(values)} if values else None
-
-
-def _failure_data(failure: Failure | None, texts: Texts) -> dict[str, Any] | None:
-    return _intern_texts(failure.model_dump(exclude=_PRIVATE_FIELDS), texts) if failure else None
