@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil, inf
+from math import inf
 from statistics import fmean, stdev
 from typing import Literal
 
@@ -204,11 +204,6 @@ def limit_axis(panel: Panel, largest: float | None) -> Panel:
     return replace(panel, most=largest, series=series)
 
 
-MAX_POINTS = 400
-"""Maximum number of points of a curve. If there are more steps, equal stretches of them are
-averaged.
-"""
-
 MIN_SMOOTHED_POINTS = 40
 """Minimum number of points for a running mean to be drawn over the curve."""
 
@@ -348,19 +343,7 @@ def _stacked_panel(
 
 def _curve(rows: Sequence[Row], key: str, absent: float | None = None) -> Curve:
     values = {row["step"]: row.get(key, absent) for row in rows}
-    return _thin({step: value for step, value in values.items() if value is not None})
-
-
-def _thin(curve: Curve) -> Curve:
-    """Return at most MAX_POINTS points: the mean of each of several equal stretches, at its last
-    step.
-    """
-    size = ceil(len(curve) / MAX_POINTS)
-    if size <= 1:
-        return curve
-    steps, values = list(curve), list(curve.values())
-    starts = range(0, len(steps), size)
-    return {steps[min(n + size, len(steps)) - 1]: fmean(values[n : n + size]) for n in starts}
+    return {step: value for step, value in values.items() if value is not None}
 
 
 def _mean_curve(curves: Sequence[Curve]) -> Curve:
