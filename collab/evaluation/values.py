@@ -26,16 +26,14 @@ from collab.runtime.session import lanes_of
 from collab.runtime.summary import usage_by_agent
 from collab.stats import mean
 
-BestReaders = Mapping[str, Callable[[Score], float | None]]
-"""Values of a score by name, of which the best of several tries counts."""
+Groups = Mapping[str, Sequence[Episode]]
+"""Episodes by task."""
 
 Values = dict[str, dict[str, float]]
 """Values by metric, then by task."""
 
 
-def task_values(
-    groups: Mapping[str, Sequence[Episode]], ks: Sequence[int], reward: RewardSpec | None = None
-) -> Values:
+def task_values(groups: Groups, ks: Sequence[int], reward: RewardSpec | None = None) -> Values:
     """Return the metrics of each task with a finished episode, from the episodes by task.
 
     A metric for k tries needs k finished episodes. `reward` declares more values for which the best
@@ -52,7 +50,10 @@ def task_values(
 
 
 def _task_metrics(
-    episodes: Sequence[Episode], ks: Sequence[int], best: BestReaders, turns: int
+    episodes: Sequence[Episode],
+    ks: Sequence[int],
+    best: Mapping[str, Callable[[Score], float | None]],
+    turns: int,
 ) -> Iterator[tuple[str, float]]:
     scores = [episode.score for episode in episodes if episode.score]
     solved = [score.solved for score in scores if score.solved is not None]
@@ -106,10 +107,6 @@ def best_of_k(values: Sequence[float], k: int) -> float:
     """
     subsets = comb(len(values), k)
     return fsum(value * (comb(i, k - 1) / subsets) for i, value in enumerate(sorted(values)))
-
-
-Groups = Mapping[str, Sequence[Episode]]
-"""Episodes by task."""
 
 
 def team_result(

@@ -14,6 +14,7 @@ from typing import TypeVar
 from collab.environments.library import class_of
 from collab.evaluation.intervals import estimate_mean
 from collab.evaluation.results import Estimate
+from collab.evaluation.values import Groups
 from collab.models.fakes import EchoModel
 from collab.probe.results import AgentProbe, Best, Crossed, GameProbe, TeamProbe
 from collab.recipe import Recipe, TrainerSpec
@@ -222,10 +223,6 @@ def variance_shares(
     """
     by_agent = {agent: measures.get(names.fill_pattern(pattern, agent)) for agent in agents}
     return {agent: value for agent, value in by_agent.items() if value is not None}
-
-
-Groups = Mapping[str, Sequence[Episode]]
-"""Complete episodes by task."""
 
 
 def _game_results(recipe: Recipe, groups: Groups, *, crosses: bool) -> GameProbe | None:
