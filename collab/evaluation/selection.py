@@ -36,10 +36,6 @@ SHOWN_TESTS_SECONDS = 3.0
 """Wall time for one program's shown tests and additional inputs together."""
 
 
-_SELECTED_METRIC = names.fill_pattern(names.BEST_OF, names.SELECTED)
-_RECOMBINED_METRIC = names.fill_pattern(names.BEST_OF, names.RECOMBINED)
-
-
 @dataclass(frozen=True)
 class Selection:
     """Options for choosing one program from several samples."""
@@ -164,14 +160,14 @@ class Chooser:
             return mean([await self._solved_chance(problem, *pair) for pair in pairs])
 
         means = {
-            _SELECTED_METRIC: await mean_chance([_sampled_programs(block) for block in blocks]),
+            names.SELECTED: await mean_chance([_sampled_programs(block) for block in blocks]),
             names.TOKENS_OF_TRIES: mean(
                 [float(sum(usage_of(e).new_tokens for e in block)) for block in blocks]
             ),
         }
         if recombine:
             programs = [self._recombine(problem, block) for block in blocks]
-            means[_RECOMBINED_METRIC] = await mean_chance(programs)
+            means[names.RECOMBINED] = await mean_chance(programs)
         return means
 
     def _tester_examples(self, problem: Problem, block: Sequence[Episode]) -> tuple[Example, ...]:
