@@ -74,7 +74,7 @@ def attention(device: str, *, tiny: bool) -> dict[str, Any]:
         ways["varlen"] = VarlenAttention(branch_plan(trees, width), place, torch_kernel())
 
     def work(way: Any) -> object:
-        read = way.attend(*given, scaling=None, dropout=0.0)
+        read = way.attend(*given, scaling=None)
         return torch.autograd.grad(read.sum(), given)
 
     return {f"{name}_seconds": _timed(device, partial(work, way), 5) for name, way in ways.items()}

@@ -77,7 +77,7 @@ def test_varlen_matches_masks_in_outputs_and_gradients(
     kernels = (varlen_by_hand, varlen_of_torch_2_11)
     ways: list[Branches] = [VarlenAttention(plan, CPU, kernel) for kernel in kernels]
     for way in [TreeAttention(trees, width, CPU), *ways]:
-        read = way.attend(*inputs, scaling=None, dropout=0.0)
+        read = way.attend(*inputs, scaling=None)
         found.append(
             (read * real[..., None, None], *torch.autograd.grad((read * weights).sum(), inputs))
         )
@@ -140,7 +140,7 @@ def test_kernel_keeps_its_tensors_and_a_shared_prompt_only_once(
 
     monkeypatch.setattr(varlen, "supports_head_groups", lambda _: grouped)
     with Held(inputs) as held:
-        read = VarlenAttention(plan, CPU, kernel).attend(*inputs, scaling=None, dropout=0.0)
+        read = VarlenAttention(plan, CPU, kernel).attend(*inputs, scaling=None)
     times = 1 if grouped else 2
     gathered = 2 * len(plan.keys) * 2 * times * 8 * 4
     assert (held.now > gathered) == (first > 0)  # views of the inputs are kept

@@ -34,9 +34,7 @@ class _BranchGroup(NamedTuple):
 class Branches(Protocol):
     """Attention over the branches of a batch of rows, each a path through a prefix tree."""
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
-    ) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None) -> Tensor:
         """Map [batch, heads, time, size] to the attention output, [batch, time, heads, size]."""
 
 
@@ -62,9 +60,7 @@ class TreeAttention:
             _first_positions([i for row in rows for i in row], len(trees) * width), device
         )
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
-    ) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None) -> Tensor:
         batch, heads, time, size = query.shape
         # [tokens, heads, size]
         queries, keys, values = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
@@ -76,7 +72,6 @@ class TreeAttention:
                     _select_tokens(values, part.keys).transpose(1, 2),
                     attn_mask=self._mask(part, heads // key.shape[1], query.dtype),
                     scale=scaling,
-                    dropout_p=dropout,
                 ),
                 part.queries.shape[1],
             )
@@ -172,7 +167,7 @@ def attend_by_branches(
     Query, key and value are [batch, heads, time, size], the output is [batch, time, heads, size].
     """
     if branches is not None:
-        return branches.attend(query, key, value, scaling=scaling, dropout=dropout), None
+        return branches.attend(query, key, value, scaling=scaling), None
     outputs, _ = sdpa_attention_forward(
         module, query, key, value, attention_mask, dropout, scaling, **kwargs
     )

@@ -94,17 +94,7 @@ class VarlenAttention:
         self._key_ends = tensor_on(plan.key_ends, device, torch.int32)
         self._query_positions = tensor_on(plan.query_positions, device)
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None, dropout: float
-    ) -> Tensor:
-        """Return the attention output, [batch, time, heads, size], for inputs of [batch, heads,
-        time, size].
-
-        Raises:
-            ValueError: `dropout` is not 0.
-        """
-        if dropout:
-            raise ValueError(f"variable-length attention has no dropout, got {dropout}")
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, *, scaling: float | None) -> Tensor:
         batch, heads, time, size = query.shape
         # [tokens, heads, size]
         queries, keys, values = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
@@ -274,7 +264,7 @@ def kernel_difference(
     with torch.enable_grad():
         for implementation in implementations:
             inputs = [x.clone().requires_grad_() for x in drawn[:3]]
-            outputs = implementation.attend(*inputs, scaling=None, dropout=0.0)
+            outputs = implementation.attend(*inputs, scaling=None)
             gradients = torch.autograd.grad((outputs * drawn[3]).sum(), inputs)
             results.append(torch.cat([x.detach().flatten().float() for x in (outputs, *gradients)]))
     mask_results, kernel_results = results
