@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from collab.errors import TrainingError
 from collab.recipe import TrainerSpec
 from collab.runs import metric_names as names
-from collab.trainers.learner.passes import PassResult
 from collab.trainers.learner.policy import Policy
 from collab.trainers.learner.update import TOKENS, Update
 
 Fingerprint = list[tuple[float, float]]
 
 
-def check_mismatch(
-    policy: Policy, update: Update, passes: Sequence[PassResult], spec: TrainerSpec, world: int
-) -> None:
+def check_mismatch(policy: Policy, update: Update, spec: TrainerSpec) -> None:
     """Check that the trainer's log-probabilities agree with the sampler's.
 
     Raises:
@@ -30,16 +25,14 @@ def check_mismatch(
                 ". With max_staleness 1, one step of learning is part of the difference: lower"
                 " trainer.learning_rate, or set max_staleness to 0"
             )
-            worst = describe_worst_rank(passes, agent) if world > 1 else ""
             raise TrainingError(
                 f"agent '{agent}': the sampler's and the trainer's log-probabilities differ by"
                 f" {mismatch:.3g} nats per token, more than trainer.mismatch_tolerance"
-                f" {spec.effective_tolerance:g}{worst}. Sampler"
-                " and trainer use different weights, or rounding is too coarse. float32 agrees to"
-                " 1e-4, bfloat16 mostly to 0.03: set model.dtype to float32, or raise"
-                " trainer.mismatch_tolerance and set trainer.importance_cap; if float32 shows the"
-                " same difference, check that both hold the same"
-                f" adapter{staleness_hint if spec.max_staleness else ''}"
+                f" {spec.effective_tolerance:g}. Sampler and trainer use different weights, or"
+                " rounding is too coarse. float32 agrees to 1e-4, bfloat16 mostly to 0.03: set"
+                " model.dtype to float32, or raise trainer.mismatch_tolerance and set"
+                " trainer.importance_cap; if float32 shows the same difference, check that both"
+                f" hold the same adapter{staleness_hint if spec.max_staleness else ''}"
             )
 
 
@@ -70,14 +63,3 @@ def fingerprint(policy: Policy) -> Fingerprint:
         (float(p.detach().double().sum()), float(p.detach().double().abs().sum()))
         for p in policy.acting_parameters()
     ]
-
-
-def describe_worst_rank(results: Sequence[PassResult], agent: str) -> str:
-    """Return a note on the rank whose responses differ most from the sampler's."""
-    most, rank = max(
-        (sums[names.AGENT_MISMATCH] / sums[TOKENS], result.rank)
-        for result in results
-        for name, sums in result.responses
-        if name == agent and TOKENS in sums
-    )
-    return f", most on rank {rank}: {most:.3g}"

@@ -134,7 +134,7 @@ class Learner:
             if epoch == 0:
                 for result in passes:
                     update.add(result.responses)
-                check_mismatch(policy, update, passes, self.spec, self._ranks.world)
+                check_mismatch(policy, update, self.spec)
             norm = optimizer.step(update.rate, self.spec.max_grad_norm)
             if not math.isfinite(norm):
                 raise NotFinite(f"the gradient norm of policy '{policy.name}' is {norm}")

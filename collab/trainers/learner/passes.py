@@ -77,8 +77,6 @@ class PassResult:
 
     number: int
     """Position of the micro-batch in the step."""
-    rank: int
-    """Rank that computed it."""
     computed_tokens: int
     loss: float
     responses: list[tuple[str, TokenSums]]
@@ -253,7 +251,7 @@ class Passes:
             raise NotFinite(f"the loss of policy '{policy.name}' is {loss}")
         batch.start = logprobs.detach() if batch.start is None else batch.start
         tokens = padded_tokens(batch.rows)
-        return PassResult(batch.number, self._ranks.rank, tokens, loss, responses)
+        return PassResult(batch.number, tokens, loss, responses)
 
     def batches(self, policy: Policy, samples: Sequence[Sample]) -> list[list[PackedSequence]]:
         """Pack the samples into rows, and return the rows of each micro-batch."""

@@ -26,7 +26,7 @@ TOLD = {
     "memory": r"out of memory on rank 1 while learning with policy 'a'; lower",
     "bug": r"error: rank 1: \S+warm_ranks.py:\d+: KeyError: 'oops'",
     "outside": r"error: rank 1: \S+warm_ranks.py:\d+: ValueError: between two agreements",
-    "mismatch": r"most on rank 1: 3",
+    "mismatch": r"log-probabilities differ by",
     "sleep": r"error: rank 1 did not respond within 3 s \(trainer.rank_timeout\)",
 }
 SIGNALS = {"kill": -9, "interrupt": -2}
