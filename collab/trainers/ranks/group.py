@@ -220,15 +220,7 @@ class ProcessRanks(Ranks):
         Raises:
             TrainingError: other ranks compute on another type.
         """
-        devices = self._gather(device)
-        if len(set(devices)) > 1:
-            each = ", ".join(f"rank {rank}: {name}" for rank, name in enumerate(devices))
-            raise known_to_all(
-                TrainingError(
-                    f"ranks compute on different devices ({each}); start as many ranks as there are"
-                    " GPUs, or set model.device"
-                )
-            )
+        self.check_same("the device", device)
         if device == "cuda":
             limit = timedelta(seconds=self._work_seconds)
             self._gradient_group = dist.new_group(backend="nccl", timeout=limit)
@@ -268,13 +260,13 @@ class ProcessRanks(Ranks):
             TrainingError: the values differ. Every rank raises this.
         """
         values = self._gather(value)
-        others = [rank for rank, other in enumerate(values) if other != values[0]]
-        if others:
+        rank = next((rank for rank, other in enumerate(values) if other != values[0]), 0)
+        if rank:
             raise known_to_all(
                 TrainingError(
-                    f"{what} of rank {others[0]} differ from those of rank 0; continue with"
-                    " --resume. If the error returns, check that all ranks have the same model,"
-                    " versions and kind of device"
+                    f"{what} of rank {rank}, {values[rank]}, differs from that of rank 0,"
+                    f" {values[0]}; continue with --resume. If the error returns, check that all"
+                    " ranks have the same model, versions and kind of device"
                 )
             )
 

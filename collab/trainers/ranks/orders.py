@@ -124,7 +124,7 @@ def learn_together(
     """
     try:
         if order.step % STEPS_PER_CHECK == 0:
-            ranks.check_same("parameters", checksum(policies))
+            ranks.check_same("the digest of the parameters", checksum(policies))
         update = learn(order.samples, order.step, cancelled)
     except Exception as error:
         if not is_known_to_all(error):
