@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from collab.errors import TrainingError
 from collab.models.local.batching import pack
 from collab.models.local.fast.memory import trim_after_layers
 from collab.models.local.layers import decoder_layers
@@ -244,7 +243,7 @@ class Passes:
         )
         first_support = outside_support if batch.start is None else None
         sums = ResponseSums(learned, loss_tokens, logprobs.detach(), first_support)
-        self.backward(policy, loss_tokens)
+        self.backward(loss_tokens)
         gradients.add()
         loss, responses = sums.read()
         if not math.isfinite(loss):
@@ -264,15 +263,6 @@ class Passes:
         chunk = self._sizes.of(policy).head_chunk_tokens
         return response_logprobs(model, batch, policy.device, chunk, self._spec.tree_attention)
 
-    def backward(self, policy: Policy, loss: TokenLoss) -> None:
-        """Compute the gradients of a loss.
-
-        Raises:
-            TrainingError: the loss does not depend on the policy's parameters.
-        """
-        if not loss.total.requires_grad:
-            raise TrainingError(
-                f"the loss of policy '{policy.name}' does not depend on its parameters, because"
-                " they are frozen"
-            )
+    def backward(self, loss: TokenLoss) -> None:
+        """Compute the gradients of a loss."""
         loss.total.backward()

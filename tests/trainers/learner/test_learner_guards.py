@@ -1,8 +1,7 @@
 """A learner changes only its parameters and stops when its numbers cannot be right."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -19,6 +18,7 @@ from collab.models.out_of_memory import is_out_of_memory
 from collab.trainers import TrainingRun
 from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.lora import add_adapter
+from collab.trainers.learner.loss import TokenLoss
 from collab.trainers.learner.policy import Policies, Policy, open_policies
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, padded_tokens
 from collab.trainers.learner.samples import Sample
@@ -92,22 +92,6 @@ def test_nan_loss_stops_the_run(learner: Learner) -> None:
         learner.learn(samples, 0, Event())
 
 
-def test_frozen_parameters_stop_the_run(learner: Learner) -> None:
-    policy = learner.policies.by_name["a"]
-    samples = on_policy_samples(learner.policies, "a")
-    training = policy.training
-
-    @contextmanager
-    def frozen() -> Iterator[Any]:
-        with training() as model:
-            model.requires_grad_(False)
-            yield model
-
-    policy.training = frozen  # type: ignore[method-assign]
-    with pytest.raises(TrainingError, match="they are frozen"):
-        learner.learn(samples, 0, Event())
-
-
 def test_slow_attention_is_warned_about_only_in_the_first_step(
     learner: Learner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,8 +123,8 @@ class Scarce:
             self.tried.append(padded_tokens(batch))
             return scored(policy, model, batch)
 
-        def fails(policy: Policy, found: Any) -> None:
-            backward(policy, found)  # the gradients exist before the error
+        def fails(loss: TokenLoss) -> None:
+            backward(loss)  # the gradients exist before the error
             if self.tried[-1] > holds:
                 raise torch.OutOfMemoryError("CUDA out of memory")
 
