@@ -122,41 +122,22 @@ def reopen(run: Path, recipe: Recipe) -> list[Any]:
     return list(read_about(run).get("changes", []))
 
 
-@pytest.fixture
-def run_killed_at_a_change(
+def test_change_of_a_killed_run_is_listed_once(
     short_run: tuple[Recipe, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Recipe, Path]:
-    """A run killed while it resumed with a change: the change is listed but not applied."""
-    recipe, run = short_run
-    copy = tmp_path / "run"
-    shutil.copytree(run, copy)
+) -> None:
+    """The first process is killed after it has listed the change and before it applies it."""
+    recipe, run = short_run[0], shutil.copytree(short_run[1], tmp_path / "run")
+    longer = changed(recipe, "trainer.steps", 3)
     with monkeypatch.context() as patch:
         patch.setattr(folders, "write_recipe", kill)
         with pytest.raises(Killed):
-            reopen(copy, changed(recipe, "trainer.steps", 3))
-    assert [change["key"] for change in read_about(copy)["changes"]] == ["trainer.steps"]
-    return recipe, copy
-
-
-def test_unapplied_change_is_no_longer_listed(run_killed_at_a_change: tuple[Recipe, Path]) -> None:
-    recipe, run = run_killed_at_a_change
-    assert reopen(run, recipe) == []
-
-
-def test_repeated_change_is_listed_once(run_killed_at_a_change: tuple[Recipe, Path]) -> None:
-    recipe, run = run_killed_at_a_change
-    longer = changed(recipe, "trainer.steps", 3)
+            reopen(run, longer)
     listed = [{"step": 1, "key": "trainer.steps", "before": 1, "after": 3}]
+    assert read_about(run)["changes"] == listed
     assert reopen(run, longer) == listed
     assert reopen(run, longer) == listed
-
-
-def test_reverted_change_is_listed_as_well(run_killed_at_a_change: tuple[Recipe, Path]) -> None:
-    recipe, run = run_killed_at_a_change
-    reopen(run, changed(recipe, "trainer.steps", 3))
     back = reopen(run, recipe)
     assert [(change["before"], change["after"]) for change in back] == [(1, 3), (3, 1)]
-    assert reopen(run, recipe) == back
 
 
 def dry(folder: Path, *arguments: str) -> Any:

@@ -69,25 +69,6 @@ def recipe_changes(before: Recipe, now: Recipe, packing: RecipePacker, step: int
     ]
 
 
-def applied_changes(
-    listed: Sequence[Change], now: Recipe, packing: RecipePacker, step: int
-) -> list[Change]:
-    """Return the `listed` changes that took effect. `now` is the run's recipe at `step`.
-
-    `run.json` lists a change before `training.yaml` has it. If a run is killed between the two, the
-    recipe still has the earlier value.
-    """
-    value, kept = flatten(packing.pack(now)), []
-    for change in reversed(listed):
-        key, before, after = (change.get(name) for name in ("key", "before", "after"))
-        is_now = value.get(str(key))
-        if change.get("step") == step and is_now == before != after:
-            continue
-        kept.append(change)
-        value[str(key)] = before
-    return kept[::-1]
-
-
 def _fixed_settings(recipe: Recipe) -> dict[str, Any]:
     """Return the settings that identify a run, by key."""
     settings: dict[str, Any] = {"seed": recipe.seed}
@@ -159,8 +140,7 @@ class TrainingFolder:
         """Return the folder of a run that continues at `step`, after writing its current settings.
 
         If `recipe` differs from `before`, the folder records it: `training.yaml` is the new recipe,
-        and `changes` in `run.json` lists the replaced values. These changes are added to `about`,
-        except those that a killed run listed but did not apply.
+        and `changes` in `run.json` lists the replaced values. These changes are added to `about`.
 
         Raises:
             RecordError: the folder is not a training run, or cannot be written.
@@ -168,8 +148,9 @@ class TrainingFolder:
         check_is_training(path)
         with explain_disk_errors(path), ExitStack() as opened:
             folder = opened.enter_context(closing(cls(path)))
-            listed = applied_changes(about.pop("changes", []), before, folder.packing, step)
             new = recipe_changes(before, recipe, folder.packing, step)
+            # A run that was killed here before has listed them already.
+            listed = [change for change in about.pop("changes", []) if change not in new]
             if listed or new:
                 about["changes"] = [*listed, *new]
             write_about(path, about)
