@@ -30,10 +30,6 @@ class Shape:
             return self.n_turns * (self.group_size - 1) + 1
         return self.group_size * self.leaves(0)
 
-    def first(self, sibling: int) -> int:
-        """Return the number of the sample that begins with sibling `sibling` in the first turn."""
-        return sibling * self.leaves(0)
-
     def child(self, sample: int, turn: int, sibling: int) -> int:
         """Return the number of the sample that continues `sample` with a sibling in `turn`."""
         if self.structure == "greedy":

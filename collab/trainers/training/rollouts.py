@@ -52,7 +52,7 @@ async def run_groups(
     groups: list[list[Episode]] = [[] for _ in problems]
     until = 1 if shape.siblings_share_state else None
     starts = [
-        Start(problem, group=number, sample=shape.first(sibling), until=until)
+        Start(problem, group=number, sample=shape.child(0, 0, sibling), until=until)
         for number, problem in enumerate(problems)
         for sibling in range(shape.group_size)
     ]
