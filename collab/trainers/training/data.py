@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import ceil
 from pathlib import Path
 
@@ -27,14 +26,6 @@ Recorded = Mapping[str, tuple[Episode, ...]]
 """Recorded episodes by task."""
 
 
-@lru_cache(maxsize=1)
-def _shuffled_positions(size: int, seed: str) -> Sequence[int]:
-    """Return an epoch's positions in random order. They are cached for the epoch's other steps."""
-    order = list(range(size))
-    random.Random(seed).shuffle(order)
-    return order
-
-
 @dataclass(frozen=True)
 class TaskOrder:
     """The training tasks, in the order of the steps, and the held-out tasks."""
@@ -51,9 +42,9 @@ class TaskOrder:
     def batch(self, step: int) -> list[Problem]:
         """Return the problems of a step, counted from 0. They depend on seed and step alone."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        order = _shuffled_positions(len(self.training), f"{self.seed}|order|{epoch}")
-        chosen = order[position * self.per_step : (position + 1) * self.per_step]
-        return [self.training[n] for n in chosen]
+        order = list(self.training)
+        random.Random(f"{self.seed}|order|{epoch}").shuffle(order)
+        return order[position * self.per_step : (position + 1) * self.per_step]
 
     @property
     def steps_per_epoch(self) -> int:
