@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from support.algorithms import built_in, check_exact
 
-from collab.errors import RecipeError
 from collab.trainers.credit.games import (
     Game,
     additive,
@@ -144,8 +143,3 @@ def test_records_state_which_agents_saw_which() -> None:
     group = sample(sequential_code(), 2, np.random.default_rng(0))
     aux, main = group.episodes[0].turns[0].decisions
     assert (aux.round, aux.saw, main.round, main.saw) == (0, (), 1, ("aux",))
-
-
-def test_an_agent_cannot_see_what_comes_later() -> None:
-    with pytest.raises(RecipeError, match="agents that act before"):
-        replace(paper_game(), sees={"a": ("b",)})

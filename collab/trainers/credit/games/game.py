@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from collab.errors import RecipeError, TrainingError
+from collab.errors import TrainingError
 from collab.records import Action, Decision, Episode, Message, Score, Turn
 from collab.trainers.credit.group import Choice, Group, Node, make_group
 from collab.trainers.credit.shape import Shape
@@ -58,15 +58,6 @@ class Game:
     empty: Mapping[str, int] = field(default_factory=dict)
     """The action of an agent that represents an empty answer."""
     discount: float = 1.0
-
-    def __post_init__(self) -> None:
-        for agent, seen in self.sees.items():
-            before = self.agents[: self.agents.index(agent)]
-            if list(seen) != [name for name in before if name in seen]:
-                raise RecipeError(
-                    f"in this game '{agent}' sees {list(seen)}; it can see agents that act before"
-                    f" it, named in their order: {list(before)}"
-                )
 
     @property
     def turns(self) -> int:
