@@ -206,16 +206,11 @@ def _temperature_warnings(recipe: Recipe, spec: TrainerSpec) -> Iterator[str]:
     by_agent = {name: recipe.sampling_of(name).temperature for name in recipe.team.trained}
     cold = {name: t for name, t in by_agent.items() if t < COLD_TEMPERATURE}
     if cold and spec.learn_from is None:
-        agents = recipe.team.agents
-        keys = dict.fromkeys(
-            f"agents.{name}.sampling" if agents[name].sampling.temperature else "sampling"
-            for name in cold
-        )
         temperatures = ", ".join(f"{t:g}" for t in sorted({*cold.values()}))
         yield (
             f"{', '.join(cold)}: at temperature {temperatures}, the episodes of a group hardly"
-            " differ and teach little; set"
-            f" {' and '.join(f'{key}.temperature=0.8' for key in keys)}"
+            " differ and teach little; set sampling.temperature=0.8, or"
+            " agents.NAME.sampling.temperature for an agent that has its own"
         )
 
 
