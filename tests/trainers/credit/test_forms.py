@@ -13,8 +13,6 @@ from support.trainer_recipes import make_game
 
 from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
-from collab.runtime.independence import planned_dependence
-from collab.runtime.rehearsal import rehearse_team
 from collab.trainers import credit
 from collab.trainers.credit.games import one_turn, sample
 from collab.trainers.credit.normalize import normalize
@@ -116,19 +114,6 @@ def test_removed_options_are_ignored_or_refused() -> None:
     assert TrainerSpec.model_validate({"ranks": {"play_limit": 86400.0}}) == TrainerSpec()
     with pytest.raises(ValidationError, match=r"ranks\.play_limit 60\.0 was removed"):
         TrainerSpec.model_validate({"ranks": {"play_limit": 60.0}})
-
-
-@pytest.mark.parametrize(
-    ("protocol", "expected"),
-    [("parallel", {"a": "", "b": ""}), ("sequential", {"a": "b", "b": ""}),
-     ("discussion", {"a": "b", "b": "a"})],
-)  # fmt: skip
-def test_dependence_is_known_before_any_episode(
-    protocol: str, expected: dict[str, str], tiny_words: Path, tmp_path: Path
-) -> None:
-    recipe = team_of(tiny_words, tmp_path, {}, protocol=protocol)
-    found = planned_dependence(rehearse_team(recipe))
-    assert {a: "".join(found.descendants(a)) for a in "ab"} == expected
 
 
 def test_removal_is_normalized_by_the_reward_with_and_without_the_answer() -> None:
