@@ -17,7 +17,7 @@ from collab.models.local.batching import (
     gpu_batch_tokens,
 )
 from collab.models.local.dimensions import Dimensions, dimensions_of
-from collab.models.local.fast.shared_prefix import BufferedCache, SharedPrefixCache
+from collab.models.local.fast.shared_prefix import SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
 from collab.models.local.multi_lora import NO_ADAPTER
 
@@ -67,20 +67,18 @@ def test_batch_size_stays_within_its_bounds() -> None:
 def held_bytes(cache: KVCache) -> int:
     """Bytes of all buffers of a cache, including spare room."""
     values = [value for layer in cache._cache.layers for value in vars(layer).values()]
-    found = [x for value in values for x in (value if isinstance(value, list) else [value])]
-    buffers = [x.untyped_storage() for x in found if isinstance(x, torch.Tensor)]
+    buffers = [x.untyped_storage() for x in values if isinstance(x, torch.Tensor)]
     return sum({buffer.data_ptr(): buffer.nbytes() for buffer in buffers}.values())
 
 
-@pytest.mark.parametrize("kind", [SharedPrefixCache, BufferedCache])
 @pytest.mark.parametrize("heads", [1, 2, 4], ids=["one", "grouped", "each"])
 @pytest.mark.parametrize(("prompt", "new"), [(200, 20), (100, 129)])
 @torch.no_grad()
-def test_cache_size_is_as_planned(kind: type[KVCache], heads: int, prompt: int, new: int) -> None:
+def test_cache_size_is_as_planned(heads: int, prompt: int, new: int) -> None:
     """The prompts differ, so nothing is shared."""
     model = tiny("qwen2", num_hidden_layers=2, num_key_value_heads=heads, use_sliding_window=False)
     rows, most = 3, 0
-    cache = kind(model, [NO_ADAPTER] * rows)
+    cache = SharedPrefixCache(model, [NO_ADAPTER] * rows)
     cache.read(torch.arange(3 * prompt).view(rows, prompt) % 47, torch.ones(rows, prompt))
     for token in range(new):
         cache.extend(torch.full((rows,), token % 47))

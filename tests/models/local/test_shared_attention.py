@@ -1,7 +1,7 @@
 """Rows that share a prompt's attention get the same results as alone."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,9 +10,9 @@ import torch
 from support.tiny_models import tiny
 from torch import Tensor
 
-from collab.models.local.fast.cuda_graph import FixedCache, GraphedCache
+from collab.models.local.fast.cuda_graph import GraphedCache
 from collab.models.local.fast.equivalence import supports_shared_prefix
-from collab.models.local.fast.shared_prefix import BufferedCache, SharedPrefixCache
+from collab.models.local.fast.shared_prefix import SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
 from collab.models.local.multi_lora import NO_ADAPTER
 
@@ -45,6 +45,47 @@ def logits_of(module: Any, kind: type[KVCache]) -> list[Tensor]:
     return found
 
 
+class Replayed:
+    """Stands in for a CUDA graph: computes the captured function again in place."""
+
+    def __init__(self) -> None:
+        self.replays = 0
+
+    def replay(self) -> None:
+        self.replays += 1
+        self.logits.copy_(self.read(self.tokens))
+
+    def take(self, read: Callable[[Tensor], Tensor], tokens: Tensor) -> Tensor:
+        self.read, self.tokens, self.logits = read, tokens, read(tokens)
+        return self.logits
+
+
+GRAPHS: list[Replayed] = []
+
+
+class Graphed(GraphedCache):
+    """A cache with stand-ins for its CUDA graphs, which it adds to `GRAPHS`."""
+
+    def _capture_logits(self, graph: Any, tokens: Tensor) -> Tensor:
+        GRAPHS.append(graph)
+        return GRAPHS[-1].take(self._read_one, tokens)
+
+    def extend(self, tokens: Tensor) -> Tensor:
+        return super().extend(tokens).clone()
+
+
+@pytest.fixture
+def released(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The number of captured graphs whenever cached memory is released, with stand-ins for CUDA."""
+    found: list[int] = []
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Replayed)
+    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: found.append(len(GRAPHS)))
+    yield found
+    GRAPHS.clear()
+
+
 @pytest.mark.parametrize(
     ("model_type", "options"),
     [
@@ -56,11 +97,12 @@ def logits_of(module: Any, kind: type[KVCache]) -> list[Tensor]:
         ("granite", {"attention_multiplier": 0.3}),
     ],
 )
+@pytest.mark.usefixtures("released")
 def test_shared_prefix_gives_the_same_logits(model_type: str, options: dict[str, Any]) -> None:
     module = tiny(model_type, **options)
     assert supports_shared_prefix(module)
     apart = logits_of(module, KVCache)
-    for kind in (SharedPrefixCache, FixedCache):
+    for kind in (SharedPrefixCache, Graphed):
         for ours, theirs in zip(logits_of(module, kind), apart, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
     assert module.config._attn_implementation == "sdpa"
@@ -121,7 +163,7 @@ def test_prompt_without_remaining_rows_is_freed() -> None:
     assert prefixes.extend(torch.tensor([9, 10])).shape == (2, 50)
 
 
-@pytest.mark.parametrize("kind", [SharedPrefixCache, BufferedCache, KVCache])
+@pytest.mark.parametrize("kind", [SharedPrefixCache, KVCache])
 @torch.no_grad()
 def test_ended_row_may_exceed_the_context(kind: type[KVCache]) -> None:
     module = tiny("gpt2", n_embd=32, n_layer=2, n_head=4, n_positions=10)
@@ -150,50 +192,9 @@ def test_model_can_be_trained_after_sampling() -> None:
     assert module.lm_head.weight.grad.norm() > 0
 
 
-def test_preallocated_cache_matches_the_plain_cache() -> None:
-    module = tiny("llama")
-    for ours, theirs in zip(
-        logits_of(module, BufferedCache), logits_of(module, KVCache), strict=True
-    ):
-        assert torch.equal(ours, theirs)
-
-
-class Replayed:
-    """Stands in for a CUDA graph: computes the captured function again in place."""
-
-    def __init__(self) -> None:
-        self.replays = 0
-
-    def replay(self) -> None:
-        self.replays += 1
-        self.logits.copy_(self.read(self.tokens))
-
-    def take(self, read: Callable[[Tensor], Tensor], tokens: Tensor) -> Tensor:
-        self.read, self.tokens, self.logits = read, tokens, read(tokens)
-        return self.logits
-
-
-def test_cuda_graph_is_captured_after_changes_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    graphs: list[Replayed] = []
-
-    class Graphed(GraphedCache):
-        def _capture_logits(self, graph: Any, tokens: Tensor) -> Tensor:
-            graphs.append(graph)
-            return graphs[-1].take(self._read_one, tokens)
-
-        def extend(self, tokens: Tensor) -> Tensor:
-            return super().extend(tokens).clone()
-
-    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", Replayed)
-    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
-    released: list[int] = []
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: released.append(len(graphs)))
-    module = tiny("qwen3")
-    together, apart = logits_of(module, Graphed), logits_of(module, KVCache)
-    for ours, theirs in zip(together, apart, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+def test_cuda_graph_is_captured_after_changes_and_replayed(released: list[int]) -> None:
+    logits_of(tiny("qwen3"), Graphed)
     # The first token after a change is read alone: at the start, after rows ended twice, and when
     # the buffers of 64 tokens grow. One token is left after the last change.
-    assert [graph.replays for graph in graphs] == [2, 60, 4]
+    assert [graph.replays for graph in GRAPHS] == [2, 60, 4]
     assert released == [0, 1, 2], "before each capture, which cannot release memory itself"

@@ -18,7 +18,7 @@ from collab.models.local.fast.cuda_graph import GraphedCache
 from collab.models.local.fast.equivalence import supports_shared_prefix
 from collab.models.local.fast.memory import trim_memory
 from collab.models.local.fast.prepacked_weights import pack_weights
-from collab.models.local.fast.shared_prefix import BufferedCache, SharedPrefixCache
+from collab.models.local.fast.shared_prefix import SharedPrefixCache
 from collab.models.local.kv_cache import KVCache
 from collab.models.local.multi_lora import adapted_layers, can_mix, unwrap, without_adapters
 
@@ -88,7 +88,7 @@ def accelerated_cache(module: Any, adapters: Sequence[str]) -> Iterator[KVCache]
 
 def _cache_class(module: Any) -> type[KVCache]:
     if not supports_shared_prefix(module):
-        return BufferedCache
+        return KVCache
     is_capturable = unwrap(module).device.type == "cuda" and can_mix(module)
     return GraphedCache if is_capturable else SharedPrefixCache
 

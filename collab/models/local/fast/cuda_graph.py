@@ -82,12 +82,25 @@ class FixedLayer(SharedLayer):
         return self._new_keys, self._new_values, self.place.mask
 
 
-class FixedCache(SharedPrefixCache):
-    """A cache whose tensors keep their places from token to token."""
+class GraphedCache(SharedPrefixCache):
+    """A cache whose tensors keep their places, and that replays a CUDA graph for most tokens.
+
+    Whenever its buffers have changed, it reads one token kernel by kernel, captures the next one as
+    a graph, and replays the graph for the tokens after that.
+    """
 
     shrink_at = 1 / 2
     """Lower than for other caches, because a smaller batch needs a new graph."""
     _place: TokenPlace
+
+    def __init__(self, module: Any, adapters: Sequence[str]) -> None:
+        super().__init__(module, adapters)
+        self._base = unwrap(module)
+        self._graph: Any = None
+        self._pool = torch.cuda.graph_pool_handle()
+        self._tokens: Tensor | None = None  # [rows, 1], read by the graph
+        self._logits: Tensor | None = None  # [rows, vocabulary], written by the graph
+        self._is_warm = False
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
         self._place = TokenPlace(ids.device)
@@ -104,13 +117,6 @@ class FixedCache(SharedPrefixCache):
         self._next_positions.add_(1).clamp_(max=self._last_position)
         return logits
 
-    def _extend(self, tokens: Tensor) -> Tensor:
-        """Read the tokens [rows, 1] at the current place."""
-        return self._read_one(tokens)
-
-    def _note_move(self) -> None:
-        """Note that tensors have changed their places."""
-
     def _select_cached(self, rows: Sequence[int], keep: Tensor) -> None:
         super()._select_cached(rows, keep)
         self._note_move()
@@ -120,28 +126,13 @@ class FixedCache(SharedPrefixCache):
         layer.place = self._place
         return layer
 
-
-class GraphedCache(FixedCache):
-    """A cache that replays a CUDA graph for most tokens.
-
-    Whenever its buffers have changed, it reads one token kernel by kernel, captures the next one as
-    a graph, and replays the graph for the tokens after that.
-    """
-
-    def __init__(self, module: Any, adapters: Sequence[str]) -> None:
-        super().__init__(module, adapters)
-        self._base = unwrap(module)
-        self._graph: Any = None
-        self._pool = torch.cuda.graph_pool_handle()
-        self._tokens: Tensor | None = None  # [rows, 1], read by the graph
-        self._logits: Tensor | None = None  # [rows, vocabulary], written by the graph
-        self._is_warm = False
-
     def _note_move(self) -> None:
+        """Note that tensors have changed their places."""
         # The old graph stays until the next one is captured, because it holds the memory pool.
         self._tokens, self._is_warm = None, False
 
     def _extend(self, tokens: Tensor) -> Tensor:
+        """Read the tokens [rows, 1] at the current place."""
         if not self._is_warm or self._base in _UNCAPTURABLE_MODELS:
             self._is_warm = True
             return self._read_one(tokens)

@@ -1,4 +1,4 @@
-"""Caches with room for new tokens, and attention that reads a prompt once for all of its rows."""
+"""Attention that reads a prompt once for all of its rows."""
 
 from __future__ import annotations
 
@@ -15,58 +15,6 @@ from transformers.cache_utils import DynamicLayer
 
 from collab.models.local.batching import SPARE_TOKENS
 from collab.models.local.kv_cache import KVCache
-
-
-class BufferedCache(KVCache):
-    """A cache whose layers grow by many tokens at a time."""
-
-    def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        logits = super().read(ids, mask)
-        layers = self._cache.layers
-        for number, layer in enumerate(layers):
-            if type(layer) is DynamicLayer and layer.is_initialized:
-                layers[number] = _BufferedLayer(layer.keys, layer.values)
-        return logits
-
-
-class _BufferedLayer(DynamicLayer):  # type: ignore[misc]
-    """Keys and values in buffers with spare room. The plain layer copies all of them for every
-    token."""
-
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
-        super().__init__()
-        self.lazy_initialization(keys, values)
-        self.keys, self.values = keys, values
-        self._buffers: list[Tensor] = []
-
-    def update(
-        self,
-        key_states: Tensor,
-        value_states: Tensor,
-        *args: Any,  # noqa: ARG002
-        **kwargs: Any,  # noqa: ARG002
-    ) -> tuple[Tensor, Tensor]:
-        start = self.keys.shape[-2]
-        end = start + key_states.shape[-2]
-        if not self._buffers or self._buffers[0].shape[-2] < end:
-            self._buffers = [_copy_to_buffer(held, end) for held in (self.keys, self.values)]
-        for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
-            buffer[:, :, start:end] = new
-        self.keys, self.values = (buffer[:, :, :end] for buffer in self._buffers)
-        return self.keys, self.values
-
-    def batch_select_indices(self, indices: Tensor) -> None:
-        super().batch_select_indices(indices)
-        self._buffers = []
-
-
-def _copy_to_buffer(held: Tensor, end: int) -> Tensor:
-    """Return [rows, heads, time, size] in a longer buffer."""
-    rows, heads, time, size = held.shape
-    buffer = held.new_empty(rows, heads, end + SPARE_TOKENS, size)
-    buffer[:, :, :time] = held
-    return buffer
-
 
 ATTENTION_NAME = "collab_shared"
 
