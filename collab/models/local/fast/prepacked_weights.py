@@ -87,15 +87,14 @@ class _Fusion:
         self._bias = _bias_of(self._bases)
         self._widths = [len(base.weight) for base in self._bases]
         self._last_input: Tensor | None = None
-        self._changes = 0
         self._pieces: dict[Any, Tensor] = {}  # of layers that were not asked yet
 
     def answer(self, x: Tensor, layer: Any) -> Tensor:
         """Return the output of `layer`, [..., out], for `x`, [..., in]."""
-        if layer not in self._pieces or self._last_input is not x or self._changes != _changes(x):
+        if layer not in self._pieces or self._last_input is not x:
             pieces = torch.split(self._product(x.contiguous()), self._widths, dim=-1)
             self._pieces = dict(zip(self.layers, pieces, strict=True))
-            self._last_input, self._changes = x, _changes(x)
+            self._last_input = x
         piece = self._pieces.pop(layer)
         if not self._pieces:
             self._last_input = None
@@ -142,12 +141,6 @@ def _packed_weights(layers: Sequence[nn.Linear]) -> Tensor:
         held = state, _pack(torch.cat(weights) if len(weights) > 1 else weights[0]), weights
     _PACKED_GROUPS[layers[0]] = held
     return held[1]
-
-
-def _changes(x: Tensor) -> int:
-    """Return the number of in-place changes of `x`, or 0 in inference mode, where torch does not
-    count them."""
-    return 0 if x.is_inference() else x._version
 
 
 def _weight_state(weight: Tensor) -> tuple[object, ...]:
