@@ -270,11 +270,7 @@ class Generation:
         return [[rows[i] for i in batch] for batch in pack(sizes, budget)]
 
     def _make_row(self, index: int, request: Request) -> Row:
-        """Tokenize a request.
-
-        Raises:
-            ModelError: the request cannot be answered.
-        """
+        """Tokenize a request, or raise ModelError if it cannot be answered."""
         adapter = self.adapters.name_of(request.adapter) if request.adapter else NO_ADAPTER
         prompt = prompt_ids(request, self.loaded.tokenizer, self._model)
         new = request.sampling.max_new_tokens
@@ -366,10 +362,7 @@ def _row_size(row: Row) -> tuple[int, int]:
 
 
 def _group_prompts(rows: Sequence[Row]) -> tuple[list[int], list[int]]:
-    """Return the first row of every prompt, and the position among these of each row's prompt.
-
-    Samples of one prompt are then read only once.
-    """
+    """Return the first row of every prompt, and the position among these of each row's prompt."""
     keys = [_prompt_of(row) for row in rows]
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     places = [numbers[key] for key in keys]
