@@ -1,28 +1,5 @@
 """The errors of collab, named by the boundary that was crossed.
 
-    CollabError
-    ├── RecipeError            an invalid recipe, name or option
-    │   ├── UnknownName        an unknown name, with the nearest known one
-    │   └── Untrusted          a third-party recipe would run code that is not approved
-    ├── TaskError              a suite that cannot be read, or an incomplete problem
-    │   └── Unfit              a published problem that cannot be run here
-    ├── ModelError             a model that cannot answer
-    │   ├── ModelUnavailable   not installed, not found, no key, wrong name
-    │   ├── ModelRefused       the model declined, or its server rejected the request
-    │   ├── ModelTimeout       no answer within the limit
-    │   └── ContextOverflow    the prompt is longer than the model's context
-    ├── AgentError             a prompt template, parser or join that fails
-    │   └── ToolUnavailable    a tool's server does not start, or its package is missing
-    ├── SandboxError           the sandbox itself fails, not the program in it
-    │   └── SandboxUnavailable  this system cannot isolate a program
-    ├── EnvironmentFailed      an environment that raises, blocks or breaks its own rules
-    ├── RewardError            a reward part that raises, blocks or returns an invalid value
-    ├── FeedbackError          a feedback source that fails
-    │   └── FeedbackUnavailable  a tool that a source needs is not installed
-    ├── BudgetExceeded         a limit on tokens, seconds or money was reached
-    ├── TrainingError          a training run that cannot continue
-    └── RecordError            a run folder that cannot be read or written
-
 Messages contain the value, the limit and the remedy. Within an episode, an error becomes data (a
 `Failure` in the record, made by `failure_of`). Outside, it ends the command with `exit_status`.
 """
