@@ -18,7 +18,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from collab.models import Model
 from collab.recipe import Recipe
 from collab.records import Episode, Problem
 from collab.runtime.events import Event
@@ -45,23 +44,16 @@ class Application:
     lifespan, so the host must enter `lifespan` in its own.
     """
 
-    def __init__(
-        self,
-        recipes: Mapping[str, Recipe],
-        settings: Settings | None = None,
-        *,
-        models: Mapping[str, Mapping[str, Model]] | None = None,
-    ) -> None:
-        """Make the application. `models` replace the recipes' models, by the names of team and
-        agent.
+    def __init__(self, recipes: Mapping[str, Recipe], settings: Settings) -> None:
+        """Make the application.
 
         Raises:
             RecipeError: with MCP tools, two teams would be the same tool.
         """
-        self.settings = settings or Settings()
-        if self.settings.mcp:
+        self.settings = settings
+        if settings.mcp:
             tool_names(recipes)
-        self.service = Service(recipes, self.settings, models=models)
+        self.service = Service(recipes, settings)
         self._mcp: ASGIApp | None = None
         self._app = Starlette(
             routes=self._routes(),

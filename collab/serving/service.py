@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from collab.errors import CollabError, RecordError
-from collab.models import Model
 from collab.recipe import Recipe
 from collab.records import Episode, Problem, failure_of
 from collab.runs.about import new_run_id, now
@@ -156,21 +155,14 @@ T = TypeVar("T")
 class Service:
     """The teams of one server, while they are open."""
 
-    def __init__(
-        self,
-        recipes: Mapping[str, Recipe],
-        settings: Settings,
-        *,
-        models: Mapping[str, Mapping[str, Model]] | None = None,
-    ) -> None:
-        """Make the service. `models` replace the recipes' models, by the names of team and agent.
+    def __init__(self, recipes: Mapping[str, Recipe], settings: Settings) -> None:
+        """Make the service.
 
         Raises:
             RecipeError: strangers' programs would run without a sandbox.
         """
         self.settings = settings
         self._recipes = {name: served_recipe(recipe, settings) for name, recipe in recipes.items()}
-        self._models = models or {}
         self.teams: dict[str, ServedTeam] = {}
         """The teams by name, while they are open."""
         self.lanes = Lanes(1, settings.queue)
@@ -190,7 +182,7 @@ class Service:
         Raises:
             CollabError: something is missing, or the record cannot be written.
         """
-        async with open_teams(self._recipes, self.settings, self._models) as teams:
+        async with open_teams(self._recipes, self.settings) as teams:
             self.teams = teams
             default_concurrency = min(map(lanes_of, self._recipes.values()), default=1)
             self.lanes.widen(self.settings.concurrency or default_concurrency)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from collab.errors import RecipeError
 from collab.models import Model, Progress, Request
-from collab.models.base import Batching, as_model
+from collab.models.base import Batching
 from collab.models.open import ModelPool
 from collab.recipe import Recipe, allow, library, read_recipe
 from collab.recipe.feedback import ExecutionFeedbackSpec, SolvedFeedbackSpec
@@ -179,14 +179,10 @@ def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:
 
 @asynccontextmanager
 async def open_teams(
-    recipes: Mapping[str, Recipe],
-    settings: Settings,
-    models: Mapping[str, Mapping[str, Model]],
+    recipes: Mapping[str, Recipe], settings: Settings
 ) -> AsyncIterator[dict[str, ServedTeam]]:
     """Context manager that opens the teams by name, with all models, so that no request waits for
     their weights or their servers. Teams with equal models share one copy in memory.
-
-    `models` replace the recipes' models, by the names of team and agent.
 
     Raises:
         CollabError: something is missing, or does not fit.
@@ -208,11 +204,8 @@ async def open_teams(
 
         teams = {}
         for name, recipe in recipes.items():
-            given = models.get(name, {})
             opened = {
-                agent: share_batches(
-                    as_model(given.get(agent) or pool.open(recipe.model_of(agent)))
-                )
+                agent: share_batches(pool.open(recipe.model_of(agent)))
                 for agent in recipe.team.agents
             }
             session = await Session(recipe, models=opened, pool=pool).open()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from support.served import DUO, SOLO, Server, Talker, recipe
+from support.served import DUO, SOLO, Server, Talker, answered_by, recipe
 
 from collab.errors import RecipeError
 from collab.runtime.fields import fields_of
@@ -132,10 +132,10 @@ def test_call_is_canceled_on_shutdown() -> None:
     from mcp import Client
 
     talker = Talker(holding=True)
-    service = Service({"solo": recipe(SOLO)}, Settings(), models={"solo": {"one": talker}})
+    service = Service({"solo": recipe(SOLO)}, Settings())
 
     async def ask() -> Any:
-        async with service.open(), Client(make_server(service)) as client:
+        async with answered_by(talker), service.open(), Client(make_server(service)) as client:
             calling = asyncio.create_task(client.call_tool("solo", {"prompt": "x"}))
             while not talker.under_way:
                 await asyncio.sleep(0.005)
@@ -155,10 +155,10 @@ def test_a_call_is_cancelled_when_its_client_leaves() -> None:
     from mcp import Client
 
     talker = Talker(holding=True)
-    service = Service({"solo": recipe(SOLO)}, Settings(), models={"solo": {"one": talker}})
+    service = Service({"solo": recipe(SOLO)}, Settings())
 
     async def leave() -> None:
-        async with service.open(), Client(make_server(service)) as client:
+        async with answered_by(talker), service.open(), Client(make_server(service)) as client:
             calling = asyncio.create_task(client.call_tool("solo", {"prompt": "x"}))
             while not talker.under_way:
                 await asyncio.sleep(0.005)

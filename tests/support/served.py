@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from unittest.mock import patch
 
 import httpx
 
 from collab.errors import ModelError
 from collab.models import Model, Progress, Request
 from collab.models.base import Batching, Capabilities
+from collab.models.open import ModelPool
 from collab.recipe import Recipe
 from collab.records import Action, Usage, failure_of
 from collab.serving.application import Application
@@ -119,6 +122,13 @@ class Talker(Model):
             await asyncio.sleep(0.005)
 
 
+@asynccontextmanager
+async def answered_by(model: Model) -> AsyncIterator[None]:
+    """Let `model` answer for every agent of the teams that are opened here."""
+    with patch.object(ModelPool, "open", lambda *_: model):
+        yield
+
+
 class Server:
     """Serves recipes within its `with` block; `model` answers for every agent."""
 
@@ -174,10 +184,8 @@ class Server:
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
-        agents = {name: r.team.agents for name, r in self._recipes.items()}
-        models = {name: dict.fromkeys(every, self.model) for name, every in agents.items()}
-        self.app = Application(self._recipes, self._settings, models=models)
+        self.app = Application(self._recipes, self._settings)
         with self._listener:
-            async with self.app.lifespan():
+            async with answered_by(self.model), self.app.lifespan():
                 self._ready.set()
                 await serve(self.app, self.app.service, self._listener, self._drain)
