@@ -2,10 +2,9 @@
 
 import importlib
 import sys
-from collections.abc import Mapping, Sequence
-from functools import cache, reduce
+from collections.abc import Mapping
+from functools import cache
 from itertools import product
-from operator import xor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,22 +21,6 @@ Strategy = Mapping[tuple[str, str], Mapping[str, float]]
 
 
 @cache
-def wins_at_nim(heaps: tuple[int, ...]) -> bool:
-    """Return whether the player to move can win, by trying all moves."""
-    after = (
-        tuple(sorted((*heaps[:n], size - taken, *heaps[n + 1 :])))
-        for n, size in enumerate(heaps)
-        for taken in range(1, size + 1)
-    )
-    return any(not wins_at_nim(rest) for rest in after)
-
-
-def parity(heaps: Sequence[int]) -> bool:
-    """Decide by Bouton's rule: the player can win if the xor of the heaps is not 0."""
-    return reduce(xor, heaps, 0) != 0
-
-
-@cache
 def value_of_board(board: tuple[str, ...], player: str = "x") -> int:
     """Return the payoff of `player`, who moves next, under best play: 1, 0 or -1."""
     if winner(board):
@@ -46,11 +29,6 @@ def value_of_board(board: tuple[str, ...], player: str = "x") -> int:
     other = "o" if player == "x" else "x"
     moved = ((*board[:n], player, *board[n + 1 :]) for n in empty)
     return max((-value_of_board(after, other) for after in moved), default=0)
-
-
-def test_nim_winner_follows_from_parity() -> None:
-    for heaps in product(range(6), repeat=3):
-        assert wins_at_nim(heaps) == parity(heaps), heaps
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.2, 1 / 3])
