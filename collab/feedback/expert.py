@@ -118,19 +118,11 @@ class Expert(Source):
             if answer.strip():
                 again = Message(role="user", content=RETRY_PROMPT.format(why=why))
                 messages = [*messages, Message(role="assistant", content=answer), again]
-        raise FeedbackError(self._no_advice_message(why, truncated))
-
-    def _no_advice_message(self, why: str, truncated: int) -> str:
-        attempts, limit = self._spec.retries + 1, self._spec.max_new_tokens
-        if truncated:
-            return (
-                f"{truncated} of {attempts} responses of the expert {self._model.name} were"
-                f" truncated at {limit} tokens, and none gave advice; raise its 'max_new_tokens'"
-            )
-        return (
-            f"the expert {self._model.name} gave no advice in the required form in {attempts}"
-            f" attempts: {why}; another model, more 'retries' or more 'max_new_tokens' (now"
-            f" {limit}) may help"
+        raise FeedbackError(
+            f"the expert {self._model.name} gave no advice in the required form in"
+            f" {self._spec.retries + 1} attempts, of which {truncated} were truncated at"
+            f" {self._spec.max_new_tokens} tokens: {why}; raise its 'max_new_tokens' or its"
+            " 'retries', or use another model"
         )
 
     async def _ask(self, outcome: Outcome, messages: Sequence[Message], attempt: int) -> Action:

@@ -88,9 +88,7 @@ def test_malformed_advice_fails_after_the_retries(outcome_of: OutcomeOf) -> None
 
 def test_truncated_expert_is_reported(outcome_of: OutcomeOf) -> None:
     truncated = {"text": '{"main": ["sum, d', "finish_reason": "length"}
-    message = (
-        r"2 of 2 responses of the expert .* truncated at 20 tokens.*raise its 'max_new_tokens'"
-    )
+    message = r"in 2 attempts, of which 2 were truncated at 20 tokens.*raise its 'max_new_tokens'"
     with pytest.raises(FeedbackError, match=message):
         give_feedback(outcome_of(main=GOOD), truncated, truncated, retries=1, max_new_tokens=20)
 
