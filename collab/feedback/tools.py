@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from collab.errors import FeedbackError, FeedbackUnavailable
+from collab.errors import CollabError, FeedbackError, FeedbackUnavailable, convert_error
 from collab.records import Finding
 from collab.sandbox.jail.files import BadFiles, File, is_files, split_files
 
@@ -119,12 +119,12 @@ class BatchRunner:
             for (_, answer), findings in zip(batch, results, strict=True):
                 if answer.done():
                     continue
-                if isinstance(findings, FeedbackError):
+                if isinstance(findings, CollabError):
                     answer.set_exception(findings)
                 else:
                     answer.set_result(findings)
 
-    async def _check_each(self, programs: Sequence[str]) -> list[list[Finding] | FeedbackError]:
+    async def _check_each(self, programs: Sequence[str]) -> list[list[Finding] | CollabError]:
         """Return each program's remarks, or the tool's error. If a batch fails, run its programs
         one by one."""
         if len(programs) == 1 or not any(map(files_of, programs)):  # file names may occur twice
@@ -132,13 +132,8 @@ class BatchRunner:
                 return [*await self._run(programs)]
             except Exception as error:
                 if len(programs) == 1:
-                    return [self._tool_error(error)]
+                    return [convert_error(error, FeedbackError, f"{self.tool.name} failed")]
         return [(await self._check_each([program]))[0] for program in programs]
-
-    def _tool_error(self, error: Exception) -> FeedbackError:
-        if isinstance(error, FeedbackError):
-            return error
-        return FeedbackError(f"{self.tool.name} failed: {type(error).__name__}: {error}")
 
     async def _run(self, programs: Sequence[str]) -> list[list[Finding]]:
         """Return each program's remarks, with line numbers of the whole program."""
