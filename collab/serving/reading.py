@@ -49,14 +49,11 @@ class TeamQuestion:
 
     def sampling(self, settings: Sampling) -> Sampling:
         """Return an agent's sampling settings, changed by this request."""
-        changes: dict[str, float] = {}
+        changes = {"temperature": self.temperature, "top_p": self.top_p}
         if self.max_new_tokens is not None:
             changes["max_new_tokens"] = min(self.max_new_tokens, settings.max_new_tokens)
-        if self.temperature is not None:
-            changes["temperature"] = self.temperature
-        if self.top_p is not None:
-            changes["top_p"] = self.top_p
-        return settings.model_copy(update=changes)
+        set_here = {name: value for name, value in changes.items() if value is not None}
+        return settings.model_copy(update=set_here)
 
 
 def transcript(earlier: Sequence[RequestMessage], text: str) -> str:

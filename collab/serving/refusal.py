@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import JSONResponse
@@ -14,25 +15,19 @@ RETRY_SECONDS = 5
 INVALID, LIMITED, SERVER = "invalid_request_error", "rate_limit_error", "server_error"
 
 
+@dataclass(eq=False)
 class Refused(Exception):
     """A request is refused. The reason is safe to send to the client.
 
     `reason` is OpenAI's `code`, and `param` is the path of the field to change.
     """
 
-    def __init__(
-        self,
-        status: int,
-        reason: str | None,
-        message: str,
-        *,
-        param: str | None = None,
-        kind: str = INVALID,
-        retry_after: int | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status, self.reason, self.message = status, reason, message
-        self.param, self.kind, self.retry_after = param, kind, retry_after
+    status: int
+    reason: str | None
+    message: str
+    param: str | None = None
+    kind: str = INVALID
+    retry_after: int | None = None
 
     @property
     def body(self) -> dict[str, Any]:
