@@ -6,11 +6,10 @@ import asyncio
 import json
 import os
 import subprocess
-from typing import Any
+from typing import Any, NamedTuple
 
 from collab.errors import SandboxError
 from collab.recipe.sandbox import SandboxSpec
-from collab.records import Record
 from collab.sandbox.client import bare_environment, interpreter
 from collab.sandbox.jail.layers.stack import LAYERS, Layer
 from collab.sandbox.jail.probes import CANARY
@@ -20,14 +19,14 @@ PROBE_SECONDS = 20.0
 _MAIN_CODE = "from jail.probes import main; main(sys.argv[2], sys.argv[3] == 'on')"
 
 
-class LayerReport(Record):
+class LayerReport(NamedTuple):
     """The result of the attacks on one layer."""
 
     name: str
     holds: bool
     detail: str
-    remedy: str
-    """The remedy if the layer does not hold, or "" if it does."""
+    remedy: str = ""
+    """The remedy if the layer does not hold."""
 
 
 async def examine() -> list[LayerReport]:
@@ -66,11 +65,11 @@ def probe(layer: str, *, on: bool) -> dict[str, Any]:
 def _check_layer(layer: Layer) -> LayerReport:
     result = probe(layer.name, on=True)
     if refused := result.get("refused"):
-        return _failure_report(layer.name, f"not available: {refused['reason']}", refused["remedy"])
+        detail = f"not available: {refused['reason']}"
+        return LayerReport(layer.name, False, detail, refused["remedy"])
     if result["broke"]:
-        return _failure_report(layer.name, f"could {', '.join(result['broke'])}", layer.remedy)
-    detail = f"could not {', '.join(result['held'])}"
-    return LayerReport(name=layer.name, holds=True, detail=detail, remedy="")
+        return LayerReport(layer.name, False, f"could {', '.join(result['broke'])}", layer.remedy)
+    return LayerReport(layer.name, True, f"could not {', '.join(result['held'])}")
 
 
 async def _check_all_layers() -> LayerReport:
@@ -79,13 +78,8 @@ async def _check_all_layers() -> LayerReport:
         async with Sandbox(SandboxSpec(workers=1)) as sandbox:
             verdict = await sandbox.check(CORRECT_TRIAL)
     except SandboxError as error:
-        return _failure_report(name, str(error), "see the layer named")
+        return LayerReport(name, False, str(error), "see the layer named")
     if not verdict.passed:
         detail = f"a correct program failed: {verdict.error} {' '.join(verdict.flags)}".strip()
-        return _failure_report(name, detail, "report this system")
-    detail = f"a correct program passed in {1000 * verdict.seconds:.0f} ms"
-    return LayerReport(name=name, holds=True, detail=detail, remedy="")
-
-
-def _failure_report(name: str, detail: str, remedy: str) -> LayerReport:
-    return LayerReport(name=name, holds=False, detail=detail, remedy=remedy)
+        return LayerReport(name, False, detail, "report this system")
+    return LayerReport(name, True, f"a correct program passed in {1000 * verdict.seconds:.0f} ms")
