@@ -28,7 +28,7 @@ OpenModel = Callable[[ModelSpec], "Model"]
 
 
 def open_sources(
-    specs: Sequence[FeedbackSpec], *, sandbox: Sandbox | None, open_model: OpenModel
+    specs: Sequence[FeedbackSpec], *, sandbox: Sandbox, open_model: OpenModel
 ) -> list[Source]:
     """Open the sources that a recipe lists, and return them in order.
 
@@ -40,7 +40,7 @@ def open_sources(
     return [_open(spec, sandbox, open_model) for spec in specs]
 
 
-def _open(spec: FeedbackSpec, sandbox: Sandbox | None, open_model: OpenModel) -> Source:
+def _open(spec: FeedbackSpec, sandbox: Sandbox, open_model: OpenModel) -> Source:
     from collab.feedback.execution import Execution
     from collab.feedback.expert import Expert
     from collab.feedback.static import Static
@@ -51,8 +51,6 @@ def _open(spec: FeedbackSpec, sandbox: Sandbox | None, open_model: OpenModel) ->
         case StaticFeedbackSpec():
             return Static(spec)
         case ExecutionFeedbackSpec():
-            if sandbox is None:
-                raise RecipeError("feedback 'execution' needs an open sandbox")
             return Execution(spec, sandbox)
         case SolvedFeedbackSpec():
             return Solved()

@@ -18,6 +18,7 @@ from collab.recipe import TeamSpec, load_recipe
 from collab.recipe.model import ModelSpec
 from collab.records import Episode, Feedback, Problem, Score, Turn, read_episodes
 from collab.rewards.declared import describe_scoring
+from collab.sandbox import Sandbox
 from collab.trainers import TrainingRun
 from collab.trainers.training.events import StepFinished, TrainingEvent
 
@@ -205,7 +206,7 @@ def test_the_sources_work(folder: Path) -> None:
         raise AssertionError("no source asks for a model")
 
     async def tell() -> dict[str, tuple[Feedback, ...]]:
-        sources = open_sources(spec.feedback, sandbox=None, open_model=no_model)
+        sources = open_sources(spec.feedback, sandbox=Sandbox(), open_model=no_model)
         feedback, _ = await gather(sources, spec.feedback, outcome)
         return feedback
 

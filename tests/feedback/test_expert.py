@@ -33,6 +33,7 @@ from collab.models.open import ModelPool
 from collab.recipe.feedback import ExpertFeedbackSpec
 from collab.recipe.hosted import AnthropicSpec
 from collab.records import Failure, Feedback, Problem
+from collab.sandbox import Sandbox
 
 OutcomeOf = Callable[..., Outcome]
 
@@ -194,7 +195,7 @@ def ask_claude(
 
     async def go() -> Told:
         async with ModelPool() as pool:
-            sources = open_sources(specs, sandbox=None, open_model=pool.open)
+            sources = open_sources(specs, sandbox=Sandbox(), open_model=pool.open)
             return await gather(sources, specs, outcome)
 
     return asyncio.run(go())

@@ -14,6 +14,7 @@ from collab.feedback import Outcome, gather, open_sources
 from collab.recipe import FeedbackSpec, Recipe
 from collab.recipe.load import validate
 from collab.records import Failure, Feedback, Problem
+from collab.sandbox import Sandbox
 
 OutcomeOf = Callable[..., Outcome]
 Told = tuple[dict[str, tuple[Feedback, ...]], tuple[Failure, ...]]
@@ -155,13 +156,12 @@ def test_failure_of_one_source_keeps_the_feedback_of_the_others(outcome_of: Outc
         ({"source": "mine.py:prais"}, "did you mean 'praise'?"),
         ({"source": "mine.py:praise", "options": {"wrd": "x"}}, "did you mean 'word'?"),
         ({"source": "mine.py:praise", "options": {"word": 3}}, "option 'word'"),
-        ({"source": "execution"}, "needs an open sandbox"),
     ],
 )
 def test_mistakes_are_found_when_sources_open(spec: Any, message: str) -> None:
     specs = TypeAdapter(tuple[FeedbackSpec, ...]).validate_python([spec])
     with pytest.raises(RecipeError) as caught:
-        open_sources(specs, sandbox=None, open_model=no_model)
+        open_sources(specs, sandbox=Sandbox(), open_model=no_model)
     assert message in str(caught.value)
 
 
@@ -172,7 +172,7 @@ def test_missing_tool_names_its_command(monkeypatch: pytest.MonkeyPatch, tmp_pat
         [{"source": "static", "tools": ["ast", "ruff"]}]
     )
     with pytest.raises(FeedbackUnavailable, match="pip install ruff") as caught:
-        open_sources(specs, sandbox=None, open_model=no_model)
+        open_sources(specs, sandbox=Sandbox(), open_model=no_model)
     assert caught.value.exit_status == 2
 
 
