@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from random import Random
 from typing import Annotated
 
@@ -56,7 +57,7 @@ class MiniSudoku(Environment):
                 [0 if (r, c) in self._blank_cells else self._solution[r][c] for c in range(4)]
                 for r in range(4)
             ]
-            if len(list(solutions(self._grid, 2))) == 1:
+            if len(list(islice(solutions(self._grid), 2))) == 1:
                 break
         self._turns_played = 0
         return Step(self._observations())
@@ -126,20 +127,17 @@ def random_grid(random: Random) -> Grid:
     return [list(row) for row in zip(*grid, strict=True)] if random.random() < 0.5 else grid
 
 
-def solutions(grid: Grid, limit: int) -> Iterator[Grid]:
-    """Yield up to `limit` ways to fill a grid."""
+def solutions(grid: Grid) -> Iterator[Grid]:
+    """Yield all ways to fill a grid. The grid is as before once they are all read."""
     empty = next(((r, c) for r in range(4) for c in range(4) if not grid[r][c]), None)
     if empty is None:
         yield [list(row) for row in grid]
         return
     row, column = empty
-    left = limit
     for digit in range(1, 5):
         grid[row][column] = digit
-        if left and not has_clash(grid, row, column):
-            for solution in solutions(grid, left):
-                left -= 1
-                yield solution
+        if not has_clash(grid, row, column):
+            yield from solutions(grid)
     grid[row][column] = 0
 
 
