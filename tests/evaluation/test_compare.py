@@ -83,15 +83,6 @@ def test_speed_excludes_time_without_a_running_episode() -> None:
     assert speed.seconds_per_response == pytest.approx(8 / 4)
 
 
-def test_failures_are_counted_and_the_first_is_kept() -> None:
-    groups = {"t": [make_episode("t", 0, make_score()), make_episode("t", 1, failed=True)]}
-    result = team_result(make_team("a"), groups, {}, folder=None, models={})
-    assert (result.failed, result.failures) == (1, {"ModelTimeout": 1})
-    assert result.failure is not None
-    assert result.failure.message == "no answer"
-    assert result.agents["aux"]["new_tokens"] == 10
-
-
 def test_older_records_with_schemes_load() -> None:
     score = make_score().model_dump()
     schemes = [{"name": "wrapper", "lines": [5], "why": "main returns what aux gives"}]

@@ -11,9 +11,7 @@ from support.episodes import make_episode, make_score
 from collab.errors import RecordError
 from collab.evaluation.folder import (
     EvaluationFolder,
-    choose_episodes,
     keep_only,
-    read_evaluation,
     read_finished,
     read_results,
 )
@@ -31,15 +29,6 @@ def record(path: Path, *episodes: Episode, identity: str = "one") -> None:
     for episode in episodes:
         folder.append(episode)
     folder.finish({"identity": identity, "status": "done"})
-
-
-def test_partial_line_is_removed_before_the_next_is_written(tmp_path: Path) -> None:
-    path = tmp_path / "team"
-    record(path, make_episode("t", 0, make_score()))
-    with (path / "episodes.jsonl").open("a") as stream:
-        stream.write('{"id": "t#1", "ta')
-    record(path, make_episode("t", 2, make_score()))
-    assert [episode.sample for episode in read_episodes(path)] == [0, 2]
 
 
 def test_failed_episodes_are_played_again(tmp_path: Path) -> None:
@@ -96,29 +85,9 @@ def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
         EvaluationFolder(tmp_path)
 
 
-def test_only_requested_tasks_and_samples_are_chosen() -> None:
-    result = {(t, n): make_episode(t, n, make_score()) for t in ("a", "b", "c") for n in range(3)}
-    del result["b", 0]
-    groups = choose_episodes(result, ["b", "a"], 2)
-    assert {task: [e.sample for e in group] for task, group in groups.items()} == {
-        "b": [1],
-        "a": [0, 1],
-    }
-
-
 def test_folder_without_an_evaluation_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="is not an evaluation's folder"):
         read_results(tmp_path)
     (tmp_path / "eval.json").write_text(json.dumps({"evaluation": "x"}))
     with pytest.raises(RecordError, match="not an evaluation: status: required key is missing"):
         read_results(tmp_path)
-
-
-def test_broken_evaluation_is_read_as_far_as_possible(tmp_path: Path) -> None:
-    (tmp_path / "pair").mkdir()
-    (tmp_path / "eval.json").write_text("{")
-    record = read_evaluation(tmp_path)
-    assert record.results is None
-    assert record.teams == {"pair": "pair"}
-    assert "not an evaluation" in record.complaints[0]
-    assert not record.has_numbers
