@@ -231,10 +231,11 @@ def _check_comparable(first: EvaluatedTeam, other: EvaluatedTeam) -> None:
     ours, others = (digest_files(e.suite.model_dump(mode="json")) for e in (first, other))
     differ = [key for key in _COMPARED_FIELDS if ours[key] != others[key]]
     if "reward" in differ:
-        why = why_rewards_differ(first.suite, other.suite)
         raise RecipeError(
-            f"'{first.label}' and '{other.label}' cannot be compared: {why}; choose one reward for"
-            f" all with {format_option('reward-from', first.label)}, or the one of {other.label}"
+            f"'{first.label}' and '{other.label}' cannot be compared: the rewards of their suites"
+            f" ('{first.suite.name}', '{other.suite.name}'), or the files of these rewards, differ;"
+            f" choose one reward for all with {format_option('reward-from', first.label)}, or the"
+            f" one of {other.label}"
         )
     if differ or first.problems != other.problems:
         what, differs = (differ[-1], "differs") if differ else ("problems", "differ")
@@ -269,20 +270,6 @@ def with_reward_of(
         )
     approve(question.about_functions(*(text for _, _, text in names_of_spec(reward))), trust)
     return [_replace_reward(other, reward, question) for other, question in recipes]
-
-
-def why_rewards_differ(one: TaskSpec, other: TaskSpec) -> str:
-    """Return a sentence that says how two rewards differ, including changed files of functions."""
-    rewards = [suite.reward for suite in (one, other) if suite.reward]
-    files = [[text.partition(":")[0] for _, _, text in names_of_spec(reward)] for reward in rewards]
-    changed = [
-        f"{a} and {b}"
-        for a, b in zip(*files, strict=False)
-        if Path(a).name == Path(b).name and digest_files(a) != digest_files(b)
-    ]
-    if changed:
-        return f"their rewards differ because a file has changed ({', '.join(changed)})"
-    return f"the rewards of their suites ('{one.name}', '{other.name}') differ"
 
 
 def _replace_reward(recipe: Recipe, reward: RewardSpec, question: Question) -> ReadRecipe:

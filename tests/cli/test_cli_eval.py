@@ -197,8 +197,8 @@ def test_changed_reward_is_refused_until_one_is_chosen(
     both = ("eval", "pair", "runs/first", "-t", "words/0", "-m", "echo", "--out", "out")
     refused = collab(*both)
     assert refused.status == 2
-    files = "a file has changed (parts.py and runs/first/functions/parts.py)"
-    assert f"{files}; choose one reward for all with --reward-from pair, or" in refused.err
+    why = "or the files of these rewards, differ"
+    assert f"{why}; choose one reward for all with --reward-from pair, or" in refused.err
     done = collab(*both, "--reward-from", chosen)
     assert done.status == 0, done.err
     results = read_results(Path("out"))
