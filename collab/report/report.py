@@ -12,17 +12,8 @@ from collab.errors import RecordError
 from collab.evaluation.table import ResultTable, agents_table
 from collab.recipe.differences import reward_in
 from collab.report import DEFAULT_MAX_EPISODES
-from collab.report.episodes import (
-    ShownEpisode,
-    choose_episodes,
-    episode_data,
-)
-from collab.report.held_out import (
-    change_table,
-    held_out_panels,
-    task_table,
-    training_tables,
-)
+from collab.report.episodes import ShownEpisode, choose_episodes, episode_data
+from collab.report.held_out import change_table, held_out_panels, task_table, training_tables
 from collab.report.page import Texts, Updates, pack_data, render_report
 from collab.report.panels import Panel, training_panels
 from collab.report.results import evaluation_tables, run_tables

@@ -9,12 +9,7 @@ import pytest
 from support.episodes import make_episode, make_score
 
 from collab.errors import RecordError
-from collab.evaluation.folder import (
-    EvaluationFolder,
-    keep_only,
-    read_finished,
-    read_results,
-)
+from collab.evaluation.folder import EvaluationFolder, keep_only, read_finished, read_results
 from collab.recipe import Recipe
 from collab.records import Episode, read_episodes
 from collab.runtime.folder import RunFolder

@@ -5,15 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browser import (
-    DESKTOP,
-    HOSTILE,
-    PHONE,
-    Open,
-    expect,
-    expect_accessible,
-    expect_rows,
-)
+from support.browser import DESKTOP, HOSTILE, PHONE, Open, expect, expect_accessible, expect_rows
 from support.report_runs import make_episode, make_run, make_training, page_of
 
 pytestmark = pytest.mark.browser
