@@ -101,7 +101,7 @@ def command(
       2    bad usage, or a key, server or package is missing
       130  interrupted
     """
-    from collab.cli.live.view import open_view
+    from collab.cli.live.running import open_view
     from collab.evaluation.evaluation import EvaluationRun
     from collab.evaluation.selection import check_selectable
     from collab.evaluation.teams import choose_k, find_teams

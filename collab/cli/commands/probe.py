@@ -55,8 +55,7 @@ def command(
       2    bad usage, or a key, server or package is missing
       130  interrupted
     """
-    from collab.cli.live.running import exit_status, run_with_view
-    from collab.cli.live.view import open_view
+    from collab.cli.live.running import exit_status, open_view, run_with_view
     from collab.cli.plan import prepare_run
     from collab.probe.probe import draw_problems, probe, training_addresses
     from collab.recipe import load_recipe

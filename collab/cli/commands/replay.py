@@ -43,8 +43,7 @@ def command(
       1  a reward, a token or a failure differs
       2  bad usage
     """
-    from collab.cli.live.running import run_with_view
-    from collab.cli.live.view import open_view
+    from collab.cli.live.running import open_view, run_with_view
     from collab.passed_functions import passed_function
     from collab.recipe import read_recipe
     from collab.recipe.documents import read_mapping

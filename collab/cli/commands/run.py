@@ -158,8 +158,7 @@ def _run(
     require_solved: bool,
     combine: bool,
 ) -> int:
-    from collab.cli.live.running import exit_status, run_with_view
-    from collab.cli.live.view import open_view
+    from collab.cli.live.running import exit_status, open_view, run_with_view
     from collab.cli.plan import prepare_run
     from collab.runs.about import new_run_path
     from collab.runs.atomic import write_atomically

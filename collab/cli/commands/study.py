@@ -52,7 +52,7 @@ def command(
       2    bad usage
       130  interrupted
     """
-    from collab.cli.live.view import open_view
+    from collab.cli.live.running import open_view
     from collab.cli.screen.results import show_study_plan
     from collab.sandbox.sandbox import processor_count
     from collab.study.spec import cells_of, load_study

@@ -200,8 +200,7 @@ def _show_plan(plan: Plan, recipe: Recipe, *, json: bool, with_recipe: bool) -> 
 
 
 def _train(recipe: Recipe, folder: Path, ranks: Ranks, *, resumed: bool, json: bool) -> int:
-    from collab.cli.live.running import run_to_end
-    from collab.cli.live.view import open_view
+    from collab.cli.live.running import open_view, run_to_end
     from collab.runs.about import mark_interrupted, resume_hint
     from collab.trainers.training.events import TrainingEvent, TrainingProgress
     from collab.trainers.training.run import TrainingRun

@@ -14,7 +14,8 @@ from types import FrameType
 from typing import Any
 
 from collab.cli import options
-from collab.cli.live.view import View
+from collab.cli.live.view import JsonView, TextView, View
+from collab.cli.screen.page import TerminalPage, open_page
 from collab.errors import CollabError, error_class
 from collab.recipe import Recipe
 from collab.records import Problem
@@ -27,6 +28,18 @@ from collab.wording import counted, drop_python_remedies
 
 GRACE_SECONDS = 1.0
 """An interrupted run waits this long for work that does not stop."""
+
+
+def open_view(*, json: bool) -> View:
+    """Return a view for stdout: JSON lines, a live report on a terminal, or a plain report."""
+    if json:
+        return JsonView()
+    page = open_page()
+    if not isinstance(page, TerminalPage):
+        return TextView(page)
+    from collab.cli.live.progress import LiveView  # imports rich
+
+    return LiveView(page)
 
 
 def run_with_view(

@@ -9,7 +9,7 @@ from shlex import join
 from typing import TextIO
 
 from collab.cli.screen.episode import show_episode, show_episode_line
-from collab.cli.screen.page import BAD, BOLD, GOOD, WARN, WARNING, Page, TerminalPage, open_page
+from collab.cli.screen.page import BAD, BOLD, GOOD, WARN, WARNING, Page
 from collab.cli.screen.results import (
     held_out_text,
     held_out_title,
@@ -55,18 +55,6 @@ class View:
 
     def close(self) -> None:
         """Finish the output. Later events are not shown."""
-
-
-def open_view(*, json: bool) -> View:
-    """Return a view for stdout: JSON lines, a live report on a terminal, or a plain report."""
-    if json:
-        return JsonView()
-    page = open_page()
-    if not isinstance(page, TerminalPage):
-        return TextView(page)
-    from collab.cli.live.progress import LiveView  # imports rich
-
-    return LiveView(page)
 
 
 class JsonView(View):

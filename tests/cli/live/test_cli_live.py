@@ -10,7 +10,8 @@ from rich.console import Console
 from support.episodes import make_episode, make_score, make_started
 
 from collab.cli.live.progress import LiveView
-from collab.cli.live.view import TextView, open_view
+from collab.cli.live.running import open_view
+from collab.cli.live.view import TextView
 from collab.cli.screen.page import PlainPage, TerminalPage
 from collab.evaluation.results import TeamStarted
 from collab.records import Decision
@@ -66,7 +67,7 @@ def test_loading_line_disappears_when_work_begins(live: LiveView, work: Any) -> 
 @pytest.mark.parametrize("on_a_terminal", [True, False])
 def test_stdout_decides_the_view(monkeypatch: pytest.MonkeyPatch, on_a_terminal: bool) -> None:
     page = terminal() if on_a_terminal else PlainPage(io.StringIO())
-    monkeypatch.setattr("collab.cli.live.view.open_page", lambda: page)
+    monkeypatch.setattr("collab.cli.live.running.open_page", lambda: page)
     view = open_view(json=False)
     view.close()
     assert type(view) is (LiveView if on_a_terminal else TextView)
