@@ -111,11 +111,6 @@ class EvaluationRecord:
             return True
         return episode.task in results.tasks and episode.sample < results.samples
 
-    @property
-    def has_numbers(self) -> bool:
-        """True if the evaluation has numbers. A killed evaluation has none."""
-        return self.results is not None and self.results.status not in (RUNNING, KILLED)
-
 
 def is_evaluation(folder: Path) -> bool:
     """Return True for the folder of an evaluation, even a broken one."""

@@ -188,10 +188,6 @@ class HtmlReport:
     alarms: list[Alarm]
     shown: list[ShownEpisode] = field(default_factory=list)
 
-    @property
-    def learning(self) -> bool:
-        return bool(self.panels or self.constants)
-
 
 def write_report(
     paths: Sequence[Path], out: Path, *, max_episodes: int = DEFAULT_MAX_EPISODES

@@ -18,7 +18,7 @@ from collab.recipe.documents import read_mapping, read_text
 from collab.records import Episode
 from collab.records.run import episode_key, open_run
 from collab.runs import metric_names as names
-from collab.runs.about import check_holds_run, is_training, status_of
+from collab.runs.about import KILLED, RUNNING, check_holds_run, is_training, status_of
 from collab.runs.layout import EVALUATION, METRICS, RECIPE, RECORD_FILES, TRAINING
 from collab.runs.listing import finite_number
 from collab.runs.log import read_episode_lines, read_lines, unique_items
@@ -208,8 +208,9 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
     """Read the results, and the runs of the teams that they name."""
     record = read_evaluation(path)
     reading.complaints += record.complaints
-    if record.results is not None:
-        reading.results.append(record.results)
+    results = record.results
+    if results is not None:
+        reading.results.append(results)
     runs = []
     for name, label in record.teams.items():
         try:
@@ -223,7 +224,7 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
     if not runs:
         raise RecordError(f"{path} has nothing to report")
     reading.runs += runs
-    if record.has_numbers:
+    if results is not None and results.status not in (RUNNING, KILLED):
         reading.evaluated_folders |= {run.path for run in runs}
 
 
