@@ -11,12 +11,12 @@ from typing import Any
 from collab.agents.joins import Join
 from collab.errors import AgentError, BudgetExceeded, CollabError, RecipeError, convert_error
 from collab.feedback import Source
-from collab.models import Call
+from collab.models import Call, Request
 from collab.plugins import call_function
 from collab.recipe import Recipe
 from collab.records import Action, Decision, Message, Problem, Turn
 from collab.rewards import Scorer
-from collab.runtime.agents import RunningAgent, make_request, template_fields
+from collab.runtime.agents import RunningAgent, call_seed, template_fields
 from collab.runtime.events import AgentActed, AgentActing, Emit
 from collab.runtime.game import MakeGame
 from collab.runtime.harness.move import ActionFailed, Move
@@ -137,7 +137,17 @@ class EpisodeAgents:
         self.context.emit(
             AgentActing(episode=self.episode, turn=place.turn, round=place.round, agent=place.agent)
         )
-        request = make_request(agent, place, messages, self.seed, prefix=prefix, may_call=may_call)
+        request = Request(
+            call=place,
+            messages=tuple(messages),
+            tools=tuple(tool.spec for tool in agent.tools.values()),
+            may_call=may_call,
+            style=agent.style,
+            prefix=prefix,
+            sampling=agent.sampling,
+            adapter=agent.adapter,
+            seed=call_seed(self.seed, place),
+        )
         rank = [*self.context.agents].index(first.agent)
         return await self.context.scheduler.act(agent.model, request, rank)
 

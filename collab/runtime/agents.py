@@ -9,7 +9,7 @@ from typing import Any
 from collab.agents import Template, parser_for
 from collab.agents.parsers import Parser
 from collab.errors import CollabError, ModelError, RecipeError, format_error
-from collab.models import Call, Model, Request
+from collab.models import Call, Model
 from collab.recipe import AgentSpec, Recipe
 from collab.recipe.team import DEFAULT_PROMPT, DEFAULT_REVISE, GAME_PROMPT, TEMPLATE_FIELDS
 from collab.records import Feedback, Message, Problem, Sampling, Style
@@ -177,30 +177,7 @@ def _check_accepts_prefix(agent: str, model: Model) -> None:
         )
 
 
-def make_request(
-    agent: RunningAgent,
-    call: Call,
-    history: Sequence[Message],
-    seed: int,
-    *,
-    prefix: str = "",
-    may_call: bool = True,
-) -> Request:
-    """Return an agent's request for its next response, with its sampling settings and tools."""
-    return Request(
-        call=call,
-        messages=tuple(history),
-        tools=tuple(tool.spec for tool in agent.tools.values()),
-        may_call=may_call,
-        style=agent.style,
-        prefix=prefix,
-        sampling=agent.sampling,
-        adapter=agent.adapter,
-        seed=_call_seed(seed, call),
-    )
-
-
-def _call_seed(seed: int, call: Call) -> int:
+def call_seed(seed: int, call: Call) -> int:
     """Return a separate seed for every decision, the same in every run with the same `seed`."""
     step = (call.step,) if call.step else ()
     return derive_seed(seed, call.task, call.sample, call.turn, call.round, call.agent, *step)

@@ -294,7 +294,7 @@ def test_a_replay_gives_the_same_episodes(project: Path) -> None:
 
 def test_seeds_differ_between_decisions_and_not_between_runs(project: Path) -> None:
     from collab.models import Call
-    from collab.runtime.agents import _call_seed
+    from collab.runtime.agents import call_seed
 
     calls = [
         Call(task=t, sample=s, turn=n, round=r, agent=a)
@@ -304,10 +304,10 @@ def test_seeds_differ_between_decisions_and_not_between_runs(project: Path) -> N
         for r in (0, 1)
         for a in "ab"
     ]
-    seeds = [_call_seed(7, call) for call in calls]
+    seeds = [call_seed(7, call) for call in calls]
     assert len(set(seeds)) == len(calls)
-    assert seeds == [_call_seed(7, call) for call in calls]
-    assert seeds != [_call_seed(8, call) for call in calls]
+    assert seeds == [call_seed(7, call) for call in calls]
+    assert seeds != [call_seed(8, call) for call in calls]
 
 
 def test_bad_addresses_are_named_before_any_work(project: Path) -> None:
