@@ -98,7 +98,16 @@ class EpisodeAgents:
             agent=name,
         )
         agent, history = self.context.agents[name], self.histories[name]
-        fields = self._template_fields(name, turn, feedback, round_)
+        fields = template_fields(
+            self.context.recipe,
+            self.problem,
+            turn=turn,
+            others=round_.others[name],
+            feedback=feedback.get(name, ()),
+        )
+        if name in self.observations:
+            fields["observation"] = self.observations[name]
+        fields |= round_.fields.get(name, {})
         template = "revise" if round_.template == "prompt" and history else round_.template
         observed = agent.observe(template, round_.otherwise, not history, **fields)
         prefix = agent.prefix.render(agent=name, **fields)
@@ -113,20 +122,6 @@ class EpisodeAgents:
             raise
         except Exception as error:
             raise convert_error(error, AgentError, f"harness of {move.agent}") from error
-
-    def _template_fields(
-        self, name: str, turn: int, feedback: TurnFeedback, round_: Round
-    ) -> dict[str, Any]:
-        """Return the fields of an agent's templates."""
-        observed = {"observation": self.observations[name]} if name in self.observations else {}
-        fields = template_fields(
-            self.context.recipe,
-            self.problem,
-            turn=turn,
-            others=round_.others[name],
-            feedback=feedback.get(name, ()),
-        )
-        return {**observed, **fields, **round_.fields.get(name, {})}
 
     async def _generate(
         self, first: Call, prefix: str, step: int, messages: Sequence[Message], may_call: bool
