@@ -35,7 +35,6 @@ from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from collab.runtime.acting import RolloutContext
 from collab.runtime.agents import RunningAgent, make_agents
 from collab.runtime.episode import EpisodeRun, Start
-from collab.runtime.events import Event
 from collab.runtime.game import game_maker
 from collab.runtime.harness.respond import respond
 from collab.runtime.harness.tools import MAX_CALLS
@@ -199,7 +198,7 @@ async def _run_problems(
         scorer=None,
         sources=[FeedbackStandIn(spec) for spec in recipe.team.feedback],
         scheduler=Scheduler(lanes=1),
-        emit=_ignore,
+        emit=lambda _: None,
         make_game=game_maker(recipe, RehearsedGame),
     )
     for problem in problems:
@@ -216,10 +215,6 @@ async def _run_problems(
 
 _REPORTED_FAILURES = (RecipeError.__name__, EnvironmentFailed.__name__)
 """Failures that the echo cannot cause."""
-
-
-def _ignore(event: Event) -> None:
-    """Ignore an event."""
 
 
 @dataclass
