@@ -180,11 +180,7 @@ def make_joint(join: Join, artifacts: Mapping[str, str], problem: Problem) -> Jo
 def _call_user_join(
     what: str, join: Callable[..., object], artifacts: Mapping[str, str], problem: Problem
 ) -> Joint:
-    """Make a `Joint` from the result of a user's join.
-
-    Raises:
-        AgentError: the result is neither text nor a `Joint`.
-    """
+    """Make a `Joint` from the result of a user's join: text or a `Joint`."""
     made = call_function(what, AgentError, join, dict(artifacts), problem)
     if isinstance(made, str):
         return locate_artifacts(made, artifacts)

@@ -114,11 +114,7 @@ def parser_for(name: str) -> Parser:
 
 
 def _call_user_parser(what: str, parser: Parser, response: str) -> str:
-    """Return the artifact of a user's parser.
-
-    Raises:
-        AgentError: the artifact is not text.
-    """
+    """Return the artifact of a user's parser, which must be text."""
     artifact = call_function(what, AgentError, parser, response)
     if not isinstance(artifact, str):
         raise AgentError(f"{what} returned {type(artifact).__name__}; a parser returns text")

@@ -138,11 +138,8 @@ def evaluate(
 def _resolve_shared(
     given: Any, attribute: str, teams: Sequence[Team], data_of: Callable[[Any], Any]
 ) -> Any:
-    """Return the given argument, otherwise that of the teams that have one.
-
-    Raises:
-        RecipeError: the teams have different ones, by `data_of`.
-    """
+    """Return the given argument, otherwise that of the teams that have one. Refuse teams with
+    different ones, by `data_of`."""
     with_one = [team for team in teams if getattr(team, attribute) is not None]
     if given is not None or not with_one:
         return given

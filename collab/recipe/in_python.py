@@ -360,11 +360,7 @@ def _is_weighted(part: Any) -> bool:
 
 
 def _plain_scalar(value: Any, key: str) -> Any:
-    """Return a string, number, boolean or None as YAML has it.
-
-    Raises:
-        RecipeError: the value is of another type.
-    """
+    """Return a string, number, boolean or None as YAML has it, and refuse any other value."""
     if getattr(value, "shape", None) == ():  # of numpy or torch
         value = value.item()
     if value is None or isinstance(value, bool):

@@ -318,11 +318,8 @@ def _warn_uncounted_tools(recipe: Recipe) -> list[str]:
 
 
 def _warn_overlong_prompts(recipe: Recipe, requests: Sequence[Request], problems: int) -> list[str]:
-    """Warn of prompts that do not fit or that a model cannot read, per agent.
-
-    Raises:
-        RecipeError: an agent's first prompt can be answered for no problem.
-    """
+    """Warn of prompts that do not fit or that a model cannot read, per agent. Refuse a recipe in
+    which an agent can answer no first prompt."""
     certain: dict[str, dict[str, str]] = {}
     possible: dict[str, dict[str, str]] = {}
     longest: dict[tuple[str, str, bool], Request] = {}
