@@ -1,7 +1,7 @@
 """An agent: its prompts, the parser of its responses, and the join of a team's artifacts."""
 
-from collab.agents.joins import Join, Joint, join_for, make_joint
+from collab.agents.joins import Join, Joint, join_for
 from collab.agents.parsers import parser_for
 from collab.agents.prompts import Template
 
-__all__ = ["Join", "Joint", "Template", "join_for", "make_joint", "parser_for"]
+__all__ = ["Join", "Joint", "Template", "join_for", "parser_for"]

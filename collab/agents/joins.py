@@ -140,6 +140,7 @@ class Joint:
 _FUTURE_IMPORT = re.compile(r"^from __future__ import (?:\([\w\s,]*\).*|.+)$", re.MULTILINE)
 
 Join = Callable[[Mapping[str, str], Problem], Joint]
+"""Makes the joint artifact of the agents' artifacts. It raises AgentError if that is impossible."""
 
 
 def join_for(name: str, roles: Roles = NO_ROLES) -> Join:
@@ -158,29 +159,18 @@ def join_for(name: str, roles: Roles = NO_ROLES) -> Join:
         "files": join_files,
         "class": join_class,
     }
-    join: Join = find_function("join", name, {**built_in})
-    if name in built_in:
-        return join
+    join = find_function("join", name, built_in)
     what = f"join '{name}'"
-    check_call(what, join, ("artifacts", "problem"))
-    check_not_async(what, join)
-    return partial(_call_user_join, what, join)
+    if name not in built_in:
+        check_call(what, join, ("artifacts", "problem"))
+        check_not_async(what, join)
+    return partial(_make_joint, what, join)
 
 
-def make_joint(join: Join, artifacts: Mapping[str, str], problem: Problem) -> Joint:
-    """Return the joint artifact of the agents' artifacts.
-
-    Raises:
-        AgentError: the join raised, or returned no joint artifact.
-    """
-    joint: Joint = call_function("join", AgentError, join, artifacts, problem)
-    return joint
-
-
-def _call_user_join(
+def _make_joint(
     what: str, join: Callable[..., object], artifacts: Mapping[str, str], problem: Problem
 ) -> Joint:
-    """Make a `Joint` from the result of a user's join: text or a `Joint`."""
+    """Make a `Joint` from what a join returns: text or a `Joint`."""
     made = call_function(what, AgentError, join, dict(artifacts), problem)
     if isinstance(made, str):
         return locate_artifacts(made, artifacts)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from collab.agents import Joint, join_for, make_joint
+from collab.agents import Joint, join_for
 from collab.agents.examples import Example, asserted_examples, examples_of, make_test
 from collab.agents.joins import preamble
 from collab.agents.parsers import docstring
@@ -188,7 +188,7 @@ class Chooser:
         for chosen in product(range(len(parts)), repeat=len(agents)):
             artifacts = {a: parts[n][a] for n, a in zip(chosen, agents, strict=True)}
             try:
-                joint: Joint = make_joint(self._join, artifacts, problem)
+                joint: Joint = self._join(artifacts, problem)
             except AgentError:
                 continue
             programs.append(joint.text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from collab.agents import join_for, make_joint
+from collab.agents import join_for
 from collab.errors import RecipeError
 from collab.models.fakes import EchoModel
 from collab.probe.probe import groups_of
@@ -95,7 +95,7 @@ async def _best_combination(
         made_of={agent: episodes[number].sample for agent, number in best.items()},
         played=len({*best.values()}) == 1,
         artifacts=artifacts,
-        joint=make_joint(join_for(recipe.team.join, recipe.team.roles), artifacts, problem).text,
+        joint=join_for(recipe.team.join, recipe.team.roles)(artifacts, problem).text,
         score=score,
         samples=len(episodes),
         scored=len(scored),

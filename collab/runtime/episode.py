@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
-from collab.agents import Joint, make_joint
+from collab.agents import Joint
 from collab.errors import AgentError, BudgetExceeded, CollabError, RecipeError, convert_error
 from collab.feedback import Outcome, gather
 from collab.records import (
@@ -195,7 +195,7 @@ class EpisodeRun:
         state.artifacts = {n: turn.artifacts[n] for n in turn.agents if n in turn.artifacts}
         state.joined = turn.joined(self.context.recipe.team.roles.contributors)
         joined = {name: state.artifacts[name] for name in state.joined}
-        state.joint = make_joint(self.context.join, joined, self.problem)
+        state.joint = self.context.join(joined, self.problem)
 
     async def _get_feedback(self, state: _TurnState, turn: Turn) -> TurnFeedback:
         """Return the feedback on the answers of a turn that has not ended."""

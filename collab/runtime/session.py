@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from collab.agents import join_for, make_joint
+from collab.agents import join_for
 from collab.agents.joins import Join
 from collab.errors import ModelUnavailable
 from collab.feedback import Source, open_sources
@@ -226,7 +226,7 @@ class Session:
         assert self._scorer is not None, "open comes first"
         agents = self.recipe.team.roles.limited_to(artifacts).contributors
         assert self._join is not None, "open comes first"
-        joint = make_joint(self._join, {name: artifacts[name] for name in agents}, problem)
+        joint = self._join({name: artifacts[name] for name in agents}, problem)
         return await self._scorer.score(problem, joint, artifacts, agents)
 
     async def _run_all(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from collab.agents import join_for, make_joint
+from collab.agents import join_for
 from collab.recipe import RewardSpec, TaskSpec
 from collab.records import Problem, Score
 from collab.rewards import Scorer
@@ -23,5 +23,5 @@ async def joined_score(
     join: str = "python",
 ) -> Score:
     handed = {agent: artifacts[agent] for agent in agents if agent in artifacts}
-    joint = make_joint(join_for(join), handed, problem)
+    joint = join_for(join)(handed, problem)
     return await scorer.score(problem, joint, artifacts, agents)

@@ -98,7 +98,7 @@ EQUAL = {"parts": {"right": {"use": "equals", "options": {"field": "answer"}}}}
 
 
 def test_each_problem_needs_both_functions() -> None:
-    from collab.agents import join_for, make_joint
+    from collab.agents import join_for
     from collab.sandbox import Sandbox
 
     recipe = load_recipe("pocket", task="pocket-code")
@@ -115,7 +115,7 @@ def test_each_problem_needs_both_functions() -> None:
                 }
                 if part in artifacts:
                     artifacts[part] = f"def {part}(x):\n    return 12345"
-                joint = make_joint(join_for("python"), artifacts, problem)
+                joint = join_for("python")(artifacts, problem)
                 score = await scorer.score(problem, joint, artifacts, list(artifacts))
                 found.append((round(score.reward, 3), score.solved))
         return found

@@ -8,7 +8,7 @@ import pytest
 from support.scoring import reward_of
 
 import collab
-from collab.agents import join_for, make_joint, parser_for
+from collab.agents import join_for, parser_for
 from collab.recipe import load_recipe
 from collab.records import Problem
 from collab.rewards import Scorer
@@ -35,7 +35,7 @@ def earned(*pairs: tuple[Problem, str, str]) -> list[float]:
             scorer = Scorer(reward_of(RECIPE.task), sandbox, RECIPE.team.roles)
             for problem, step, main in pairs:
                 artifacts = {"step": parse(step), "main": parse(main)}
-                joint = make_joint(join_for("files"), artifacts, problem)
+                joint = join_for("files")(artifacts, problem)
                 found.append(
                     (await scorer.score(problem, joint, artifacts, list(artifacts))).reward
                 )
