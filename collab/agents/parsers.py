@@ -104,17 +104,16 @@ def parser_for(name: str) -> Parser:
         "program": parse_program,
         "files": parse_files,
     }
-    parser: Parser = find_function("parser", name, {**built_in})
-    if name in built_in:
-        return parser
+    parser = find_function("parser", name, built_in)
     what = f"parser '{name}'"
-    check_call(what, parser, ("response",))
-    check_not_async(what, parser)
-    return partial(_call_user_parser, what, parser)
+    if name not in built_in:
+        check_call(what, parser, ("response",))
+        check_not_async(what, parser)
+    return partial(_parse, what, parser)
 
 
-def _call_user_parser(what: str, parser: Parser, response: str) -> str:
-    """Return the artifact of a user's parser, which must be text."""
+def _parse(what: str, parser: Callable[..., object], response: str) -> str:
+    """Return the artifact of a parser, which must be text."""
     artifact = call_function(what, AgentError, parser, response)
     if not isinstance(artifact, str):
         raise AgentError(f"{what} returned {type(artifact).__name__}; a parser returns text")

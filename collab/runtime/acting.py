@@ -12,7 +12,6 @@ from collab.agents.joins import Join
 from collab.errors import AgentError, BudgetExceeded, CollabError, RecipeError, convert_error
 from collab.feedback import Source
 from collab.models import Call, Request
-from collab.plugins import call_function
 from collab.recipe import Recipe
 from collab.records import Action, Decision, Message, Problem, Turn
 from collab.rewards import Scorer
@@ -166,9 +165,7 @@ class EpisodeAgents:
             raise RecipeError(
                 f"the harness of agent '{move.agent}' ended without calling the model"
             )
-        parse = self.context.agents[move.agent].parse
-        artifact: str = call_function(f"parser of {move.agent}", AgentError, parse, move.answer)
-        return artifact
+        return self.context.agents[move.agent].parse(move.answer)
 
     def _add_to_history(self, decision: Decision) -> None:
         action = decision.action
