@@ -36,22 +36,16 @@ class Tool:
         Raises:
             CollabError: an internal failure, such as an unavailable sandbox.
         """
-        answer = await self._answer(arguments, seconds)
-        return answer.encode(errors="backslashreplace").decode()
-
-    async def _answer(self, arguments: Mapping[str, Any], seconds: float) -> str:
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
-                return await self.run(arguments)
+                answer = await self.run(arguments)
         except CollabError:
             raise
         except Exception as error:
-            if limit.expired():
-                return (
-                    f"{ERROR_PREFIX}{self.spec.name} was stopped at its time limit of {seconds:g} s"
-                )
-            return f"{ERROR_PREFIX}{format_error(error)}"
+            stopped = f"{self.spec.name} was stopped at its time limit of {seconds:g} s"
+            answer = f"{ERROR_PREFIX}{stopped if limit.expired() else format_error(error)}"
+        return answer.encode(errors="backslashreplace").decode()
 
 
 def function_tool(reference: str) -> Tool:
