@@ -157,14 +157,11 @@ async def seeds(bench: Bench) -> str:
     if not bench.capabilities.seeds:
         raise NotApplicable("it does not declare reproducible seeds")
     batch = [request_of(number=n, seed=n, temperature=1.0) for n in range(4)]
-    first, again = [_answers(await bench.ask(*batch)) for _ in range(2)]
+    actions = [await bench.ask(*batch) for _ in range(2)]
+    first, again = [[action.token_ids or action.text for action in each] for each in actions]
     require(first == again, "the same batch with the same seeds gave different answers")
     require(len(set(first)) > 1, "four seeds gave the same answer at temperature 1")
     return "the same batch gave the same answers twice, and four seeds gave different ones"
-
-
-def _answers(actions: list[Action]) -> list[tuple[int, ...] | str]:
-    return [action.token_ids or action.text for action in actions]
 
 
 MISSING_ADAPTER = "no-such-adapter"
