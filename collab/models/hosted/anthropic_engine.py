@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -65,19 +65,6 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
     return [*text, *calls]
 
 
-async def _events(stream: Any) -> AsyncIterator[Any]:
-    """Raise errors of the SDK's HTTP library within a stream as ConnectionError."""
-    import anthropic
-
-    try:
-        async for event in stream:
-            yield event
-    except (anthropic.APIError, ModelError):
-        raise
-    except Exception as error:
-        raise ConnectionError(str(error) or type(error).__name__) from None
-
-
 def _add_event(reply: Reply, event: Any) -> str:
     """Add one event and return its text."""
     if event.type == "message_start":
@@ -108,6 +95,7 @@ def sdk_errors(peer: str, key: str) -> Iterator[None]:
     message.
     """
     import anthropic
+    import httpx2
 
     try:
         yield
@@ -115,7 +103,7 @@ def sdk_errors(peer: str, key: str) -> Iterator[None]:
         raise
     except anthropic.APIStatusError as error:
         raise error_of(peer, _rejection(error, key), AnthropicSpec.key) from None
-    except (anthropic.APIError, OSError, ValueError) as error:
+    except (anthropic.APIError, httpx2.HTTPError, OSError, ValueError) as error:
         raise TransientError(ModelUnavailable(f"{peer}: {_reason(error, key)}")) from None
 
 
@@ -139,8 +127,8 @@ def _error_object(error: Exception) -> dict[str, Any]:
 def _reason(error: Exception, key: str) -> str:
     """Return the error's message, in one line."""
     words = str(_error_object(error).get("message") or error or type(error).__name__)
-    request = getattr(error, "request", None)
-    if is_html(words) and request is not None:
+    request: Any = getattr(error, "request", None) if is_html(words) else None
+    if request is not None:
         return html_error(str(request.url).removesuffix("/v1/messages"))
     if error.__cause__ and str(error.__cause__) not in words:
         words += f" ({error.__cause__})"
@@ -207,7 +195,7 @@ class AnthropicEngine(HostedEngine):
         with sdk_errors(self.peer, self._key):
             stream = await self._client.messages.create(**body, stream=True)
             async with stream:
-                await self._read_events(_events(stream), _add_event, reply, request, progress)
+                await self._read_events(stream, _add_event, reply, request, progress)
             if reply.stop_reason == "refusal":
                 raise ModelRefused(f"{self.spec.name} declined to answer (stop_reason refusal)")
             if not reply.has_begun:
