@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
-from contextlib import suppress
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from math import isnan
 
 from collab.errors import ContextOverflow, ModelError, ModelRefused, ModelUnavailable
@@ -25,13 +22,12 @@ class TransientError(Exception):
 
 
 def seconds_of(retry_after: str) -> float | None:
-    """Return the seconds in a `retry-after` header, a number or a date, otherwise None."""
-    with suppress(ValueError):
+    """Return the seconds in a `retry-after` header, or None for a date and for anything else."""
+    try:
         seconds = float(retry_after)
-        return None if isnan(seconds) else seconds
-    with suppress(ValueError, OverflowError):
-        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
-    return None
+    except ValueError:
+        return None
+    return None if isnan(seconds) else seconds
 
 
 TRANSIENT_STATUSES = {408, 409, 425, 429}
