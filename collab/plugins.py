@@ -194,15 +194,13 @@ def bind_options(
     what = f"{kind} '{name}'"
     converted = check_options(what, function, options)
     check_call(what, function, (parameter,), converted)
-    if is_async and not _is_async_callable(inspect.unwrap(function)):
+    plain = inspect.unwrap(function)
+    callables = (plain, type(plain).__call__)
+    if is_async and not any(map(inspect.iscoroutinefunction, callables)):
         raise RecipeError(
             f"{kind} '{plain_name(function)}' must be `async def`, so that it can await"
         )
     return partial(function, **converted)
-
-
-def _is_async_callable(function: Callable[..., Any]) -> bool:
-    return any(inspect.iscoroutinefunction(f) for f in (function, type(function).__call__))
 
 
 def check_not_async(what: str, function: Callable[..., Any]) -> None:

@@ -36,29 +36,24 @@ class Load:
     waiting: float | None = None
     """Maximum number of requests waiting at once."""
     preempted: float | None = None
-    """Number of preemptions since the server was started."""
-    reported: float | None = None
-    """Number of preemptions at the last report, or when the server was first observed."""
+    """Number of preemptions."""
+    counted: float | None = None
+    """Number of preemptions that the server last reported, since it was started."""
 
     def observe(self, page: str) -> None:
         """Take the numbers of a server's metrics."""
-        waiting, preempted = _sum_metric(page, WAITING_METRIC), _sum_metric(page, PREEMPTED_METRIC)
+        waiting, counted = _sum_metric(page, WAITING_METRIC), _sum_metric(page, PREEMPTED_METRIC)
         if waiting is not None:
             self.waiting = max(self.waiting or 0.0, waiting)
-        if preempted is not None:
-            self.preempted = preempted
-            if self.reported is None:
-                self.reported = preempted
+        if counted is not None:
+            before = counted if self.counted is None else self.counted
+            before = before if before <= counted else 0.0  # a restarted server counts from 0 again
+            self.preempted = (self.preempted or 0.0) + counted - before
+            self.counted = counted
 
     def metrics(self) -> dict[str, float]:
-        metrics: dict[str, float] = {"in_flight": self.in_flight}
-        if self.waiting is not None:
-            metrics["waiting"] = self.waiting
-        if self.preempted is not None and self.reported is not None:
-            # A restarted server counts from 0 again.
-            before = self.reported if self.reported <= self.preempted else 0.0
-            metrics["preempted"] = self.preempted - before
-        return metrics
+        values = {n: getattr(self, n) for n in ("in_flight", "waiting", "preempted")}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass
@@ -85,7 +80,7 @@ class LoadMonitor:
         for place, server in enumerate(self.servers, start=1):
             load = self._loads[server.url]
             metrics |= {f"{place}/{name}": value for name, value in load.metrics().items()}
-            self._loads[server.url] = Load(preempted=load.preempted, reported=load.preempted)
+            self._loads[server.url] = Load(counted=load.counted)
         warnings, self.lost = tuple(self.lost), []
         return SamplerReport(metrics=metrics, warnings=warnings)
 
