@@ -114,7 +114,6 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
 
 
 def test_folders_of_other_hosts_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collab.models.vllm.adapter_store.pid_exists", lambda _: False)
     of_another_container = AdapterStore(tmp_path)
     version = of_another_container.add("aux", lambda folder: save_adapter(folder, "a"))
     monkeypatch.setattr("socket.gethostname", lambda: "gpu-1")
@@ -124,7 +123,6 @@ def test_folders_of_other_hosts_are_kept(tmp_path: Path, monkeypatch: pytest.Mon
     AdapterStore(tmp_path).add("aux", lambda folder: save_adapter(folder, "a"))
     assert left_by_another_host.is_dir()
     monkeypatch.undo()
-    monkeypatch.setattr("collab.models.vllm.adapter_store.pid_exists", lambda _: False)
     AdapterStore(tmp_path).add("aux", lambda folder: save_adapter(folder, "a"))
     assert version.folder.is_dir()
 
@@ -144,12 +142,12 @@ def test_largest_rank_is_512() -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"use_dora": True}, "it is a DoRA"),
-        ({"modules_to_save": ["lm_head"]}, "it holds whole modules"),
-        ({"bias": "all"}, "it has biases (bias all)"),
-        ({"lora_bias": True}, "it has biases"),
-        ({"rank_pattern": {"q_proj": 8}}, "its rank differs from layer to layer"),
-        ({"trainable_token_indices": [3]}, "it changes embeddings"),
+        ({"use_dora": True}, "its use_dora is True"),
+        ({"modules_to_save": ["lm_head"]}, "its modules_to_save is ['lm_head']"),
+        ({"bias": "all"}, "its bias is 'all'"),
+        ({"lora_bias": True}, "its lora_bias is True"),
+        ({"rank_pattern": {"q_proj": 8}}, "its rank_pattern is {"),
+        ({"trainable_token_indices": [3]}, "its trainable_token_indices is [3]"),
         ({"init_lora_weights": "pissa"}, "it changes the base model"),
         ({"rank": 1024}, "up to rank 512, not 1024"),
     ],
