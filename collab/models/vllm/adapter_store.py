@@ -20,7 +20,6 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from filelock import FileLock, Timeout
-from psutil import pid_exists
 
 from collab.errors import ModelError
 from collab.models.base import AdapterWriter
@@ -152,16 +151,9 @@ def _host_prefix() -> str:
 
 
 def _delete_leftovers(parent: Path) -> None:
-    """Delete the leftovers of killed processes on this machine.
-
-    A process in another container may have this host's name and be invisible here, but it still
-    holds its lock.
-    """
+    """Delete the leftovers of killed processes of this host. Running ones hold their locks."""
     for root in parent.glob(f"{_host_prefix()}-*-*"):
-        host, owner, _ = root.name.rsplit("-", 2)
-        if host != _host_prefix() or not owner.isdigit() or pid_exists(int(owner)):
-            continue
-        if root.is_dir():
+        if root.is_dir() and root.name.rsplit("-", 2)[0] == _host_prefix():
             with suppress(Timeout), _lock_of(root):
                 _delete(root)
 
