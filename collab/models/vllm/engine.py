@@ -51,8 +51,6 @@ class EngineThread:
         self._loop = asyncio.new_event_loop()
         self._start_lock, self._end_lock = Lock(), Lock()
         self._is_open = True
-        self._tasks: set[asyncio.Task[Any]] = set()
-        """Tasks that callers wait for."""
         self._thread = Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
@@ -66,7 +64,7 @@ class EngineThread:
             if not self._is_open:
                 work.close()
                 raise self._closed_error()
-            started = asyncio.run_coroutine_threadsafe(self._track(work), self._loop)
+            started = asyncio.run_coroutine_threadsafe(work, self._loop)
         waiting = asyncio.wrap_future(started)
         try:
             await asyncio.wait([waiting])
@@ -92,17 +90,8 @@ class EngineThread:
                 self._thread.join()
                 self._loop.close()
 
-    async def _track(self, work: Coroutine[Any, Any, Result]) -> Result:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            return await work
-        finally:
-            self._tasks.discard(task)
-
     async def _cancel_all(self, cleanup: Callable[[], Awaitable[None]]) -> None:
-        tasks = [*self._tasks]
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
