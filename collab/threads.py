@@ -27,7 +27,8 @@ async def run_in_thread(function: Callable[..., Any], /, *args: Any, **options: 
     def run() -> None:
         outcome: tuple[Any, BaseException | None]
         try:
-            outcome = (_call(function, args, options), None)
+            returned = function(*args, **options)
+            outcome = (asyncio.run(returned) if inspect.iscoroutine(returned) else returned, None)
         except BaseException as error:
             outcome = (None, error)
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -41,10 +42,3 @@ async def run_in_thread(function: Callable[..., Any], /, *args: Any, **options: 
     if isinstance(error, Exception):
         raise error
     raise RuntimeError(f"{type(error).__name__}: {error}") from error
-
-
-def _call(function: Callable[..., Any], args: Any, options: Any) -> Any:
-    returned = function(*args, **options)
-    if inspect.iscoroutine(returned):
-        return asyncio.run(returned)
-    return returned
