@@ -104,18 +104,9 @@ CONTROL_CHARACTERS = re.compile(
 
 
 def escape_controls(text: str) -> str:
-    """Return a string with control characters, which could change a terminal, escaped.
-
-    Tabs and line feeds stay.
-
-    Output of models, servers and files may contain such characters.
+    """Return a string from a model, server or file with control characters, which could change a
+    terminal, escaped. Tabs and line feeds stay.
     """
     return CONTROL_CHARACTERS.sub(
-        lambda match: _escape(ord(match.group())), text.replace("\r\n", "\n")
+        lambda match: match.group().encode("unicode_escape").decode(), text.replace("\r\n", "\n")
     )
-
-
-def _escape(point: int) -> str:
-    if point < 0x100:
-        return f"\\x{point:02x}"
-    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
