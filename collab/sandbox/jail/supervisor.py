@@ -25,7 +25,6 @@ from .test_runner import Case, run_test
 from .worker import run_worker
 from .zygote import Zygote, ZygoteLost
 
-TRIAL_BYTES = 1 << 30
 REPORT_BYTES = 1 << 24
 READY_SECONDS = 10.0
 """Seconds for forking and sealing a worker, which do not count as the program's time."""
@@ -53,7 +52,7 @@ def main(caller: int, isolation: str) -> None:
     gc.collect()
     gc.freeze()  # so that forked processes share this memory
     supervisor = Supervisor(Caller(caller, requests), isolation)
-    trials = wire.Reader(requests, TRIAL_BYTES)
+    trials = wire.Reader(requests, wire.TRIAL_BYTES)
     try:
         while supervisor.caller.wait_for_request():
             wire.send(replies, supervisor.answer(trials.receive()))

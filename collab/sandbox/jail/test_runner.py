@@ -24,13 +24,11 @@ from .asserts import RUNNER_NAME, Assertion, BadTest, CountedTest, instrument
 from .classes.objects import CLASS
 from .classes.remote_class import remote_class
 from .dry_run import CountingRunner, StandIn, count_asserts
-from .layers.descriptors import FIRST_FD, keep_descriptors
-from .layers.stack import LayerUnavailable
+from .layers.descriptors import FIRST_FD
 from .limits import Limits
 from .remote_function import CandidateError, RemoteFunction, Trouble
 
 CASE_FD, INCOMING_FD, OUTGOING_FD, REPORT_FD = range(FIRST_FD, FIRST_FD + 4)
-MAX_CASE_BYTES = 1 << 30
 MAX_SHOWN_CHARACTERS = 200
 IMPORT_HINT = "tests run sealed, with the modules of collab/sandbox/jail/preload.py"
 
@@ -88,19 +86,9 @@ class TestRunner:
         self._report({"check": number, "held": held, "error": error, **sides})
 
 
-def run_test(fds: Sequence[int], _: Limits, seal: Callable[[], None]) -> None:
-    """Seal this process, read a case, and report on it to the supervisor.
-
-    `fds` are the descriptors for printing, for the case, the two pipes of the worker, and for the
-    reports.
-    """
-    keep_descriptors(*fds)
-    try:
-        seal()
-    except LayerUnavailable as error:
-        report(error.frame())
-        return
-    fields = wire.Reader(CASE_FD, MAX_CASE_BYTES).receive()
+def run_test(_: Limits) -> None:
+    """Read a case, and report on it to the supervisor."""
+    fields = wire.Reader(CASE_FD, wire.TRIAL_BYTES).receive()
     case = Case(**{**fields, "limits": Limits(**fields["limits"])})
     try:
         if case.dry:

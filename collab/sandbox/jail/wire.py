@@ -15,6 +15,8 @@ HEADER = struct.Struct(">I")
 _READ_BYTES = 1 << 13
 """Number of bytes to request at once. Most frames arrive with a single call."""
 _MAX_READ_BYTES = 1 << 20
+TRIAL_BYTES = 1 << 30
+"""Largest frame with a program and its test."""
 ENVELOPE_BYTES = 4096
 """Bytes that a frame may have in addition to those of the answer in it."""
 _encode = json.JSONEncoder(separators=(",", ":")).encode

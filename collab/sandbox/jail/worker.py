@@ -10,15 +10,14 @@ import importlib
 import sys
 import traceback
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from . import codec, wire
 from .classes.objects import CLASS, Objects
 from .files import File, entry_file, is_files, split_files
-from .layers.descriptors import FIRST_FD, keep_descriptors
-from .layers.stack import LayerUnavailable
+from .layers.descriptors import FIRST_FD
 from .limits import Limits
 from .modules import Modules
 from .treatment import ActiveTreatment, Undefined, compile_treated
@@ -28,22 +27,12 @@ IN_FD, OUT_FD = FIRST_FD, FIRST_FD + 1
 PROGRAM_MODULE = "program"
 PROGRAM_FILE = "program.py"
 MESSAGE_CHARACTERS = 400
-TRIAL_BYTES = 1 << 30
 
 
-def run_worker(fds: Sequence[int], limits: Limits, seal: Callable[[], None]) -> None:
-    """Seal this process, load the received program, and answer calls until the end.
-
-    `fds` are the descriptors for printing, for incoming calls, and for outgoing answers.
-    """
-    keep_descriptors(*fds)
-    try:
-        seal()
-    except LayerUnavailable as error:
-        wire.send(OUT_FD, error.frame())
-        return
+def run_worker(limits: Limits) -> None:
+    """Load the program that arrives at IN_FD, and answer calls at OUT_FD until the end."""
     wire.send(OUT_FD, {"sealed": True})
-    calls = wire.Reader(IN_FD, TRIAL_BYTES)
+    calls = wire.Reader(IN_FD, wire.TRIAL_BYTES)
     brief = calls.receive()
     try:
         function, treatment = _load(**brief)

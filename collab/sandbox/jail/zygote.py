@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from . import wire
+from .layers.descriptors import FIRST_FD, keep_descriptors
 from .layers.stack import LayerUnavailable
 from .limits import Limits
 from .processes import Jail
@@ -28,11 +29,8 @@ ANSWER_SECONDS = 30.0
 _MESSAGE_BYTES = 1 << 16
 _MAX_FDS = 8
 
-Body = Callable[[Sequence[int], Limits, Callable[[], None]], None]
-"""The code of a process, given its descriptors, its limits, and a function that seals it.
-
-The last descriptor reports to the supervisor if sealing fails.
-"""
+Body = Callable[[Limits], None]
+"""The code of a sealed process, given its limits."""
 
 
 class ZygoteLost(Exception):
@@ -59,7 +57,10 @@ class Zygote:
         return self._answer().get("refused")
 
     def start_process(self, fds: Sequence[int], limits: Limits) -> None:
-        """Fork a process that gets the descriptors `fds` and runs under `limits`."""
+        """Fork a process that gets the descriptors `fds` and runs under `limits`.
+
+        The first descriptor is for printing. The last one reports if the process is not sealed.
+        """
         message = json.dumps(asdict(limits)).encode()
         try:
             socket.send_fds(self._socket, [message], list(fds))
@@ -125,8 +126,17 @@ def _serve(channel: socket.socket, jail: Jail, body: Body) -> None:
 
 
 def _start_process(jail: Jail, body: Body, limits: Limits, fds: Sequence[int]) -> int | None:
+    def run_sealed(seal: Callable[[], None]) -> None:
+        keep_descriptors(*fds)
+        try:
+            seal()
+        except LayerUnavailable as error:
+            wire.send(FIRST_FD + len(fds) - 2, error.frame())
+            return
+        body(limits)
+
     try:
-        return jail.spawn(limits, lambda seal: body(fds, limits, seal))
+        return jail.spawn(limits, run_sealed)
     except LayerUnavailable as error:
         wire.send(fds[-1], error.frame())
         return None
