@@ -90,6 +90,10 @@ def _encode_items(value: Any, depth: int) -> list[Any]:
     return [encode(item, depth) for item in value]
 
 
+def _encode_pairs(value: Any, depth: int) -> list[list[Any]]:
+    return [[encode(key, depth), encode(item, depth)] for key, item in value.items()]
+
+
 def _encode_type(value: Any, _: int) -> Any:
     name: str = value.__name__
     if TYPES.get(name) is not value:
@@ -119,9 +123,7 @@ _ENCODERS: dict[type, Callable[[Any, int], Any]] = {
     range: lambda value, depth: {
         "range": _encode_items((value.start, value.stop, value.step), depth)
     },
-    **dict.fromkeys(
-        DICT_TYPES, lambda value, depth: {"dict": [_encode_items(p, depth) for p in value.items()]}
-    ),
+    **dict.fromkeys(DICT_TYPES, lambda value, depth: {"dict": _encode_pairs(value, depth)}),
 }
 
 
