@@ -29,31 +29,11 @@ Path({marker!r}).write_text("ran")
 
 def right(context):
     return 1.0
-
-
-def parse(response):
-    return response
-
-
-def join(artifacts, problem):
-    raise AssertionError
-
-
-def tell(outcome):
-    return {{}}
-
-
-def engine(spec):
-    raise AssertionError
-
-
-def credit(group):
-    raise AssertionError
 """
 
 
 def recipe_with(*, use: str = "nonempty", **team: object) -> str:
-    agent = {"prompt": "Say {{ task.word }}.", "parser": team.pop("parser", "text")}
+    agent = {"prompt": "Say {{ task.word }}.", "parser": "text"}
     return yaml.safe_dump(
         {
             "team": {"name": "t", "agents": {"a": agent}, **team},

@@ -58,6 +58,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "protocol": {"team": {"protocol": FUNCTION}},
     "join": {"team": {"join": FUNCTION}},
     "feedback": {"team": {"turns": 2, "feedback": [FUNCTION]}},
+    "optional": {"team": {"turns": 2, "feedback": [{"source": FUNCTION, "required": False}]}},
     "engine": {"top": {"model": FUNCTION}},
     "algorithm": {"top": {"trainer": {"algorithm": FUNCTION}}},
 }

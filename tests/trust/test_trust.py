@@ -4,7 +4,6 @@ import os
 import shutil
 from pathlib import Path
 from threading import Timer
-from typing import Any
 
 import pytest
 import yaml
@@ -30,35 +29,6 @@ def test_foreign_folder_runs_nothing(project: Path, evil: Path, marker: Path, co
     assert "evil.py" in output
     assert "--trust" in output
     assert not marker.exists()
-
-
-@pytest.mark.parametrize(
-    "team",
-    [
-        {"parser": "evil.py:parse"},
-        {"join": "evil.py:join"},
-        {"turns": 2, "feedback": ["evil.py:tell"]},
-        {"turns": 2, "feedback": [{"source": "evil.py:tell", "required": False}]},
-    ],
-    ids=lambda team: next(iter(team)),
-)
-def test_every_function_needs_approval(
-    project: Path, evil: Path, marker: Path, team: dict[str, Any]
-) -> None:
-    (evil / "recipe.yaml").write_text(recipe_with(**team))
-    with pytest.raises(Untrusted, match=r"evil\.py"):
-        load_recipe(str(evil))
-    assert not marker.exists()
-
-
-@pytest.mark.parametrize(
-    "key", ["model: evil.py:engine", "trainer: {algorithm: 'evil.py:credit'}"], ids=lambda k: k[:5]
-)
-def test_engines_and_algorithms_need_approval(project: Path, evil: Path, key: str) -> None:
-    with (evil / "recipe.yaml").open("w") as stream:
-        stream.write(recipe_with().replace("model: echo\n", "") + f"\n{key}\n")
-    with pytest.raises(Untrusted, match=r"evil\.py"):
-        load_recipe(str(evil))
 
 
 def test_approval_is_remembered_for_exactly_these_contents(
