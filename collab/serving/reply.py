@@ -49,10 +49,6 @@ class TextDelta:
     follow. Whitespace at the ends does not count."""
 
 
-_ResponseKey = tuple[int, int, str, int]
-"""Turn, round, agent, step."""
-
-
 class ResponseStream:
     """Streams the agents' answers as they are generated, one agent after the other.
 
@@ -63,8 +59,9 @@ class ResponseStream:
 
     def __init__(self) -> None:
         self._current: tuple[int, int, str] | None = None
+        """Turn, round and agent of the move whose first response is streamed live."""
         self._is_live = False
-        self._sent: dict[_ResponseKey, str] = {}
+        self._sent = ""
 
     def read_event(self, event: Event) -> Iterator[TextDelta]:
         """Yield the text that an event adds to the stream."""
@@ -72,25 +69,20 @@ class ResponseStream:
             case AgentActing(turn=turn, round=round_, agent=agent):
                 place = (turn, round_, agent)
                 if self._current is None:
-                    self._current, self._is_live = place, True
+                    self._current, self._is_live, self._sent = place, True, ""
                 elif self._current == place:  # a further response of the same move
                     self._is_live = False
             case AgentProgress(agent=agent, text=text) if text and self._current and self._is_live:
                 if self._current[2] == agent:
-                    yield self._add((*self._current, 0), text)
+                    yield TextDelta(agent, self._current[0], text, begins=not self._sent)
+                    self._sent += text
             case AgentActed(turn=turn, decision=decision) if not decision.action.failure:
                 yield self._end(turn, decision)
 
-    def _add(self, place: _ResponseKey, text: str) -> TextDelta:
-        before = self._sent.get(place, "")
-        self._sent[place] = before + text
-        return TextDelta(place[2], place[0], text, begins=not before)
-
     def _end(self, turn: int, decision: Decision) -> TextDelta:
-        place = (turn, decision.round, decision.agent, decision.step)
-        sent, whole = self._sent.pop(place, ""), decision.action.text
-        if self._current == place[:3]:
-            self._current = None
+        sent, whole = "", decision.action.text
+        if self._current == (turn, decision.round, decision.agent):
+            sent, self._current = self._sent, None
         follows = whole.startswith(sent)
         rest = whole[len(sent) :] if follows else ""
         differs = not follows and whole.strip() != sent.strip()
