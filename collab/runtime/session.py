@@ -31,7 +31,7 @@ from collab.runtime.game import MakeGame, game_maker, score_unplayed
 from collab.runtime.protocols import Protocol, protocol_for
 from collab.runtime.rehearsal import rehearse_turn
 from collab.runtime.scheduler import Scheduler
-from collab.sandbox import Sandbox
+from collab.sandbox.sandbox import CORRECT_TRIAL, Sandbox
 from collab.telemetry import Attributes, Operation, trace_episode
 from collab.tools import ToolServers, open_tools
 
@@ -107,7 +107,7 @@ class Session:
         """Open everything. `aclose` does not check for unused answers of a script."""
         try:
             if self._servers and self.recipe.uses_sandbox:
-                await self.sandbox.prepare()
+                await self.sandbox.check(CORRECT_TRIAL)
             for name in self.recipe.team.agents:
                 if name not in self.models:
                     self.models[name] = self._pool.open(self.recipe.model_of(name))

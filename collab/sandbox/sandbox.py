@@ -18,14 +18,12 @@ from collab.sandbox.client import JailClient
 from collab.sandbox.verdict import Trial, Verdict
 from collab.wording import counted
 
-UNSAFE_HINT = "or, to run without isolation, use --sandbox unsafe (in Python: isolation='unsafe')"
-
 CORRECT_TRIAL = Trial(
     program="def f(n):\n    return n + 1",
     entry_point="f",
     test="def check(candidate):\n    assert candidate(1) == 2",
 )
-"""A trial that every working sandbox passes."""
+"""A trial that every working sandbox passes, so it shows whether programs can be isolated here."""
 
 
 class Sandbox:
@@ -79,14 +77,6 @@ class Sandbox:
         if outcome.cancelled():  # by `close`, not by the caller
             raise _closed_error()
         return self._make_verdict(outcome.result())
-
-    async def prepare(self) -> None:
-        """Run one trial, which shows whether programs can be isolated here.
-
-        Raises:
-            SandboxUnavailable, SandboxError: see `check`.
-        """
-        await self.check(CORRECT_TRIAL)
 
     def close(self) -> None:
         """End every process of the sandbox. Running trials raise SandboxError."""
@@ -156,7 +146,8 @@ class Sandbox:
         if refused := result.get("refused"):
             raise SandboxUnavailable(
                 f"programs cannot be isolated here: the layer `{refused['layer']}` is not"
-                f" available ({refused['reason']}); {refused['remedy']}; {UNSAFE_HINT}"
+                f" available ({refused['reason']}); {refused['remedy']}; or, to run without"
+                " isolation, use --sandbox unsafe (in Python: isolation='unsafe')"
             )
         if "trouble" in result:
             raise SandboxError(result["trouble"])
