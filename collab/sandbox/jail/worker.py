@@ -58,7 +58,10 @@ def _load(
         module, active = _load_one(program, treatment)
     del program, treatment
     if entry_point.startswith(CLASS):
-        return Objects(_find_class(module, entry_point.removeprefix(CLASS))), active
+        name = entry_point.removeprefix(CLASS)
+        if not isinstance(kind := module.__dict__.get(name), type):
+            raise Undefined(f"no class `{name}` is defined")
+        return Objects(kind), active
     function = _find_function(module, entry_point)
     if not callable(function):
         raise Undefined(f"no function `{entry_point}` is defined")
@@ -72,13 +75,6 @@ def _load_whole_program(program: str) -> Callable[[str], str]:
     files = split_files(program)
     codes, _ = _compile_files(files, None)
     return as_function(codes[entry_file(files).module], Modules(codes).install)
-
-
-def _find_class(module: types.ModuleType, name: str) -> type:
-    kind = module.__dict__.get(name)
-    if not isinstance(kind, type):
-        raise Undefined(f"no class `{name}` is defined")
-    return kind
 
 
 def _find_function(module: types.ModuleType, name: str) -> object:
@@ -155,7 +151,8 @@ def _load_error(error: BaseException) -> str:
         if _is_program_file(frame.f_code.co_filename)
     ]
     line, file = places[-1] if places else (None, PROGRAM_FILE)
-    return f"{type(error).__name__}: {_message(error)}{_format_place(line, None, file)}"
+    message = str(error)[:MESSAGE_CHARACTERS]
+    return f"{type(error).__name__}: {message}{_format_place(line, None, file)}"
 
 
 def _is_program_file(file: str) -> bool:
@@ -168,10 +165,6 @@ def _format_place(line: int | None, column: int | None, file: str) -> str:
         return ""
     named = "" if file == PROGRAM_FILE else f"{file}, "
     return f" ({named}line {line}, column {column})" if column else f" ({named}line {line})"
-
-
-def _message(error: BaseException) -> str:
-    return str(error)[:MESSAGE_CHARACTERS]
 
 
 def reply(
@@ -212,7 +205,7 @@ def _value_fields(value: object, limits: Limits) -> dict[str, Any]:
 def _error_fields(error: BaseException) -> dict[str, Any]:
     kind = type(error)
     try:
-        message = _message(error)
+        message = str(error)[:MESSAGE_CHARACTERS]
     except BaseException:
         message = ""
     return {
