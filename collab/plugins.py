@@ -33,7 +33,7 @@ from collab.passed_functions import (
 )
 from collab.trust.blocking import approved_digest, check_allowed, function_key, is_unblocked
 from collab.trust.modules import load_file, restrict_to_source
-from collab.trust.sources import digest_of, record_loaded_sources, sources_of
+from collab.trust.sources import digest_of, loaded_sources, sources_of
 from collab.wording import plain_reason
 
 _LOAD_LOCK = threading.RLock()  # else a second thread would be given a file that is half read
@@ -312,7 +312,7 @@ def _load_file(kind: str, name: str) -> ModuleType:
         stem = re.sub(r"\W", "_", path.stem)
         module_name = f"collab_plugin_{stem}_{abs(hash((str(path), version)))}"
         if digest_of(sources) == version:
-            record_loaded_sources(sources)
+            loaded_sources[path] = sources
         if module_name in sys.modules:
             return sys.modules[module_name]
         try:

@@ -78,7 +78,7 @@ class RecipePacker:
         return real.relative_to(folder).as_posix() if real.is_relative_to(folder) else None
 
     def _copy_function(self, file: Path) -> str:
-        sources = (self._as_read and loaded_sources(file)) or sources_of(file)
+        sources = (self._as_read and loaded_sources.get(file.resolve())) or sources_of(file)
         digest = digest_of(sources)
         check_unchanged_since_approval(str(file.resolve()), digest)
         if path_in_folder := self._relative_path(file):

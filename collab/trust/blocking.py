@@ -18,7 +18,7 @@ from collab.runs.layout import RUN_MARKERS
 _blocked: set[str] = set()
 _unblocked: set[str] = set()
 _approved_digests: dict[str, str] = {}
-_foreign_folders: set[Path] = set()
+foreign_folders: set[Path] = set()
 """Folders of third-party YAML files, such as a download."""
 
 
@@ -112,7 +112,7 @@ def is_own(path: Path) -> bool:
     that the user named to run. A file elsewhere does not.
     """
     real = path.resolve()
-    if any(map(real.is_relative_to, _foreign_folders)):
+    if any(map(real.is_relative_to, foreign_folders)):
         return False
     return real.is_relative_to(Path.cwd().resolve()) and run_folder_of(real) is None
 
@@ -121,12 +121,7 @@ def mark_foreign(folder: Path) -> None:
     """Count the files in a folder as foreign, unless it is or contains the current folder."""
     real = folder.resolve()
     if not Path.cwd().resolve().is_relative_to(real):
-        _foreign_folders.add(real)
-
-
-def foreign_folders() -> tuple[Path, ...]:
-    """Return the folders that `mark_foreign` counts as foreign."""
-    return tuple(_foreign_folders)
+        foreign_folders.add(real)
 
 
 def run_folder_of(path: Path) -> Path | None:

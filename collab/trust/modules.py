@@ -178,7 +178,7 @@ class _Finder(MetaPathFinder):
             return False
         path = Path(os.path.abspath(entry))  # noqa: PTH100  # links are followed one by one
         steps = [_real_path(step.parent) / step.name for step in (path, *path.parents)]
-        folders = (*self.closed_folders, *foreign_folders())
+        folders = (*self.closed_folders, *foreign_folders)
         return any(step.is_relative_to(folder) for step in steps for folder in folders)
 
 

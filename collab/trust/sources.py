@@ -65,17 +65,8 @@ def sources_of(file: Path) -> list[SourceFile]:
     return _add_imports([_read_source(file.parent, Path(file.name))], file.parent)
 
 
-_LOADED_SOURCES: dict[Path, list[SourceFile]] = {}
-
-
-def record_loaded_sources(sources: list[SourceFile]) -> None:
-    """Keep the sources of a function's file, for `loaded_sources`."""
-    _LOADED_SOURCES[sources[0].path] = sources
-
-
-def loaded_sources(file: Path) -> list[SourceFile] | None:
-    """Return the sources of a file when this process last loaded a function of it, or None."""
-    return _LOADED_SOURCES.get(file.resolve())
+loaded_sources: dict[Path, list[SourceFile]] = {}
+"""The sources of each file when this process last loaded a function of it."""
 
 
 def sources_of_script(file: Path) -> list[SourceFile]:
