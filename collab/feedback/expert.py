@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from collab.errors import CollabError, FeedbackError, UnknownName, error_class
+from collab.errors import FeedbackError, error_class
 from collab.feedback.plain import Outcome, Source, shorten
 from collab.recipe.feedback import ExpertFeedbackSpec
-from collab.records import Action, Failure, Feedback, Finding, Message, Sampling, Usage
+from collab.records import Action, Feedback, Finding, Message, Sampling, Usage
 from collab.syntax import parse
 from collab.wording import list_errors
 
@@ -139,7 +139,8 @@ class Expert(Source):
         request = Request(call=call, messages=tuple(messages), sampling=sampling, seed=attempt)
         [action] = await self._model.generate([request])
         if action.failure is not None:
-            raise _error_of(action.failure)
+            kind = error_class(action.failure.type) or FeedbackError
+            raise kind(action.failure.message)
         return action
 
     def _feedback(self, edits: Sequence[str]) -> Feedback:
@@ -205,11 +206,3 @@ def _mark(texts: Iterable[str]) -> str:
     for text in texts:
         digest.update(hashlib.sha256(text.encode(errors="replace")).digest())
     return digest.hexdigest()[:MARK_DIGITS]
-
-
-def _error_of(failure: Failure) -> CollabError:
-    """Return a failed action's failure as the original error."""
-    kind = error_class(failure.type)
-    if kind is None or kind is UnknownName:
-        return FeedbackError(f"{failure.type}: {failure.message}")
-    return kind(failure.message)
