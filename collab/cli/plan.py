@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from textwrap import shorten
 from typing import Any
 
 from collab.cli.options import print_remarks
@@ -18,8 +19,6 @@ from collab.runtime.problems import find_problems
 from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import describe_concurrency
 from collab.wording import counted
-
-_MAX_LISTED_PROBLEMS = 4
 
 
 @dataclass(frozen=True)
@@ -117,9 +116,6 @@ def show_counts(page: Page, plan: RunPlan) -> None:
     """Print the agents, models and problems of a plan, and its maximum of episodes, tokens and
     responses.
     """
-    problems = ", ".join(plan.problems[:_MAX_LISTED_PROBLEMS])
-    if len(plan.problems) > _MAX_LISTED_PROBLEMS:
-        problems += f" and {len(plan.problems) - _MAX_LISTED_PROBLEMS} more"
     turns = counted(plan.turns, "turn")
     sandbox = f", sandbox {plan.isolation}" if plan.scoring else ""
     page.line((plan.team, "bold"), f", {plan.protocol}, {turns}{sandbox}")
@@ -131,7 +127,7 @@ def show_counts(page: Page, plan: RunPlan) -> None:
         page.line(line)
     if plan.scoring:
         page.line(f"scoring: {plan.scoring}")
-    page.line(f"problems: {problems}")
+    page.line("problems: ", shorten(", ".join(plan.problems), 80, placeholder=" ..."))
     page.line(
         f"{counted(plan.episodes, 'episode')} ({len(plan.problems)} x"
         f" {plan.samples}), at most {plan.new_tokens:,} new tokens"
