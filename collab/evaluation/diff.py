@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
@@ -225,23 +223,11 @@ def _evaluation_values(evaluation: Evaluation) -> Values:
     return {metric: by_task for metric, by_task in values.items() if by_task}
 
 
-_MAX_VALUE_CHARACTERS = 200
-"""Longest value to show in full. Of longer values, the beginning and a digest are shown."""
-
-
 def _settings(folder: Path) -> dict[str, str]:
     """Return the recipe's settings, digests of its functions and rows, and versions."""
     recipe = outcome_settings(recipe_in(folder))
-    settings = {key: _value_text(value) for key, value in recipe.items()} | file_digests(folder)
+    settings = {key: str(value) for key, value in recipe.items()} | file_digests(folder)
     with suppress(CollabError):
         versions = read_about(folder).get("versions", {})
         settings |= {f"versions.{name}": version for name, version in versions.items()}
     return settings
-
-
-def _value_text(value: Any) -> str:
-    text = str(value)
-    if len(text) <= _MAX_VALUE_CHARACTERS:
-        return text
-    digest = blake2b(text.encode("utf-8", "replace"), digest_size=3).hexdigest()
-    return f"{text[:_MAX_VALUE_CHARACTERS]}... ({len(text)} characters, {digest})"
