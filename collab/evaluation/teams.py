@@ -206,13 +206,8 @@ def _make_team(
 
 
 def _addresses(recipe: Recipe, tasks: Sequence[str], split: str | None) -> list[str]:
-    if split is None:
+    if split is None or recipe.task is None:
         return list(tasks)
-    if recipe.task is None:
-        raise RecipeError(
-            f"{format_option('split')} needs a suite; choose one with"
-            f" {format_option('task', 'SUITE')}"
-        )
     suites = list(tasks) or [recipe.task.source.path or recipe.task.name]
     for address in suites:
         if split_address(address)[1]:
