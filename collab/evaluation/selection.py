@@ -13,7 +13,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import accumulate, product
 from typing import Any
 
 from collab.agents import Joint, join_for
@@ -128,17 +128,9 @@ def _split_blocks(
         if starts:
             yield str(k), [episodes[start : start + k] for start in starts]
     if budget is not None and episodes:
-        yield f"{budget} tokens", [_affordable_episodes(episodes, budget)]
-
-
-def _affordable_episodes(episodes: Sequence[Episode], budget: int) -> Sequence[Episode]:
-    """Return the first episodes that fit in `budget` new tokens."""
-    spent = 0
-    for number, episode in enumerate(episodes):
-        spent += usage_of(episode).new_tokens
-        if spent > budget:
-            return episodes[:number]
-    return episodes
+        spent = accumulate(usage_of(episode).new_tokens for episode in episodes)
+        affordable = sum(tokens <= budget for tokens in spent)
+        yield f"{budget} tokens", [episodes[:affordable]]
 
 
 class Chooser:
@@ -203,8 +195,12 @@ class Chooser:
         results = await asyncio.gather(*(self._run_shown_tests(problem, text) for text in programs))
         passing = [n for n, each in enumerate(results) if each.passes] or [*range(len(programs))]
         if tests:
-            counts = {n: await self._pass_count(problem, programs[n], tests) for n in passing}
-            passing = [n for n in passing if counts[n] == max(counts.values())]
+            test = make_test(tests)
+            verdicts = {
+                n: await self._run(self._shown, problem, programs[n], test) for n in passing
+            }
+            most = max(verdict.tests.passed for verdict in verdicts.values())
+            passing = [n for n in passing if verdicts[n].tests.passed == most]
         by_returns: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for n in passing:
             by_returns[results[n].returns].append(programs[n])
@@ -227,11 +223,6 @@ class Chooser:
                 for check in checks[len(asserts) :]
             ),
         )
-
-    async def _pass_count(self, problem: Problem, program: str, tests: tuple[Example, ...]) -> int:
-        """Return the number of a tester's tests that a program passes."""
-        verdict = await self._run(self._shown, problem, program, make_test(tests))
-        return verdict.tests.passed
 
     async def _is_solved(self, problem: Problem, program: str) -> bool:
         test = str(problem.hidden["test"])
