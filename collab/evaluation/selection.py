@@ -196,18 +196,17 @@ class Chooser:
         passing = [n for n, each in enumerate(results) if each.passes] or [*range(len(programs))]
         if tests:
             test = make_test(tests)
-            verdicts = {
-                n: await self._run(self._shown, problem, programs[n], test) for n in passing
-            }
-            most = max(verdict.tests.passed for verdict in verdicts.values())
-            passing = [n for n in passing if verdicts[n].tests.passed == most]
+            runs = {n: self._run(self._shown, problem, programs[n], test) for n in passing}
+            counts = {n: (await run).tests.passed for n, run in runs.items()}
+            passing = [n for n in passing if counts[n] == max(counts.values())]
         by_returns: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for n in passing:
             by_returns[results[n].returns].append(programs[n])
         limit = max(map(len, by_returns.values()))
         chosen = [text for group in by_returns.values() if len(group) == limit for text in group]
-        solved = await asyncio.gather(*(self._is_solved(problem, text) for text in chosen))
-        return mean([float(one) for one in solved])
+        test = str(problem.hidden["test"])
+        runs = (self._run(self._hidden, problem, text, test) for text in chosen)
+        return mean([float(verdict.passed) for verdict in await asyncio.gather(*runs)])
 
     async def _run_shown_tests(self, problem: Problem, program: str) -> ShownResults:
         asserts, calls = shown_asserts(problem.public), probe_calls(problem.public)
@@ -223,10 +222,6 @@ class Chooser:
                 for check in checks[len(asserts) :]
             ),
         )
-
-    async def _is_solved(self, problem: Problem, program: str) -> bool:
-        test = str(problem.hidden["test"])
-        return (await self._run(self._hidden, problem, program, test)).passed
 
     async def _run(self, sandbox: Sandbox, problem: Problem, program: str, test: str) -> Verdict:
         prompt, name = str(problem.public["prompt"]), str(problem.public["entry_point"])
