@@ -1,8 +1,7 @@
 """The folder of an evaluation, which can be read and continued at any moment.
 
-eval.json              `collab.evaluation.results.Results`: settings, numbers, intervals
-TEAM/                  one folder per team, like that of any run; `identity` in its `run.json` is
-                       the digest of all that its episodes depend on
+`collab.runs.layout` lists its files. In a team's `run.json`, `identity` is the digest of all that
+its episodes depend on.
 
 `eval.json` is written at the start, after each team and at the end. A killed evaluation keeps
 `status: running`. Its `teams` list their folders. Other folders belong to teams that have changed

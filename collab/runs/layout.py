@@ -26,13 +26,13 @@ checkpoints/step-000012/   each whole or not there:
 
 An evaluation (`collab eval`):
 
-eval.json              settings, numbers, intervals
+eval.json              settings, numbers, intervals: `collab.evaluation.results.Results`
 report.html, .lock     like those of a run
 TEAM/                  one folder per team, like that of a run
 
 A study (`collab study`):
 
-study.json             cells, numbers, intervals
+study.json             cells, numbers, intervals: `collab.study.results.StudyResults`
 study.yaml             the study
 report.html, .lock     like those of a run
 CELL/                  one folder per training run, with its output in log.txt

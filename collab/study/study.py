@@ -1,10 +1,4 @@
-"""Runs a study in its folder: each missing cell in its own process, several at once.
-
-study.json             `collab.study.results.StudyResults`: cells, numbers, intervals
-study.yaml             the study as it was read
-CELL/                  an ordinary training run, with its process's output in `log.txt`
-report.html            curves, comparisons and every run
-"""
+"""Runs a study in its folder: each missing cell in its own process, several at once."""
 
 from __future__ import annotations
 
