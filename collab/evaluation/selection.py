@@ -204,9 +204,9 @@ class Chooser:
             by_returns[results[n].returns].append(programs[n])
         limit = max(map(len, by_returns.values()))
         chosen = [text for group in by_returns.values() if len(group) == limit for text in group]
-        test = str(problem.hidden["test"])
-        runs = (self._run(self._hidden, problem, text, test) for text in chosen)
-        return mean([float(verdict.passed) for verdict in await asyncio.gather(*runs)])
+        hidden = str(problem.hidden["test"])
+        ends = (self._run(self._hidden, problem, text, hidden) for text in chosen)
+        return mean([float(verdict.passed) for verdict in await asyncio.gather(*ends)])
 
     async def _run_shown_tests(self, problem: Problem, program: str) -> ShownResults:
         asserts, calls = shown_asserts(problem.public), probe_calls(problem.public)
