@@ -77,9 +77,9 @@ _CURRENT_NAMES: dict[tuple[Kind, str], list[str]] = {("trainer", "magrpo-tree"):
 """The current names of renamed components."""
 
 
-def find_component(kind: Kind, name: str, project: Path | None = None) -> Path:
+def find_component(kind: Kind, name: str, project: Path | None = None, remedy: str = "") -> Path:
     """Return the YAML file of a component, by path or by name. A name is looked up in `project`
-    first.
+    first. `remedy` ends the error for an unknown name.
 
     Raises:
         UnknownName: there is no such name. The message suggests the new name of a renamed
@@ -99,7 +99,6 @@ def find_component(kind: Kind, name: str, project: Path | None = None) -> Path:
         return path
     known = dict(components(kind, project))
     if name not in known:
-        remedy = ""
         if Path(name).is_dir():
             remedy = f"(the folder {name} contains no {RECIPE})"
         elif kind == "task" and " " in name:

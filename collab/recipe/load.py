@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from collab.errors import RecipeError, UnknownName
+from collab.errors import RecipeError
 from collab.naming import as_name
 from collab.recipe import library
 from collab.recipe.base import Spec
@@ -320,8 +320,8 @@ def _as_suite(task: Any, like: str) -> Any:
     }
 
 
-def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
-    """Replace a name by the component's mapping, and follow `extends`."""
+def _expand(kind: Kind, value: Any, files: Files, depth: int = 0, where: str = "") -> Any:
+    """Replace a name, which is given `where`, by the component's mapping, and follow `extends`."""
     if depth > _MAX_EXTENDS:
         raise RecipeError(
             f"{kind} {value!r:.60}: more than {_MAX_EXTENDS} levels of 'extends'; if it extends"
@@ -329,15 +329,14 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
         )
     file = files.recipe_file
     if isinstance(value, str):
-        file = library.find_component(kind, value, files.project)
+        file = library.find_component(kind, value, files.project, where)
         value = {"name": as_name(file.stem), **files.read(file)}
     if not isinstance(value, dict):
         return value
     if "extends" in value:
         keys = {key: item for key, item in value.items() if key != "extends"}
-        base = _expand(
-            kind, _check_extends(kind, str(value["extends"]), file, files), files, depth + 1
-        )
+        where = f"(`extends` in {file})" if file else "(`extends`)"
+        base = _expand(kind, str(value["extends"]), files, depth + 1, where)
         value = _merge_task(base, keys) if kind == "task" else _merge(base, keys)
     if kind == "team":
         _expand_short_forms(value)
@@ -346,16 +345,6 @@ def _expand(kind: Kind, value: Any, files: Files, depth: int = 0) -> Any:
         if isinstance(value.get("reward"), str | dict):
             value["reward"] = _expand("reward", value["reward"], files)
     return value
-
-
-def _check_extends(kind: Kind, name: str, file: Path | None, files: Files) -> str:
-    """Return the name of an `extends`. If it is unknown, the error names the `file` with it."""
-    try:
-        library.find_component(kind, name, files.project)
-    except UnknownName as error:
-        where = f"(`extends` in {file})" if file else "(`extends`)"
-        raise UnknownName(error.kind, name, error.known, remedy=where) from None
-    return name
 
 
 def _merge_task(base: Any, override: dict[str, Any]) -> Any:
