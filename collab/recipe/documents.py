@@ -97,8 +97,6 @@ MAX_NON_STRING_KEYS = 1_000
 
 _QUOTE_REMEDY = "; write a template in quotes: '{{ task.prompt }}'"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-CONSTRUCTOR_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""Errors that YAML's own constructors raise for an invalid value, e.g. the date 2024-99-99."""
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
@@ -187,7 +185,7 @@ class _StrictConstructor(SafeConstructor):
             raise _refusal(f"a number of more than {MAX_DIGITS:,} characters", node)
         try:
             value = super().construct_object(node, deep)
-        except CONSTRUCTOR_ERRORS as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise _refusal(f"not a value: {error}", node) from error
         if isinstance(value, int) and value.bit_length() > MAX_BITS:
             raise _refusal(f"a whole number of more than {MAX_BITS} bits", node)

@@ -35,7 +35,6 @@ _LATEX_RULES: tuple[tuple[str, str], ...] = (
     (r"\.\Z", ""),
 )
 """Patterns with their replacements, applied in this order."""
-_COMPILED_RULES = [(re.compile(pattern, re.ASCII), to) for pattern, to in _LATEX_RULES]
 
 
 def same_number(answer: str, expected: str) -> bool:
@@ -62,8 +61,8 @@ def same_latex(answer: str, expected: str) -> bool:
 
 def normalize_latex(text: str) -> str:
     """Return the form in which answers of MATH are compared, without spaces, units and variants."""
-    for pattern, to in _COMPILED_RULES:
-        text = pattern.sub(to, text)
+    for pattern, to in _LATEX_RULES:
+        text = re.sub(pattern, to, text, flags=re.ASCII)
     return text
 
 
