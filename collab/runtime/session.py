@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 
 from collab.agents import join_for
 from collab.agents.joins import Join
@@ -143,12 +142,7 @@ class Session:
     async def __aenter__(self) -> Session:
         return await self.open()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self.aclose()
         if kind is None and self._owns_pool:
             self._pool.verify()
