@@ -34,10 +34,10 @@ class RolloutContext:
     join: Join
     scorer: Scorer | None
     sources: Sequence[Source]
-    scheduler: Scheduler
-    emit: Emit
-    make_game: MakeGame | None = None
+    make_game: MakeGame | None
     """Maker of games, if the task is an environment."""
+    scheduler: Scheduler = field(default_factory=lambda: Scheduler(lanes=1))
+    emit: Emit = lambda _: None
 
 
 @dataclass

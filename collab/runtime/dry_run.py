@@ -46,7 +46,6 @@ from collab.runtime.rehearsal import (
     rehearse_team,
     warn_truncated_games,
 )
-from collab.runtime.scheduler import Scheduler
 from collab.runtime.waiting import wait_for
 from collab.sandbox import Sandbox
 from collab.tools import disabled_tools, open_tools
@@ -197,8 +196,6 @@ async def _run_problems(
         join=join_for("text"),
         scorer=None,
         sources=[FeedbackStandIn(spec) for spec in recipe.team.feedback],
-        scheduler=Scheduler(lanes=1),
-        emit=lambda _: None,
         make_game=game_maker(recipe, RehearsedGame),
     )
     for problem in problems:

@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from collab.agents import join_for
-from collab.agents.joins import Join
 from collab.errors import ModelUnavailable
-from collab.feedback import Source, open_sources
+from collab.feedback import open_sources
 from collab.models import Model, Progress, Request
 from collab.models.base import as_model
 from collab.models.open import ModelPool
@@ -23,11 +22,11 @@ from collab.records import Episode, Problem, Sampling, Score
 from collab.records.run import sort_episodes
 from collab.rewards import Scorer
 from collab.runtime.acting import RolloutContext
-from collab.runtime.agents import RunningAgent, make_agents
+from collab.runtime.agents import make_agents
 from collab.runtime.episode import EpisodeRun, Start, starts_of
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
-from collab.runtime.game import MakeGame, game_maker, score_unplayed
-from collab.runtime.protocols import Protocol, protocol_for
+from collab.runtime.game import game_maker, score_unplayed
+from collab.runtime.protocols import protocol_for
 from collab.runtime.rehearsal import rehearse_turn
 from collab.runtime.scheduler import Scheduler
 from collab.sandbox.sandbox import CORRECT_TRIAL, Sandbox
@@ -94,12 +93,7 @@ class Session:
         self._pool = pool or ModelPool(progress=loading)
         self._owns_pool = pool is None
         self._servers = ToolServers() if serve else None
-        self._sources: list[Source] = []
-        self._scorer: Scorer | None = None
-        self._make_game: MakeGame | None = None
-        self._agents: dict[str, RunningAgent] = {}
-        self._protocol: Protocol | None = None
-        self._join: Join | None = None
+        self._opened: RolloutContext | None = None
         self._parent_span = within
 
     async def open(self) -> Session:
@@ -110,20 +104,18 @@ class Session:
             for name in self.recipe.team.agents:
                 if name not in self.models:
                     self.models[name] = self._pool.open(self.recipe.model_of(name))
-            roles = self.recipe.team.roles
-            join = join_for(self.recipe.team.join, roles)
-            self._make_game = game_maker(self.recipe)
-            if self.recipe.reward is not None:
-                self._scorer = Scorer(self.recipe.reward, self.sandbox, roles)
-            tools = await open_tools(self.recipe.team, self.sandbox, self._servers)
-            self._agents = make_agents(self.recipe, self.models, tools)
-            self._protocol = protocol_for(self.recipe.team.protocol)
-            turn = await rehearse_turn(self._protocol, self.recipe.team)
-            if self.recipe.team.turns > 1 or turn.asks_feedback:
-                self._sources = open_sources(
-                    self.recipe.team.feedback, sandbox=self.sandbox, open_model=self._pool.open
-                )
-            self._join = join
+            team, reward = self.recipe.team, self.recipe.reward
+            join, make_game = join_for(team.join, team.roles), game_maker(self.recipe)
+            scorer = Scorer(reward, self.sandbox, team.roles) if reward else None
+            tools = await open_tools(team, self.sandbox, self._servers)
+            agents = make_agents(self.recipe, self.models, tools)
+            protocol = protocol_for(team.protocol)
+            turn = await rehearse_turn(protocol, team)
+            feedback = team.feedback if team.turns > 1 or turn.asks_feedback else ()
+            sources = open_sources(feedback, sandbox=self.sandbox, open_model=self._pool.open)
+            self._opened = RolloutContext(
+                self.recipe, agents, protocol, join, scorer, sources, make_game
+            )
         except BaseException:
             await self.aclose()
             raise
@@ -149,7 +141,7 @@ class Session:
 
     async def aclose(self) -> None:
         """Close everything that is open."""
-        for source in self._sources:
+        for source in self._opened.sources if self._opened else ():
             await source.aclose()
         if self._servers:
             await self._servers.aclose()
@@ -214,14 +206,15 @@ class Session:
             AgentError: the join failed.
             RewardError, SandboxError: see `Scorer.score`.
         """
-        if self._make_game is not None:
-            return await score_unplayed(self._make_game(problem), artifacts, self.recipe.team.turns)
+        assert self._opened is not None, "open comes first"
+        if self._opened.make_game is not None:
+            game = self._opened.make_game(problem)
+            return await score_unplayed(game, artifacts, self.recipe.team.turns)
         self.recipe.check_scored()
-        assert self._scorer is not None, "open comes first"
+        assert self._opened.scorer is not None, "the recipe has a reward"
         agents = self.recipe.team.roles.limited_to(artifacts).contributors
-        assert self._join is not None, "open comes first"
-        joint = self._join({name: artifacts[name] for name in agents}, problem)
-        return await self._scorer.score(problem, joint, artifacts, agents)
+        joint = self._opened.join({name: artifacts[name] for name in agents}, problem)
+        return await self._opened.scorer.score(problem, joint, artifacts, agents)
 
     async def _run_all(
         self,
@@ -231,24 +224,13 @@ class Session:
         progress: bool,
         adjust: AdjustSampling | None,
     ) -> None:
-        assert self._protocol is not None, "open comes first"
-        assert self._join is not None, "open comes first"
+        assert self._opened is not None, "open comes first"
         lanes = min(lanes_of(self.recipe), len(starts))
         scheduler = Scheduler(lanes, _make_reporter(emit) if progress else None)
-        agents = self._agents
+        agents = self._opened.agents
         if adjust:
             agents = {n: replace(a, sampling=adjust(a.sampling)) for n, a in agents.items()}
-        context = RolloutContext(
-            recipe=self.recipe,
-            agents=agents,
-            protocol=self._protocol,
-            join=self._join,
-            scorer=self._scorer,
-            sources=self._sources,
-            scheduler=scheduler,
-            emit=emit,
-            make_game=self._make_game,
-        )
+        context = replace(self._opened, agents=agents, scheduler=scheduler, emit=emit)
         try:
             left = iter(starts)
             async with asyncio.TaskGroup() as group:
