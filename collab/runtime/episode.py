@@ -103,8 +103,6 @@ class EpisodeRun:
         self._agents = EpisodeAgents(context, self.problem, self.id, self.sample, seed)
         self._agents.restore(start.turns)
         self._game: Game | None = None
-        self._started = 0.0
-        self._started_at = ""
 
     async def run(self) -> Episode:
         """Run the episode to its end, and return it. A failure ends it and is recorded in it."""
@@ -113,9 +111,24 @@ class EpisodeRun:
                 episode=self.id, task=self.problem.address, group=self.group, sample=self.sample
             )
         )
-        self._started = time.perf_counter()
-        self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        episode = self._record(await self._run_within_budget())
+        began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="milliseconds")
+        failure = await self._run_within_budget()
+        team = self.context.recipe.team
+        has_ended = self._game is not None and self._game.ended and self._turns  # no turn is left
+        episode = Episode(
+            id=self.id,
+            task=self.problem.address,
+            team=team.name,
+            group=self.group,
+            sample=self.sample,
+            seed=self.seed,
+            turns=tuple(self._turns),
+            horizon=len(self._turns) if has_ended else team.turns,
+            when_solved=team.when_solved,
+            failure=failure,
+            started=started,
+            seconds=time.perf_counter() - began,
+        )
         self.context.emit(EpisodeFinished(episode=episode))
         return episode
 
@@ -245,25 +258,3 @@ class EpisodeRun:
                 failures=turn.failures,
             )
         )
-
-    def _record(self, failure: Failure | None) -> Episode:
-        return Episode(
-            id=self.id,
-            task=self.problem.address,
-            team=self.context.recipe.team.name,
-            group=self.group,
-            sample=self.sample,
-            seed=self.seed,
-            turns=tuple(self._turns),
-            horizon=self._horizon(),
-            when_solved=self.context.recipe.team.when_solved,
-            failure=failure,
-            started=self._started_at,
-            seconds=time.perf_counter() - self._started,
-        )
-
-    def _horizon(self) -> int:
-        """Return the number of turns that could have been taken. A game has none after its end."""
-        if self._game is not None and self._game.ended and self._turns:
-            return len(self._turns)
-        return self.context.recipe.team.turns
