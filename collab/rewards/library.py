@@ -55,10 +55,8 @@ def open_part(name: str, spec: PartSpec) -> PartFunction:
     Raises:
         RecipeError: there is no such function, it does not take an option, or it is one of TRL.
     """
-    function, what = (
-        find_function("reward", spec.use, BUILT_IN),
-        f"reward part '{name}' ({spec.use})",
-    )
+    function = find_function("reward", spec.use, BUILT_IN)
+    what = f"reward part '{name}' ({spec.use})"
     parameters = signature_of(what, function).parameters
     if "completions" in parameters:
         raise RecipeError(
@@ -67,12 +65,7 @@ def open_part(name: str, spec: PartSpec) -> PartFunction:
         )
     options = check_options(what, function, spec.options)
     check_call(what, function, ("context",), options)
-    agent_values = {
-        option: options.get(option, parameters[option].default)
-        for option in AGENT_OPTIONS
-        if option in parameters
-    }
-    agents = {
-        option: agent for option, agent in agent_values.items() if isinstance(agent, str) and agent
-    }
+    named = [option for option in AGENT_OPTIONS if option in parameters]
+    values = {option: options.get(option, parameters[option].default) for option in named}
+    agents = {option: agent for option, agent in values.items() if agent and isinstance(agent, str)}
     return PartFunction(name, function, options, spec.use in BUILT_IN, agents)
