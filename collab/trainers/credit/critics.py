@@ -131,11 +131,9 @@ class ActorCritic(Algorithm):
         }
 
     def state(self) -> dict[str, Any]:
-        """Return the states of the critics, by name."""
         return {**self._saved, **{name: c.state() for name, c in self._critics.items()}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore a `state` from a checkpoint."""
         self._critics, self._saved = {}, dict(state)
 
     def _advantages(

@@ -54,11 +54,9 @@ class Rae(Algorithm):
         }
 
     def state(self) -> dict[str, Any]:
-        """Return the moving averages, for a checkpoint."""
         return {"averages": [[*seat, average] for seat, average in self._averages.items()]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore a `state` from a checkpoint."""
         self._averages = {(g, agent, turn): value for g, agent, turn, value in state["averages"]}
 
     def _credit(self, group: Group) -> Weights:
