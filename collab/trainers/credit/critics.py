@@ -92,10 +92,10 @@ class ActorCritic(Algorithm):
     """
 
     is_centered = False
+    _models: TeamModels
 
     def __init__(self, *, trace: float = 0.95, rate: float = 1e-3) -> None:
         self._trace, self._rate = trace, rate
-        self._models: TeamModels | None = None
         self._critics: dict[str, Critic] = {}
         self._saved: Mapping[str, Any] = {}
 
@@ -103,14 +103,8 @@ class ActorCritic(Algorithm):
         self._models = models
 
     def critic(self, name: str, agent: str) -> Critic:
-        """Return the critic called `name`, made on first use on the base model of `agent`.
-
-        Raises:
-            TrainingError: the algorithm was not opened.
-        """
+        """Return the critic called `name`, made on first use on the base model of `agent`."""
         if name not in self._critics:
-            if self._models is None:
-                raise TrainingError("a critic was used before its algorithm was opened")
             from collab.trainers.credit.head import Critic
 
             critic = self._critics[name] = Critic(self._models.base(agent), self._rate)
