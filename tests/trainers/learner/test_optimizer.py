@@ -1,20 +1,11 @@
 """AdamW on float32 masters, gradient clipping, and the learning-rate schedule."""
 
-import asyncio
-from pathlib import Path
-
 import pytest
 import torch
-from support.trainer_recipes import make_game
 from torch import nn
 
-from collab.recipe import Recipe, TrainerSpec
-from collab.trainers.learner.learner import Learner
-from collab.trainers.learner.logprobs import response_logprobs
+from collab.recipe import TrainerSpec
 from collab.trainers.learner.optimizer import Optimizer, rate_at
-from collab.trainers.learner.policy import open_policies
-from collab.trainers.learner.samples import Sample
-from collab.trainers.training.check import check_recipe
 
 
 def parameter(dtype: torch.dtype) -> nn.Parameter:
@@ -111,37 +102,6 @@ def test_gradients_of_many_small_passes_add_up_in_float32() -> None:
     assert narrow.grad is None
     assert optimizer.step(1e-3, None) == pytest.approx(2000.0)
     assert optimizer.step(1e-3, None) == 0.0
-
-
-def test_learner_adds_up_bfloat16_gradients_in_float32(tiny_words: Path, tmp_path: Path) -> None:
-    """Compare one response per micro-batch with all in one batch."""
-
-    def gradients(budget: int) -> torch.Tensor:
-        game = make_game(tiny_words, tmp_path, policies="full", micro_batch_tokens=budget)
-        data = game.model_dump()
-        data["model"]["dtype"] = "bfloat16"
-        recipe = Recipe.model_validate(data)
-        spec = check_recipe(recipe)
-        policies = open_policies(recipe, spec)
-        learner = Learner(policies, spec, total_steps=1)
-        samples = [
-            Sample("a", (1, 2), (3 + n % 5, n % 7), (0.0, 0.0), 1.0, weight=1.0, scale=0.1)
-            for n in range(40)
-        ]
-        policy = policies.by_name["a"]
-        found = []
-        optimizer = learner.optimizers["a"]
-        for batch in learner._passes.batches(policy, samples):
-            with policy.training() as model:
-                logprobs = response_logprobs(model, batch, policy.device).logprobs
-                logprobs.sum().backward()
-        found = [m.grad.flatten() for m in optimizer._masters if m.grad is not None]
-        asyncio.run(policies.aclose())
-        return torch.cat(found)
-
-    together, apart = gradients(100_000), gradients(1)
-    assert together.dtype == torch.float32
-    assert (together - apart).norm() < 0.03 * together.norm()
 
 
 def test_discarded_gradients_are_not_applied() -> None:
