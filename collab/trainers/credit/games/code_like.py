@@ -2,7 +2,7 @@
 that may use it.
 
 Each kind of answer has several variants. The reward is that of the coding tasks, or 1 if all
-tests pass. The probabilities are those of a weak or a strong team.
+tests pass. The probabilities are those of a weak team.
 """
 
 from __future__ import annotations
@@ -16,37 +16,34 @@ AUX_KINDS = ("missing", "syntax", "wrong", "right")
 MAIN_KINDS = ("missing", "syntax", "solo_wrong", "solo_right", "wrapper", "uses", "fallback")
 CALLING_KINDS = ("wrapper", "uses", "fallback")
 
-WEAK_CHANCES = (0.35, 0.15, 0.35, 0.15), (0.25, 0.12, 0.25, 0.06, 0.17, 0.10, 0.05)
-STRONG_CHANCES = (0.05, 0.05, 0.40, 0.50), (0.03, 0.04, 0.10, 0.18, 0.25, 0.25, 0.15)
+CHANCES = (0.35, 0.15, 0.35, 0.15), (0.25, 0.12, 0.25, 0.06, 0.17, 0.10, 0.05)
+NOISE = 0.15
+"""Deviation of the rewards of an answer's variants."""
 
 AGENTS = ("aux", "main")
 EMPTY_ACTIONS = {"aux": 0, "main": 0}
 
 
-def code_like(*, strong: bool = False, variants: int = 6, noise: float = 0.15) -> Game:
-    """Return a game of one parallel turn, with `variants` of answers that differ by `noise`."""
-    aux, main = STRONG_CHANCES if strong else WEAK_CHANCES
-    return _parallel_game(
-        _rewards(variants, noise), _split_chances(aux, variants), _split_chances(main, variants)
-    )
+def code_like(*, variants: int = 6) -> Game:
+    """Return a game of one parallel turn, with `variants` of every answer."""
+    return _parallel_game(_rewards(variants, NOISE), variants)
 
 
-def only_tests(*, strong: bool = False) -> Game:
+def only_tests() -> Game:
     """Return the game of `code_like` without variants, paid 1 if all tests pass and 0 otherwise."""
     table = np.zeros((len(AUX_KINDS), len(MAIN_KINDS)))
     for i, aux in enumerate(AUX_KINDS):
         for j, main in enumerate(MAIN_KINDS):
             passes_with_aux = main in CALLING_KINDS and aux == "right"
             table[i, j] = aux != "syntax" and (main == "solo_right" or passes_with_aux)
-    aux_chances, main_chances = STRONG_CHANCES if strong else WEAK_CHANCES
-    return _parallel_game(table, _split_chances(aux_chances, 1), _split_chances(main_chances, 1))
+    return _parallel_game(table, 1)
 
 
-def sequential_code(*, variants: int = 2, reaction: float = 0.5) -> Game:
+def sequential_code() -> Game:
     """Return a game in which `main` reads the text of `aux`, and prefers a matching answer."""
-    table = _rewards(variants, 0.15)
-    aux, main = (_split_chances(chances, variants) for chances in WEAK_CHANCES)
-    logits_of = {("aux", 0, 0): logits(aux), ("main", 0, 0): logits(main) + reaction * table}
+    table = _rewards(2, NOISE)
+    aux, main = _split_logits(2)
+    logits_of = {("aux", 0, 0): aux, ("main", 0, 0): main + 0.5 * table}
     return Game(AGENTS, (table,), logits_of, sees={"main": ("aux",)}, empty=EMPTY_ACTIONS)
 
 
@@ -54,7 +51,7 @@ def two_turns() -> Game:
     """Return a game of two parallel turns. Agents see which of four bands the first earned."""
     table = _rewards(1, 0.0)
     bands = np.digitize(table, [0.9, 1.6, 2.6])
-    aux, main = (logits(_split_chances(chances, 1)) for chances in WEAK_CHANCES)
+    aux, main = _split_logits(1)
     logits_of = {("aux", 0, 0): aux, ("main", 0, 0): main}
     for band in range(4):
         better_aux = 0.7 * band * np.array([-1, -0.5, 0.2, 1.0])
@@ -64,13 +61,15 @@ def two_turns() -> Game:
     return Game(AGENTS, (table, table), logits_of, states=bands, empty=EMPTY_ACTIONS)
 
 
-def _parallel_game(table: Table, aux: Table, main: Table) -> Game:
-    logits_of = {("aux", 0, 0): logits(aux), ("main", 0, 0): logits(main)}
-    return Game(AGENTS, (table,), logits_of, empty=EMPTY_ACTIONS)
+def _parallel_game(table: Table, variants: int) -> Game:
+    aux, main = _split_logits(variants)
+    return Game(AGENTS, (table,), {("aux", 0, 0): aux, ("main", 0, 0): main}, empty=EMPTY_ACTIONS)
 
 
-def _split_chances(chances: tuple[float, ...], variants: int) -> Table:
-    return np.repeat(np.asarray(chances) / variants, variants)
+def _split_logits(variants: int) -> tuple[Table, Table]:
+    """Return each agent's logits if its chances are divided among `variants` of every answer."""
+    aux, main = (np.repeat(np.asarray(c) / variants, variants) for c in CHANCES)
+    return logits(aux), logits(main)
 
 
 def _rewards(variants: int, noise: float) -> Table:
