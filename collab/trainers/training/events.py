@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from collab.records import Episode, Record
 from collab.runs.layout import METRICS
@@ -132,7 +130,6 @@ class CheckpointSaved(Record):
     path: str
 
 
-TrainingEvent = Annotated[
-    RunStarted | TrainingProgress | StepFinished | Evaluation | CheckpointSaved | RunFinished,
-    Field(discriminator="type"),
-]
+TrainingEvent = (
+    RunStarted | TrainingProgress | StepFinished | Evaluation | CheckpointSaved | RunFinished
+)
