@@ -101,9 +101,6 @@ class Pages:
     def stamp(self, names: Sequence[str]) -> dict[str, Any]:
         """Return a stamp of the files, and whether a run is in progress, for a page that checks for
         changes.
-
-        Raises:
-            UnknownRun: a run is missing.
         """
         files = [file for folder in self.find(names) for file in _growing_files(folder)]
         stamps = [f"{stat.st_size}.{stat.st_mtime_ns}" for file in files if (stat := file.stat())]
@@ -111,11 +108,7 @@ class Pages:
         return {"stamp": "-".join(stamps), "working": any(r.status == RUNNING for r in rows)}
 
     def report(self, names: Sequence[str]) -> str:
-        """Return the report of the runs with these names, on a page that follows them.
-
-        Raises:
-            UnknownRun: a run is missing.
-        """
+        """Return the report of the runs with these names, on a page that follows them."""
         stamp = self.stamp(names)["stamp"]
         with self._lock:
             return self._cached_page(tuple(names), stamp)

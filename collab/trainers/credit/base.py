@@ -162,11 +162,7 @@ def algorithm_for(component: Component) -> Algorithm:
 
 
 def _complete_class(what: str, named: type) -> type:
-    """Return the class, with the hooks of `Algorithm` added if it lacks them.
-
-    Raises:
-        RecipeError: the class lacks a required method, or its `credit` is not async.
-    """
+    """Return the class, with the hooks of `Algorithm` added if it lacks them."""
     is_subclass = issubclass(named, Algorithm)
     required = () if is_subclass else ("state", "restore")
     credit = getattr(named, "credit", Algorithm.credit)

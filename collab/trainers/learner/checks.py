@@ -12,11 +12,7 @@ Fingerprint = list[tuple[float, float]]
 
 
 def check_mismatch(policy: Policy, update: Update, spec: TrainerSpec) -> None:
-    """Check that the trainer's log-probabilities agree with the sampler's.
-
-    Raises:
-        TrainingError: the mean difference for an agent exceeds `mismatch_tolerance`.
-    """
+    """Check that the trainer's log-probabilities agree with the sampler's."""
     for agent in policy.agents:
         sums = update.sums.get(agent)
         mismatch = sums[names.AGENT_MISMATCH] / sums[TOKENS] if sums else 0.0
@@ -40,9 +36,6 @@ def check_change(policy: Policy, before: Fingerprint, update: Update) -> None:
     """Check that a policy's first step changed its parameters from `before`.
 
     A gradient may be 0, e.g. if all responses of an agent are equal.
-
-    Raises:
-        TrainingError: the parameters did not change.
     """
     norm = update.gradient_norms[policy.name]
     has_gradient = any(p.grad is not None for p in policy.acting_parameters())

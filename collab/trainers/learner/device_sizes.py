@@ -118,11 +118,7 @@ def chunk_tokens(kind: str) -> int:
 
 
 def check_device(spec: TrainerSpec, kind: str) -> None:
-    """Check that a device of the type `kind`, e.g. `cuda`, supports the options.
-
-    Raises:
-        RecipeError: an option needs a GPU, and the device is not one.
-    """
+    """Check that a device of the type `kind`, e.g. `cuda`, supports the options."""
     if spec.tree_attention == "varlen" and kind != "cuda":
         raise RecipeError(
             f"trainer.tree_attention 'varlen' needs a GPU, but the model is on {kind}; leave the"

@@ -26,11 +26,7 @@ class PolicyModels:
         self._policies, self._spec, self._thread = policies, spec, thread
 
     def base(self, agent: str) -> FrozenBase:
-        """Return the base model of a trained agent, without adapters.
-
-        Raises:
-            RecipeError: the agent's whole model is trained, so it has no frozen base.
-        """
+        """Return the base model of a trained agent, without adapters."""
         policy = self._policies.of(agent)
         if not policy.is_adapter:
             raise RecipeError(

@@ -99,11 +99,7 @@ class Learner:
             policy.save_parameters(folder / policy.name)
 
     def load(self, folder: Path) -> None:
-        """Load the parameters that `save` wrote.
-
-        Raises:
-            RecordError: the parameters do not fit.
-        """
+        """Load the parameters that `save` wrote."""
         for policy in self.policies:
             policy.load_parameters(folder / policy.name)
 

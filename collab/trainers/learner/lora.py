@@ -77,11 +77,7 @@ def merge_adapter(engine: TransformersEngine, folder: str) -> None:
 
 
 def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:
-    """Read an adapter's configuration and tensors.
-
-    Raises:
-        RecipeError: the folder contains no adapter.
-    """
+    """Read an adapter's configuration and tensors."""
     from peft import PeftConfig
 
     try:

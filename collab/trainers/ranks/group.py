@@ -215,11 +215,7 @@ class ProcessRanks(Ranks):
         self._order_group = dist.new_group(backend="gloo", timeout=timedelta(seconds=PLAY_SECONDS))
 
     def announce_device(self, device: str) -> None:
-        """Announce the type of this rank's device, `cpu` or `cuda`.
-
-        Raises:
-            TrainingError: other ranks compute on another type.
-        """
+        """Announce the type of this rank's device, `cpu` or `cuda`."""
         self.check_same("the device", device)
         if device == "cuda":
             limit = timedelta(seconds=self._work_seconds)

@@ -52,11 +52,7 @@ def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) ->
 
 
 def _explain_end(statuses: dict[int, int], folder: Path) -> int:
-    """Return the exit status of rank 0, which has reported its error.
-
-    Raises:
-        TrainingError: another rank ended first.
-    """
+    """Return the exit status of rank 0, which has reported its error."""
     killed = [rank for rank, status in sorted(statuses.items()) if status < 0]
     if 0 in statuses and not killed:
         return statuses[0]

@@ -93,11 +93,7 @@ class LeadingLearner(Learner):
     _ranks: ProcessRanks
 
     def learn(self, samples: Sequence[Sample], step: int, cancelled: Event) -> Update:
-        """Learn from the step's samples on every rank, and return the statistics of rank 0.
-
-        Raises:
-            TrainingError, OutOfMemory, StepCancelled: a rank cannot finish the step.
-        """
+        """Learn from the step's samples on every rank, and return the statistics of rank 0."""
         order = self._ranks.send_order(Learn(samples, step))
         return learn_together(super().learn, self.policies, self._ranks, order, cancelled)
 

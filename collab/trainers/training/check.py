@@ -190,11 +190,7 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
 
 
 def dry_run_phases(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
-    """Run every phase without models, and return the dry run of the phase with the most turns.
-
-    Raises:
-        RecipeError: a phase cannot be run; see `dry_run`.
-    """
+    """Run every phase without models, and return the dry run of the phase with the most turns."""
     problems = [*tasks.training, *tasks.held_out]
     played = [(phase.team.turns, dry_run(phase, problems)) for _, phase in phases(recipe, spec)]
     longest = max(played, key=itemgetter(0))[1]

@@ -76,11 +76,7 @@ class Checkpoints:
         return path
 
     def check(self, run: Path, steps: int) -> None:
-        """Check that the run in the folder `run`, with `steps` steps in total, can continue.
-
-        Raises:
-            RecordError: the newest checkpoint is invalid, or files are shorter than it says.
-        """
+        """Check that the run in the folder `run`, with `steps` steps in total, can continue."""
         if (newest := self.latest()) is not None:
             check_state(read_state(newest), newest, run, steps)
 
@@ -182,11 +178,7 @@ _SERIALIZATION_ERRORS = (
 
 
 def check_readable(state: Mapping[str, Any]) -> None:
-    """Check that an algorithm's state can be read from a checkpoint.
-
-    Raises:
-        TrainingError: it holds a type that cannot be read.
-    """
+    """Check that an algorithm's state can be read from a checkpoint."""
     for key, value in state.items():
         buffer = BytesIO()
         try:

@@ -122,11 +122,7 @@ class TrainingFolder:
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, about: Mapping[str, Any]) -> TrainingFolder:
-        """Write the initial files into an existing folder, and return the folder, open for writing.
-
-        Raises:
-            RecordError: the folder cannot be written.
-        """
+        """Write the initial files into an existing folder, and return it, open for writing."""
         with explain_disk_errors(path):
             folder = cls(path)
             write_recipe(path / layout.TRAINING, recipe, folder.packing)
@@ -175,12 +171,7 @@ class TrainingFolder:
 
     @classmethod
     def finished(cls, path: Path, recipe: Recipe) -> dict[str, Any] | None:
-        """Return the summary of a run that is complete under `recipe`, or None.
-
-        Raises:
-            RecordError: the folder is not a training run, or cannot be read.
-            RecipeError: `recipe` would make it another run.
-        """
+        """Return the summary of a run that is complete under `recipe`, or None."""
         before, about = cls.check(path, recipe)
         is_done = about.get("status") == "done" and before.trainer == recipe.trainer
         return dict(about["summary"]) if is_done and about.get("summary") else None
@@ -220,11 +211,7 @@ class TrainingFolder:
         self._logs[layout.METRICS].append(json.dumps(dict(row)))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the lines of `metrics.jsonl`.
-
-        Raises:
-            RecordError: a line is not JSON.
-        """
+        """Return the lines of `metrics.jsonl`."""
         lines = read_rows(self.path)
         if lines.complaints:
             raise RecordError(lines.complaints[0])

@@ -38,12 +38,7 @@ class RecordedStepper(Stepper):
     """
 
     async def check(self) -> None:
-        """Read every episode once, so that an unreadable one is reported before any work.
-
-        Raises:
-            RecipeError: an agent could not have given a response.
-            AgentError, ModelError: a response cannot be tokenized.
-        """
+        """Read every episode once, so that an unreadable one is reported before any work."""
         for problem in self._tasks.training:
             for episode in self._tasks.recorded[problem.address]:
                 list(self._samples_of(episode, problem, 1.0))

@@ -72,11 +72,7 @@ def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Reci
 
 
 def open_learner(begin: Begin, ranks: Ranks, loading: StoreProgress | None) -> Learner:
-    """Open a team's policies on every rank, and return their learner.
-
-    Raises:
-        CollabError: a rank cannot open them.
-    """
+    """Open a team's policies on every rank, and return their learner."""
     recipe = with_sleeping_engines(begin.recipe, begin.spec, ranks.world)
     if isinstance(ranks, ProcessRanks):
         begin = ranks.send_order(replace(begin, recipe=recipe))

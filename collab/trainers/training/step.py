@@ -131,21 +131,12 @@ class Stepper:
         await self.algorithm.open(PolicyModels(self._policies, self._spec, self._thread))
 
     async def check(self) -> None:
-        """Open the resources of each phase once, so that missing ones are reported before any work.
-
-        Raises:
-            RecipeError, ModelUnavailable, FeedbackUnavailable, ToolUnavailable, SandboxUnavailable:
-                a part is missing.
-        """
+        """Open each phase's resources once, so that missing ones are reported before any work."""
         for first, _ in self._phases:
             await self._session_at(first)
 
     async def run_episodes(self, step: int, report: OnProgress) -> StepEpisodes:
-        """Return the episodes of `step`, counted from 0, which may be in progress already.
-
-        Raises:
-            CollabError: the episodes cannot be run.
-        """
+        """Return the episodes of `step`, counted from 0, which may be in progress already."""
         if self._ahead is None or self._ahead[0] != step:
             return await self._run_episodes(step, report)
         began = time.perf_counter()
@@ -241,13 +232,7 @@ class Stepper:
         await asyncio.to_thread(self._thread.shutdown)
 
     async def _update(self, samples: Sequence[Sample], step: int) -> Update:
-        """Learn from the responses of `step` on the learner's thread, and return its statistics.
-
-        Raises:
-            TrainingError: the learner cannot continue.
-            OutOfMemory: the step does not fit into memory.
-            StepCancelled: the step was canceled.
-        """
+        """Learn from the responses of `step` on the learner's thread, and return its statistics."""
         cancelled = threading.Event()
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._thread, self._learner.learn, samples, step, cancelled)

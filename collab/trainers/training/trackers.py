@@ -136,11 +136,7 @@ _TRACKERS: dict[TrackerName, tuple[str, Callable[..., Tracker]]] = {
 
 
 def check_trackers(names: Sequence[TrackerName]) -> None:
-    """Check that every tracker's package is installed.
-
-    Raises:
-        RecipeError: a package is missing.
-    """
+    """Check that every tracker's package is installed."""
     for name in names:
         module = find_spec(name)
         if module is None or module.origin is None:  # without an origin, it is a folder of runs

@@ -139,11 +139,7 @@ def _cpu_flags() -> set[str]:
 
 
 def torch_device(model: TransformersSpec) -> ModelDevice:
-    """Return the device that torch picks for a model, and the number format there.
-
-    Raises:
-        ModelUnavailable: torch does not have the device.
-    """
+    """Return the device that torch picks for a model, and the number format there."""
     import torch
 
     from collab.models.local.fast.prepacked_weights import can_pack

@@ -160,11 +160,7 @@ class ModelSize:
 
 @cache
 def sizes_of(model: TransformersSpec, lora: LoraSpec, card: Card | None = None) -> ModelSize:
-    """Return a model's dimensions on `card`, or on this machine's device.
-
-    Raises:
-        ModelUnavailable: the configuration is not available.
-    """
+    """Return a model's dimensions on `card`, or on this machine's device."""
     counts = count_weights_in_files(model, lora) or count_weights_in_model(model, lora)
     return compute_sizes(model, device_for(model, card), counts)
 
