@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from collab.errors import RecipeError
+from pydantic import Field
+
 from collab.runs import metric_names
 from collab.stats import mean
 from collab.trainers.credit.base import Algorithm
@@ -31,11 +32,7 @@ class Rae(Algorithm):
 
     is_centered = False
 
-    def __init__(self, *, decay: float = 0.95) -> None:
-        if not 0 <= decay < 1:
-            raise RecipeError(
-                f"algorithm 'rae': decay {decay:g} must be 0 or more and less than 1, e.g. 0.95"
-            )
+    def __init__(self, *, decay: Annotated[float, Field(ge=0, lt=1)] = 0.95) -> None:
         self._decay = decay
         self._averages: dict[Seat, float] = {}
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from pydantic import Field
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
@@ -28,12 +31,7 @@ class Sft(Algorithm):
             keeps those that solved their task.
     """
 
-    def __init__(self, *, above: float | None = None) -> None:
-        if above is not None and not 0 <= above < 1:
-            raise RecipeError(
-                f"algorithm 'sft': above {above:g} must be a share of the largest return, 0 or more"
-                " and less than 1, e.g. 0.5"
-            )
+    def __init__(self, *, above: Annotated[float, Field(ge=0, lt=1)] | None = None) -> None:
         self._above = above
         self._kept_share = 0.0
 

@@ -74,8 +74,8 @@ def test_reward_that_reads_an_agent_outside_the_joint_artifact_is_refused(
         ({"normalize": "agent"}, "set normalize to 'none', or to 'group'"),
         ({"normalize": "step"}, "set normalize to 'none', or to 'group'"),
         ({"group_size": 100}, "would score 9900 joint actions"),
-        ({"algorithm": {"use": "cross", "options": {"shifts": 1}}}, "shifts 1 scores no further"),
-        ({"algorithm": {"use": "coma", "options": {"shifts": 1}}}, "shifts 1 scores no further"),
+        ({"algorithm": {"use": "cross", "options": {"shifts": 1}}}, "'shifts': must be at least 2"),
+        ({"algorithm": {"use": "coma", "options": {"shifts": 1}}}, "'shifts': must be at least 2"),
     ],
 )
 def test_invalid_settings_are_refused(

@@ -79,5 +79,5 @@ def test_decay_of_one_is_refused(tiny_words: Path, tmp_path: Path) -> None:
     from collab.trainers.training.check import check_recipe
 
     algorithm = {"use": "rae", "options": {"decay": 1.0}}
-    with pytest.raises(RecipeError, match=r"decay 1 must be 0 or more and less than 1"):
+    with pytest.raises(RecipeError, match="option 'decay': must be less than 1, got 1"):
         check_recipe(make_game(tiny_words, tmp_path, algorithm=algorithm))

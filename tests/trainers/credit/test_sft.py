@@ -55,7 +55,7 @@ def test_reward_that_does_not_define_solved_is_refused() -> None:
         ({"turn_structure": "tree"}, "turn_structure 'tree'"),
         ({"normalize": "group"}, "normalize 'group'"),
         ({"clip_ratio": 0.2}, "a likelihood has no ratio to clip; leave out objective, clip_ratio"),
-        ({"algorithm": {"use": "sft", "options": {"above": 1.0}}}, "above 1 must be a share"),
+        ({"algorithm": {"use": "sft", "options": {"above": 1.0}}}, "'above': must be less than 1"),
     ],
 )
 def test_settings_without_meaning_for_a_likelihood_are_refused(

@@ -12,7 +12,13 @@ from collab.runs import metric_names
 from collab.stats import mean
 from collab.trainers.credit.counterfactual.base import Counterfactual, later_returns
 from collab.trainers.credit.counterfactual.forms import Form
-from collab.trainers.credit.counterfactual.table import Shifts, Table, Vector, leave_one_out
+from collab.trainers.credit.counterfactual.table import (
+    SampleShifts,
+    Shifts,
+    Table,
+    Vector,
+    leave_one_out,
+)
 from collab.trainers.credit.group import Group, Node, Weights
 
 DEFAULT_SHIFTS = 3
@@ -61,7 +67,7 @@ class Coma(Counterfactual):
 
     name = "coma"
 
-    def __init__(self, *, shifts: int | None = None) -> None:
+    def __init__(self, *, shifts: SampleShifts | None = None) -> None:
         super().__init__(shifts or "samples", shifts or "samples")
 
 

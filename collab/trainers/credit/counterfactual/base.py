@@ -98,12 +98,6 @@ class Counterfactual(Algorithm):
 
     def __init__(self, pair_shifts: Shifts = "samples", team_shifts: Shifts = "samples") -> None:
         """Set the shifts to score for joint artifacts of two answers, and of more."""
-        for shifts in (pair_shifts, team_shifts):
-            if isinstance(shifts, int) and shifts < 2:
-                raise RecipeError(
-                    f"algorithm '{self.name}': shifts {shifts} scores no further joint action; set"
-                    " shifts to 2 or more, or leave it out"
-                )
         self._pair_shifts, self._team_shifts = pair_shifts, team_shifts
         self._form_counts: Counter[tuple[str, Form]] = Counter()
         self._variance_shares = VarianceShares()

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from collab.trainers.credit.group import Choice, Group, Node
 
 Vector = NDArray[np.float64]
 Cells = NDArray[np.float64]
 
-Shifts = int | Literal["samples", "all"]
+SampleShifts = Annotated[int, Field(ge=2)]
+Shifts = SampleShifts | Literal["samples", "all"]
 """The teammates' samples that a response is scored with.
 
 A number m: those of m samples, including its own; the teammates' responses of one sample stay
