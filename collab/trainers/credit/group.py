@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 
-from collab.errors import TrainingError
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Score
 from collab.stats import mean
@@ -89,16 +88,8 @@ class Group:
                 response at `nodes[0]`.
 
         Return one mapping per choice, or None for a choice that could not be scored.
-
-        Raises:
-            TrainingError: the group cannot score joint actions, e.g. because it was read from a
-                record.
         """
-        if self.ask is None:
-            raise TrainingError(
-                "joint actions that were not played cannot be scored: this group was read from a"
-                " record"
-            )
+        assert self.ask is not None, "the group was made to compare played joint actions only"
         return await self.ask(nodes, choices)
 
     def compared(self, nodes: Sequence[Node], agent: str) -> list[float]:
