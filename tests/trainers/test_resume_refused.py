@@ -101,11 +101,6 @@ def test_folder_without_a_training_run_is_refused(recipe: Recipe, tmp_path: Path
         asyncio.run(TrainingRun(recipe, tmp_path, resume=True).run())
 
 
-def test_second_run_does_not_overwrite_the_first(recipe: Recipe, run: Path) -> None:
-    with pytest.raises(RecordError, match="continue with --resume"):
-        asyncio.run(TrainingRun(one_step(recipe), run).run())
-
-
 @pytest.mark.parametrize("content", [b"", b"no tensors" * 100])
 @pytest.mark.parametrize("name", ["state.pt", "policies/a/adapter_model.safetensors"])
 def test_damaged_state_is_refused(recipe: Recipe, run: Path, name: str, content: bytes) -> None:

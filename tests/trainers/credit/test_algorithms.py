@@ -14,7 +14,7 @@ from support.trainer_recipes import make_game
 from collab.errors import RecipeError, TrainingError, UnknownName
 from collab.recipe.base import Component
 from collab.records import Episode
-from collab.trainers.credit import BUILT_IN, Group, Weights, algorithm_for, compare
+from collab.trainers.credit import BUILT_IN, Group, Weights, algorithm_for
 from collab.trainers.credit.checks import check_weights
 from collab.trainers.credit.group import make_group
 from collab.trainers.credit.normalize import normalize
@@ -100,14 +100,6 @@ def test_tree_with_an_early_end_has_correct_returns() -> None:
     group = group_of(leaves, Shape("tree", group_size=2, n_turns=2))
     assert [group.returns[node]["a"] for node in ((0, 0), (1, 0))] == [7, 3]
     assert group.visit_share[0, 0] == 0.5
-
-
-def test_normalizing_gives_unit_spread() -> None:
-    group = chains([1.0], [2.0], [4.0])
-    weights = BUILT_IN["magrpo"](group)
-    [found] = normalize([group], [weights], "group")
-    values = of_agent(found, 0)
-    assert sum(v * v for v in values) / 3 == pytest.approx(1.0)
 
 
 def of_rewards(*rewards: dict[str, float]) -> Group:
@@ -209,11 +201,6 @@ def test_docstring_of_every_algorithm_states_its_rule_and_source(name: str) -> N
     text = BUILT_IN[name].__doc__ or ""
     assert re.search(r"A_\S+( = |: )", text)
     assert re.search(r"arXiv|\b(19|20)\d\d\b", text)
-
-
-def test_compare_keeps_agents_apart() -> None:
-    group = chains([1.0], [3.0])
-    assert compare(group, list)[1, 0, "b"] == 3.0
 
 
 def test_normalizing_skips_an_agent_that_did_not_act() -> None:
