@@ -21,7 +21,6 @@ class CheckpointState(BaseModel):
     step: Count
     sizes: dict[str, Count]
     """Sizes of the run's logs in bytes, by file."""
-    best: float | None = None
     best_step: Count | None = None
     """Step of the best evaluation on held-out tasks."""
 

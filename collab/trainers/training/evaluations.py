@@ -12,7 +12,6 @@ from collab.models.open import ModelPool
 from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Episode, Problem
 from collab.records.episode import solved_flags
-from collab.runs.checkpoint import CheckpointState
 from collab.runs.metrics import EVALUATION_FINISHED
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
@@ -112,22 +111,15 @@ class Evaluations:
     ) -> None:
         self._recipe, self._spec, self._problems, self._pool = recipe, spec, problems, pool
         self._by_step: dict[int, Evaluation] = {}
-        self._best: tuple[float, int] | None = None
 
     @property
     def best_step(self) -> int | None:
         """Step with the highest sampled return, or None before the first evaluation."""
-        return self._best[1] if self._best else None
+        means = {n: mean_return(e.sampled) for n, e in self._by_step.items() if e.sampled}
+        return max(means, key=means.__getitem__, default=None)
 
-    def state(self) -> dict[str, Any]:
-        """Return the state of the evaluations, for a checkpoint."""
-        best, step = self._best or (None, None)
-        return {"best": best, "best_step": step}
-
-    def restore(self, state: CheckpointState, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Restore a checkpoint's state, and the evaluations among the rows of `metrics.jsonl`."""
-        if state.best is not None and state.best_step is not None:
-            self._best = (state.best, state.best_step)
+    def restore(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Restore the evaluations among the rows of `metrics.jsonl`."""
         evaluations = [
             Evaluation.model_validate(r) for r in rows if r["type"] == EVALUATION_FINISHED
         ]
@@ -198,17 +190,13 @@ class Evaluations:
             # Part of an evaluation is useless, so all of it is run again.
             folder.cut(sizes)
             raise
-        best = self._by_step.get(self.best_step) if self.best_step is not None else None
+        best = None if self.best_step is None else self._by_step[self.best_step]
         warnings = [f"held out: {describe_failures(failed, len(played))}"] if failed else []
         if best is not None and (warning := fall_warning(best, evaluation)):
             warnings.append(warning)
         evaluation = evaluation.model_copy(update={"warnings": tuple(warnings)})
         folder.append_metrics(evaluation.model_dump(mode="json"))
         self._by_step[step] = evaluation
-        if evaluation.sampled and (
-            self._best is None or mean_return(evaluation.sampled) > self._best[0]
-        ):
-            self._best = (mean_return(evaluation.sampled), step)
         return evaluation
 
     def summary(self) -> dict[str, Any]:

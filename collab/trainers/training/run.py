@@ -277,7 +277,7 @@ class TrainingRun:
         rows = self._folder.rows()
         self._history.restore(state.step, rows)
         self._saved_step = policies.version = self.step
-        self.evaluations.restore(state, rows)
+        self.evaluations.restore(rows)
 
     async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
         with operation("training_step", {"collab.step": self.step + 1}) as step, step.as_current():
@@ -325,7 +325,7 @@ class TrainingRun:
             self._save(policies)
 
     def _save(self, policies: Policies) -> None:
-        state = {**self.evaluations.state(), "sizes": self._folder.sync()}
+        state = {"best_step": self.evaluations.best_step, "sizes": self._folder.sync()}
         path = self._checkpoints.save(self.step, *self._stateful, state)
         self._folder.save_team(self.recipe, policies)
         self._saved_step = self.step
