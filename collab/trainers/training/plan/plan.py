@@ -165,14 +165,17 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     needs = count_memory(recipe, spec, lengths, card, ranks)
     for kind in needs.devices:
         check_device(spec, kind)
-    step_tokens = step_episodes(played.requests, spec) * max_episode_tokens(recipe, played.requests)
-    steps = _min_steps(spec, tasks.total_steps(spec), step_tokens)
+    episodes = step_episodes(played.requests, spec)
+    steps = tasks.total_steps(spec)
+    if spec.tokens is not None:
+        step_tokens = episodes * max_episode_tokens(recipe, played.requests)
+        steps = min(steps, ceil(spec.tokens / max(1, step_tokens)))
     checkpoints = min(spec.keep_checkpoints + (spec.evaluation is not None), steps + 1) + 1
     plan = Plan(
         trainer=describe_trainer(recipe, spec, tasks),
         steps=steps,
         tokens=spec.tokens,
-        episodes_per_step=step_episodes(played.requests, spec),
+        episodes_per_step=episodes,
         responses_per_step=sum(responses for _, responses in planned),
         tokens_per_step=sum(responses * (item.prompt + item.new) for item, responses in planned),
         update_tokens_per_step=sum(
@@ -211,16 +214,6 @@ def _unused_split(spec: TrainerSpec, suite: TaskSpec) -> str:
     """Return the split that an evaluation could use, if the recipe has no evaluation."""
     split = EvaluationSpec().tasks
     return split if spec.evaluation is None and split in suite.splits else ""
-
-
-def _min_steps(spec: TrainerSpec, limit: int, step_tokens: int) -> int:
-    """Return the steps of the run, or the minimum that could generate the tokens that end it.
-
-    `step_tokens` is the maximum number of new tokens of a step.
-    """
-    if spec.tokens is None:
-        return limit
-    return min(limit, ceil(spec.tokens / max(1, step_tokens)))
 
 
 def _describe_overlap(spec: TrainerSpec) -> list[str]:
