@@ -1,5 +1,1 @@
 """A local page over many runs: list, filter, compare and open them, or follow running ones."""
-
-from collab.view.server import serve
-
-__all__ = ["serve"]

@@ -64,7 +64,7 @@ def view(folder: Path) -> None:
         assert pages.report([folder.name])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("collab.view.serve", read)
+        patch.setattr("collab.view.server.serve", read)
         assert run("view", str(folder.parent)) == (0, "")
 
 

@@ -29,7 +29,7 @@ def command(
       collab view
       collab view studies/first --port 0 --open
     """
-    from collab.view import serve
+    from collab.view.server import serve
 
     if folder is not None and not folder.is_dir():
         raise RecordError(f"{folder} is not a folder; omit it to show {_FOLDERS_TEXT}")
