@@ -34,7 +34,7 @@ def convert(gguf: Path, folder: Path, *, single_digits: bool) -> None:
     model.generation_config.save_pretrained(folder)
     weights = folder / "model.safetensors"
     save_file(_weights(reader, model), weights, metadata={"format": "pt"})
-    shutil.copymode(folder / "config.json", weights)  # only the owner could read it
+    shutil.copymode(folder / "generation_config.json", weights)  # only the owner could read it
 
 
 def _tokenizer(gguf: Path, *, single_digits: bool) -> Any:
