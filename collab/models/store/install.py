@@ -17,7 +17,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -125,8 +125,16 @@ def run_watched(
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
         )
+        reached, since = -1, time.monotonic()
         try:
-            _wait(process, what, tick, idle_seconds)
+            while process.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(POLL_SECONDS)
+                now, position = time.monotonic(), tick()
+                if position != reached:
+                    reached, since = position, now
+                elif now - since > idle_seconds:
+                    raise ModelTimeout(f"{what} made no progress for {idle_seconds:g} s; try again")
         finally:
             process.kill()
             process.communicate()
@@ -134,25 +142,6 @@ def run_watched(
             output.seek(0)
             words = _last_error_line(output.read().decode(errors="replace"))
             raise ModelUnavailable(f"{what} failed: {words}; {remedy}")
-
-
-def _wait(
-    process: subprocess.Popen[bytes], what: str, tick: Callable[[], int], idle_seconds: float
-) -> None:
-    reached, since = -1, time.monotonic()
-    while True:
-        try:
-            process.wait(POLL_SECONDS)
-        except subprocess.TimeoutExpired:
-            now, position = time.monotonic(), tick()
-            if position != reached:
-                reached, since = position, now
-            elif now - since > idle_seconds:
-                raise ModelTimeout(
-                    f"{what} made no progress for {idle_seconds:g} s; try again"
-                ) from None
-        else:
-            return
 
 
 def _last_error_line(text: str) -> str:
