@@ -7,11 +7,10 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from collab.errors import (
@@ -29,7 +28,7 @@ from collab.models.tool_text import plain_messages
 from collab.recipe.documents import parse_json
 from collab.recipe.hosted import AnthropicSpec, OpenAISpec, check_address
 from collab.records import Action, FinishReason, Sampling, ToolCall, Usage, failure_of
-from collab.wording import format_cost
+from collab.wording import counted, format_cost
 
 
 @dataclass
@@ -46,24 +45,21 @@ class Spending:
     """US dollars spent, and reserved for requests in progress."""
 
     def __init__(
-        self, spec: AnthropicSpec | OpenAISpec, *, cache_read_price: float, cache_write_price: float
+        self, spec: AnthropicSpec | OpenAISpec, cache_read_price: float, cache_write_price: float
     ) -> None:
         """Take the prices and the limit of `spec`. Prices of cached prompt tokens are relative to
         that of other prompt tokens.
         """
         self.has_prices = spec.input_price is not None or spec.output_price is not None
-        self._input_price = spec.input_price or 0.0
-        self._output_price = spec.output_price or 0.0
-        self._limit = spec.cost_limit
-        self._cache_read_price = cache_read_price
-        self._cache_write_price = cache_write_price
-        self._spent = 0.0
-        self._reserved = 0.0
+        self._spec, self._limit = spec, spec.cost_limit
+        self._cache_read_price, self._cache_write_price = cache_read_price, cache_write_price
+        self._spent = self._reserved = 0.0
 
     def cost(self, prompt: int, new: int, *, read: int = 0, written: int = 0) -> float:
         """Return the price of uncached `prompt`, `new`, cache-`read` and cache-`written` tokens."""
+        input_price, output_price = self._spec.input_price or 0.0, self._spec.output_price or 0.0
         whole_price = prompt + self._cache_read_price * read + self._cache_write_price * written
-        return (whole_price * self._input_price + new * self._output_price) / 1_000_000
+        return (whole_price * input_price + new * output_price) / 1_000_000
 
     def reserve(self, model: str, prompt: int, new: int) -> float:
         """Reserve the highest cost of a request and return it.
@@ -88,44 +84,8 @@ class Spending:
         self._spent += cost
 
 
-Result = TypeVar("Result")
-
 FIRST_WAIT = 0.5
 MAX_WAIT = 30.0
-
-
-async def retry(
-    attempt: Callable[[], Awaitable[Result]], *, retries: int, max_wait: float
-) -> Result:
-    """Return the result of the first attempt that succeeds, after at most `retries` more attempts.
-
-    The wait doubles after each attempt, with jitter. A longer wait that the service asks for is
-    used.
-
-    Raises:
-        ModelError: the last attempt failed, or the service asks for a wait of more than `max_wait`
-            seconds.
-    """
-    for number in range(retries + 1):
-        try:
-            return await attempt()
-        except TransientError as failed:
-            last = failed
-        if number == retries:
-            break
-        wait = min(FIRST_WAIT * 2**number, MAX_WAIT) * random.uniform(0.5, 1.0)
-        if last.retry_after is not None:
-            if last.retry_after > max_wait:
-                raise type(last.error)(
-                    f"{last.error}; it asks to wait {last.retry_after:g} s, more than the limit of"
-                    f" {max_wait:g} s"
-                ) from None
-            wait = max(wait, last.retry_after)
-        await asyncio.sleep(wait)
-    if retries == 0:
-        raise last.error from None
-    raise type(last.error)(f"gave up after {retries + 1} attempts: {last.error}") from None
-
 
 FORMAT_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors raised by response readers for fields whose type the protocol does not allow."""
@@ -210,9 +170,7 @@ class HostedEngine(Model, ABC):
         host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
         self.name = f"{spec.engine}:{spec.name}"
         self.peer = f"{self.name} at {host}"
-        self._spending = Spending(
-            spec, cache_read_price=self.cache_read_price, cache_write_price=self.cache_write_price
-        )
+        self._spending = Spending(spec, self.cache_read_price, self.cache_write_price)
         self._slots = asyncio.Semaphore(spec.concurrency)
         self._client: Any = None
         self._client_stack = AsyncExitStack()
@@ -302,9 +260,7 @@ class HostedEngine(Model, ABC):
             if not request.messages:
                 raise ModelError(f"{self.name} needs messages, and this request has none")
             async with self._slots:
-                attempt = partial(self._attempt, request, progress)
-                retries, max_wait = self.spec.retries, self.spec.seconds
-                reply = await retry(attempt, retries=retries, max_wait=max_wait)
+                reply = await self._ask(request, progress)
             return self._action(reply, time.monotonic() - started)
         except CollabError as error:
             failure = failure_of(error)
@@ -316,6 +272,36 @@ class HostedEngine(Model, ABC):
                 seconds=time.monotonic() - started,
                 failure=failure.model_copy(update={"message": message}),
             )
+
+    async def _ask(self, request: Request, progress: Progress | None) -> Reply:
+        """Return the reply of the first attempt that succeeds, after at most `retries` others.
+
+        The wait doubles after each attempt, with jitter. A longer wait that the service asks for is
+        used.
+
+        Raises:
+            ModelError: the last attempt failed, or the service asks for a wait of more than the
+                time limit.
+        """
+        retries, max_wait = self.spec.retries, self.spec.seconds
+        for number in range(retries + 1):
+            try:
+                return await self._attempt(request, progress)
+            except TransientError as failed:
+                last = failed
+            if number == retries:
+                break
+            wait = min(FIRST_WAIT * 2**number, MAX_WAIT) * random.uniform(0.5, 1.0)
+            if last.retry_after is not None:
+                if last.retry_after > max_wait:
+                    raise type(last.error)(
+                        f"{last.error}; it asks to wait {last.retry_after:g} s, more than the limit"
+                        f" of {max_wait:g} s"
+                    ) from None
+                wait = max(wait, last.retry_after)
+            await asyncio.sleep(wait)
+        attempts = counted(retries + 1, "attempt")
+        raise type(last.error)(f"gave up after {attempts}: {last.error}") from None
 
     async def _attempt(self, request: Request, progress: Progress | None) -> Reply:
         """Make one attempt within the budget, and settle its cost: the reserved one if the answer
