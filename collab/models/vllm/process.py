@@ -38,14 +38,12 @@ DEFAULT_VARIABLES = {
 without CUDA state from this one, and share the processors with the trainer.
 """
 
-DETERMINISM_VARIABLES = {"VLLM_BATCH_INVARIANT": "1"}
-"""Makes vLLM's kernels compute the same numbers for a response in any batch."""
-
 
 def environment_of(spec: VLLMSpec) -> dict[str, str]:
     """Return the environment variables that vLLM's processes get, unless the user has set them."""
     ready = {"VLLM_ENGINE_READY_TIMEOUT_S": str(max(int(spec.ready_seconds), 1))}
-    return {**DEFAULT_VARIABLES, **ready, **(DETERMINISM_VARIABLES if spec.deterministic else {})}
+    same_in_any_batch = {"VLLM_BATCH_INVARIANT": "1"} if spec.deterministic else {}
+    return {**DEFAULT_VARIABLES, **ready, **same_in_any_batch}
 
 
 CAN_FOLLOW = hasattr(os, "pidfd_open")
