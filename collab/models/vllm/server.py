@@ -239,12 +239,11 @@ class Server:
         may show it late.
         """
         until = time.monotonic() + self._lag
-        while time.monotonic() < until:
+        while True:
             response = await self._http.ask("/v1/load_lora_adapter", body, accept=(404,))
-            if response.status_code != 404:
-                return
+            if response.status_code != 404 or time.monotonic() > until:
+                break
             await asyncio.sleep(LAG_POLL_SECONDS)
-        response = await self._http.ask("/v1/load_lora_adapter", body, accept=(404,))
         if response.status_code == 404 and body["lora_path"] in response.text:
             raise ModelUnavailable(
                 f"{self.url} does not find adapter {body['lora_path']}; set the model's"

@@ -202,10 +202,10 @@ class Servers:
 
     async def unload(self, version: Version) -> None:
         for server in self._servers:
-            try:
+            with suppress(
+                ServerLost, CollabError
+            ):  # it has lost all adapters, or keeps one too many
                 await server.unload(version)
-            except (ServerLost, CollabError):
-                continue  # it has lost all adapters, or keeps one too many
 
     async def report(self) -> SamplerReport:
         return await self._monitor.report()
