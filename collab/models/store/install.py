@@ -269,9 +269,8 @@ def _convert(model: AliasedModel, gguf: Path, folder: Path, progress: StoreProgr
     from collab.models.store import convert
 
     def tick() -> int:
-        done, size = folder_bytes(folder), model.converted_size
-        progress(f"converting {model.alias}, once", min(done, size), size)
-        return done
+        progress(f"converting {model.alias}, once", 0, 0)  # it is written at the end
+        return folder_bytes(folder)
 
     options = ["--single-digits"] if model.single_digits else []
     run_watched(
