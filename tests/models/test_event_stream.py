@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 import httpx
 
 from collab.models.event_stream import event_data
-from collab.models.vllm.server import ServerConnection
 
 TEXT = "a\u2028b\u2029c\u0085d"
 """Line separators that JSON leaves unescaped."""
@@ -32,16 +31,6 @@ def test_lines_end_at_line_feeds_only() -> None:
             return [json.loads(data) async for data in event_data(response)]
 
     assert asyncio.run(read()) == [{"n": 1}, TEXT]
-
-
-def test_a_vllm_server_may_stream_any_text() -> None:
-    async def read() -> list[dict[str, object]]:
-        async with answering(body({"text": TEXT})) as client:
-            connection = ServerConnection("http://here", client, key="")
-            async with connection.stream("/v1/completions", {}) as response:
-                return [answer async for answer in connection.parse_events(response)]
-
-    assert asyncio.run(read()) == [{"text": TEXT}]
 
 
 def test_a_line_may_come_in_pieces() -> None:
