@@ -46,10 +46,6 @@ def environment_of(spec: VLLMSpec) -> dict[str, str]:
     return {**DEFAULT_VARIABLES, **ready, **same_in_any_batch}
 
 
-CAN_FOLLOW = hasattr(os, "pidfd_open")
-"""True if a process here can wait for the end of another one, as on Linux."""
-
-
 class EngineDied(ModelError):
     """The engine's processes have ended."""
 
@@ -201,7 +197,7 @@ class Process:
                 sizes = UsageContext.LLM_CLASS
                 args = AsyncEngineArgs(**options)
                 llm = AsyncLLM.from_engine_args(args, usage_context=sizes)
-            if CAN_FOLLOW:
+            if hasattr(os, "pidfd_open"):  # Linux
                 await llm.collective_rpc("follow", args=(os.getpid(),))
         except Exception as error:
             raise ModelUnavailable(
