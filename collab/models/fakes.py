@@ -199,11 +199,7 @@ class ScriptedModel(_PreparedModel):
         return cls(parse_yaml(text, f"the script {path}"), name=f"scripted:{path}")
 
     def verify(self) -> None:
-        """Check that the requests used every answer of the script, and no more.
-
-        Raises:
-            ModelError: answers are left, or a request found none.
-        """
+        """Check that the requests used every answer of the script, and no more."""
         if self._overrun:
             raise ModelError(self._overrun)
         left = [

@@ -155,12 +155,7 @@ class AnthropicEngine(HostedEngine):
     spec: AnthropicSpec
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
-        """Check that Claude supports the settings.
-
-        Raises:
-            RecipeError: Claude does not support the temperature, the adapter, or a stop string of
-                white space only.
-        """
+        """Check also that no stop string is white space only, which Claude does not support."""
         super().check(sampling, adapter)
         for string in sampling.stop:
             if not string.strip():

@@ -220,11 +220,7 @@ class HostedEngine(Model, ABC):
             progress(request, number, rest)
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
-        """Check that the service supports the settings.
-
-        Raises:
-            RecipeError: the temperature is too high, or an adapter is set.
-        """
+        """Check that the temperature is not too high, and that no adapter is set."""
         if sampling.temperature > self.max_temperature:
             raise RecipeError(
                 f"{self.name} supports temperatures from 0 to {self.max_temperature:g}, not "
@@ -238,8 +234,7 @@ class HostedEngine(Model, ABC):
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Send `requests` concurrently, and return one action per request. A failure concerns one
-        request only."""
+        """Send `requests` concurrently. A failure concerns one request only."""
         async with self._open_lock:
             if self._client is None:
                 client = await asyncio.to_thread(self._connect)

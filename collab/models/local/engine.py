@@ -96,9 +96,7 @@ class TransformersEngine(Model):
         return self._load(self._progress).adapters.name_of(adapter)
 
     async def open_early(self, adapter: str | None = None) -> None:
-        """Load the model, and the adapter in the folder `adapter` if there is one, on the engine's
-        thread.
-        """
+        """Load the model, and the adapter in a folder, on the engine's thread."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self.load)
         if adapter is not None:
@@ -118,8 +116,7 @@ class TransformersEngine(Model):
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Generate the responses to `requests` in one batch, and return one action per request.
-        Cancellation takes effect before the next layer."""
+        """Answer `requests` in one batch. Cancellation takes effect before the next layer."""
         actions: dict[int, Action] = {}
         await self.answer_each(requests, actions.__setitem__, progress)
         return [actions[index] for index in range(len(requests))]
@@ -127,8 +124,7 @@ class TransformersEngine(Model):
     async def answer_each(
         self, requests: Sequence[Request], answered: OnAnswer, progress: Progress | None = None
     ) -> None:
-        """Generate as `generate` does, but pass each action to `answered` as soon as its row
-        ends."""
+        """Answer `requests` in one batch, each when its row ends."""
         loop = asyncio.get_running_loop()
         cancelled = Event()
 

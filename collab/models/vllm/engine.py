@@ -188,11 +188,7 @@ class VLLMEngine(Model):
         return self._info.tokenizer if self._info else None
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
-        """Check that vLLM supports the settings, and reserve capacity for the adapter.
-
-        Raises:
-            RecipeError: vLLM does not support the temperature, or cannot serve the adapter.
-        """
+        """Check that vLLM supports the settings, and reserve capacity for the adapter."""
         if sampling.temperature and not MIN_TEMPERATURE <= sampling.temperature <= MAX_TEMPERATURE:
             raise RecipeError(
                 f"vLLM samples at temperature 0 or from {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g},"
@@ -204,8 +200,7 @@ class VLLMEngine(Model):
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
     ) -> list[Action]:
-        """Send `requests` concurrently, and return one action per request. A failure concerns one
-        request only."""
+        """Send `requests` concurrently. A failure concerns one request only."""
         report = _reporter(asyncio.get_running_loop(), progress) if progress else None
         return await self._thread.run(self._answer_all(requests, report))
 
@@ -216,10 +211,8 @@ class VLLMEngine(Model):
         await self._thread.run(self._open())
 
     async def publish(self, adapters: Mapping[str, AdapterWriter], version: int) -> None:
-        """Serve the adapters that `adapters` write, under their names, from the next request on.
-
-        `version` is recorded in their actions, e.g. the number of training steps. The call returns
-        when every replica holds them and all requests to the earlier versions are answered.
+        """Serve the adapters that `adapters` write. The call returns when every replica holds them,
+        and all requests to the earlier versions are answered.
         """
         await self._thread.run(self._publish(adapters, version))
 
@@ -232,10 +225,7 @@ class VLLMEngine(Model):
         await self._thread.run(self._backend.sleep())
 
     async def aclose(self) -> None:
-        """Stop the engine or close the connections, and delete the adapters' copies.
-
-        Requests in progress raise ModelUnavailable.
-        """
+        """Stop the engine or close the connections. Requests in progress raise ModelUnavailable."""
         await asyncio.to_thread(self._thread.close, self._backend.aclose)
         self._adapters.close()
 
