@@ -44,12 +44,7 @@ class Chat:
     tools: Sequence[TemplateItem] = ()
 
     def render(self, tokenizer: Any) -> str:
-        """Return the chat and the beginning of its answer in the template.
-
-        Raises:
-            TemplateError: the template refuses the messages.
-            Overrun: the template exceeds the cost of a rendering.
-        """
+        """Return the chat and the beginning of its answer, as `chat_template.render` does."""
         return render(tokenizer, self.messages, self.tools, begin_answer=True)
 
     def texts(self) -> Iterator[str]:

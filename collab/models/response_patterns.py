@@ -31,11 +31,7 @@ _deadline: ContextVar[float | None] = ContextVar("_deadline", default=None)
 
 @contextmanager
 def parsing_limits() -> Iterator[None]:
-    """Let transformers parse one response within the time limit.
-
-    Raises:
-        TimeoutError: parsing took longer.
-    """
+    """Let transformers parse one response, and raise TimeoutError beyond the time limit."""
     _patch_transformers()
     token = _deadline.set(time.monotonic() + PARSE_SECONDS)
     try:

@@ -13,11 +13,7 @@ MAX_REASON_CHARACTERS = 10_000
 
 
 def _check_encodable(text: str) -> str:
-    """Return a text that UTF-8 can encode.
-
-    Raises:
-        RecordError: it contains half of a surrogate pair.
-    """
+    """Return a text, or raise RecordError if it contains half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -328,11 +328,7 @@ class HostedEngine(Model, ABC):
         )
 
     def _action(self, reply: Reply, seconds: float) -> Action:
-        """Make the action of an answer.
-
-        Raises:
-            ModelError: the answer does not make an action.
-        """
+        """Make the action of an answer, or raise ModelError if it makes none."""
         try:
             return self._build_action(reply, seconds)
         except FORMAT_ERRORS as error:

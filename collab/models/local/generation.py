@@ -173,11 +173,7 @@ class Decoder:
         self._settings = self._settings.select(keep)
 
     def check_cancelled(self, *_: Any) -> None:
-        """Stop the batch if the call was canceled. Registered as a hook before every layer.
-
-        Raises:
-            Cancelled: the call was canceled.
-        """
+        """Raise Cancelled if the call was canceled. Registered as a hook before every layer."""
         if self._cancelled.is_set():
             raise Cancelled
 

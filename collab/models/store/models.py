@@ -77,11 +77,7 @@ def local_folder(name: str, revision: str | None = None) -> Path | None:
 
 
 def _is_local(name: str) -> bool:
-    """Return True if `name` is a folder with a model.
-
-    Raises:
-        ModelUnavailable: `name` is a path without a model.
-    """
+    """Return True for a folder with a model, and raise ModelUnavailable for another path."""
     path = Path(name).expanduser()
     if (path / MODEL_CONFIG).is_file():
         return True

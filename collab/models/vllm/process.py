@@ -160,18 +160,12 @@ class Process:
         return f"vLLM's engine with {self._spec.name!r}"
 
     def _fits(self, capacity: Capacity) -> bool:
-        """Return True if the engine can serve `capacity`. Additional adapters take turns, but a
-        larger rank needs a new engine.
-        """
+        """Return True if the engine can serve `capacity`. Additional adapters take turns."""
         ready = capacity.rank <= self._capacity.rank
         return ready and self._must_sleep(capacity) == self._must_sleep(self._capacity)
 
     def _must_sleep(self, capacity: Capacity) -> bool:
-        """Return True if the engine is to sleep.
-
-        Raises:
-            ModelUnavailable: the engine cannot sleep.
-        """
+        """Return True if the engine is to sleep, or raise ModelUnavailable if it cannot."""
         import torch
 
         if self._spec.sleep and not torch.cuda.is_available():
