@@ -10,6 +10,7 @@ share one environment, in which none can leave anything for the next one.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 from collections.abc import Callable
@@ -19,6 +20,9 @@ from typing import NoReturn
 from .layers import linux
 from .layers.stack import INSIDE_UID, Setting, drop_uid, prepare, raise_if_refused, seal
 from .limits import NO_LIMITS, Limits
+
+FIRST_FD = 3
+_MIN_COPY_FD = 16
 
 
 class Jail:
@@ -95,6 +99,21 @@ class Jail:
             _kill_group(pid)
         os.kill(pid, signal.SIGKILL)
         return os.waitpid(pid, 0)[1]
+
+
+def keep_descriptors(output: int, *kept: int) -> None:
+    """Close all descriptors except `kept`, which become FIRST_FD and the numbers after it. Printed
+    text goes to `output`.
+
+    Standard input is empty. Each descriptor is a pipe of this trial, not a shared device, so no
+    other process sees a lock, time or owner that is set on it.
+    """
+    nothing, writer = os.pipe()
+    os.close(writer)
+    wanted = (nothing, output, output, *kept)
+    for target, fd in enumerate([fcntl.fcntl(fd, fcntl.F_DUPFD, _MIN_COPY_FD) for fd in wanted]):
+        os.dup2(fd, target)
+    os.closerange(len(wanted), os.sysconf("SC_OPEN_MAX"))
 
 
 def _kill_group(pid: int) -> None:

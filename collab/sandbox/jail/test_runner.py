@@ -24,8 +24,8 @@ from .asserts import RUNNER_NAME, Assertion, BadTest, CountedTest, instrument
 from .classes.objects import CLASS
 from .classes.remote_class import remote_class
 from .dry_run import CountingRunner, StandIn, count_asserts
-from .layers.descriptors import FIRST_FD
 from .limits import Limits
+from .processes import FIRST_FD
 from .remote_function import CandidateError, RemoteFunction, Trouble
 
 CASE_FD, INCOMING_FD, OUTGOING_FD, REPORT_FD = range(FIRST_FD, FIRST_FD + 4)

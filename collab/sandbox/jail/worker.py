@@ -17,9 +17,9 @@ from typing import Any
 from . import codec, wire
 from .classes.objects import CLASS, Objects
 from .files import File, entry_file, is_files, split_files
-from .layers.descriptors import FIRST_FD
 from .limits import Limits
 from .modules import Modules
+from .processes import FIRST_FD
 from .treatment import ActiveTreatment, Undefined, compile_treated
 from .whole_program import MAIN_ENTRY_POINT, as_function
 

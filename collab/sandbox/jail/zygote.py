@@ -20,10 +20,9 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from . import wire
-from .layers.descriptors import FIRST_FD, keep_descriptors
 from .layers.stack import LayerUnavailable
 from .limits import Limits
-from .processes import Jail
+from .processes import FIRST_FD, Jail, keep_descriptors
 
 ANSWER_SECONDS = 30.0
 _MESSAGE_BYTES = 1 << 16
