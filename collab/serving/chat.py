@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from collab.records import Episode
 from collab.runtime.summary import usage_of
 from collab.serving.reading import (
     Body,
+    Calls,
     CommonBody,
     ContentPart,
     Format,
@@ -48,25 +49,11 @@ class ChatBody(CommonBody):
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     stream_options: StreamOptions | None = None
-    n: int | None = None
-    logprobs: bool | None = None
+    n: Literal[1] | None = None
+    logprobs: Literal[False] | None = None
     response_format: Format | None = None
-    modalities: list[str] | None = None
-    audio: Any = None
-    function_call: Any = None
-
-    def unsupported_fields(self) -> list[tuple[str, Any, str]]:
-        form = self.response_format.type if self.response_format else "text"
-        calls = self.function_call not in (None, "none", "auto")
-        return [
-            *super().unsupported_fields(),
-            ("function_call", calls, "a team cannot call the client's functions; leave it out"),
-            ("n", self.n not in (None, 1), "a team gives one answer; ask again for another"),
-            ("logprobs", self.logprobs, "answers of several agents have none"),
-            ("response_format", form != "text", "a team answers in text; set its type to 'text'"),
-            ("modalities", self.modalities not in (None, ["text"]), "a team answers in text"),
-            ("audio", self.audio is not None, "a team answers in text"),
-        ]
+    modalities: list[Literal["text"]] | None = None
+    function_call: Calls = None
 
     def as_question(self, settings: Settings) -> TeamQuestion:
         messages = [

@@ -17,6 +17,7 @@ from collab.serving.reading import (
     Format,
     RequestMessage,
     Role,
+    Stored,
     TeamQuestion,
     text_of,
 )
@@ -45,17 +46,8 @@ class ResponseBody(CommonBody):
     instructions: str | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
     text: TextOptions | None = None
-    conversation: Any = None
-    prompt: Any = None
-
-    def unsupported_fields(self) -> list[tuple[str, Any, str]]:
-        form = self.text.format.type if self.text and self.text.format else "text"
-        return [
-            *super().unsupported_fields(),
-            ("text.format", form != "text", "a team answers in text"),
-            ("conversation", self.conversation is not None, "send the whole conversation"),
-            ("prompt", self.prompt is not None, "the server stores no prompts; send its text"),
-        ]
+    conversation: Stored = None
+    prompt: Stored = None
 
     def as_question(self, settings: Settings) -> TeamQuestion:
         items = self.input if isinstance(self.input, list) else [InputItem(content=self.input)]
