@@ -8,11 +8,8 @@ items). If both runs finish with the same count, the count does not depend on th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
-
-RunTest = Callable[["CountingRunner", "StandIn"], bool]
-"""Runs the test with a test runner and a candidate, and returns True if it ran to its end."""
 
 
 class CountingRunner:
@@ -77,17 +74,3 @@ add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or
 for _name in _OPERATORS.split():
     for _kind in ("", "r", "i"):
         setattr(StandIn, f"__{_kind}{_name}__", StandIn._return_self)
-
-
-def count_asserts(run: RunTest, asserts: int) -> list[int | None]:
-    """Return how often each assert is evaluated, or None for an assert where this depends on the
-    candidate.
-    """
-    counts = []
-    for something in (False, True):
-        counting = CountingRunner()
-        if not run(counting, StandIn(something)):
-            return [None] * asserts
-        counts.append(counting.counts)
-    pairs = ((counts[0][number], counts[1][number]) for number in range(asserts))
-    return [a if a == b else None for a, b in pairs]

@@ -23,7 +23,7 @@ from . import wire
 from .asserts import RUNNER_NAME, Assertion, BadTest, CountedTest, instrument
 from .classes.objects import CLASS
 from .classes.remote_class import remote_class
-from .dry_run import CountingRunner, StandIn, count_asserts
+from .dry_run import CountingRunner, StandIn
 from .limits import Limits
 from .processes import FIRST_FD
 from .remote_function import CandidateError, RemoteFunction, Trouble
@@ -119,16 +119,18 @@ def report(message: object) -> None:
 
 
 def _dry_run_counts(case: Case) -> list[int | None]:
+    """Return how often each assert is evaluated, or None for an assert where this depends on the
+    candidate.
+    """
     test = instrument(case.test, case.name, case.prelude)
-
-    def run(counting: CountingRunner, stand_in: StandIn) -> bool:
-        try:
-            _load_test(case, test, counting, lambda _: stand_in)()
-        except Exception:
-            return False
-        return True
-
-    return count_asserts(run, len(test.assertions))
+    empty, full = CountingRunner(), CountingRunner()
+    try:
+        _load_test(case, test, empty, lambda _: StandIn(False))()
+        _load_test(case, test, full, lambda _: StandIn(True))()
+    except Exception:
+        return [None] * len(test.assertions)
+    pairs = ((empty.counts[number], full.counts[number]) for number in range(len(test.assertions)))
+    return [a if a == b else None for a, b in pairs]
 
 
 def _load_test(
