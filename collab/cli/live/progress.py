@@ -22,7 +22,7 @@ from collab.cli.screen.episode import format_points
 from collab.cli.screen.page import DIM, CleanRenderable, TerminalPage
 from collab.cli.screen.results import held_out_title
 from collab.evaluation.results import EvaluationFinished, TeamFinished, TeamStarted
-from collab.records import Decision, Episode, Record
+from collab.records import Episode, Record
 from collab.runs import metric_names as names
 from collab.runtime.events import (
     AgentActed,
@@ -76,15 +76,12 @@ class EpisodeCounts:
                     self.in_progress[key] = event.new_tokens, text
             case AgentActed():
                 self.in_progress.pop((event.episode, event.decision.agent), None)
-                self._count(event.decision)
+                usage = event.decision.action.usage
+                self.generated += usage.new_tokens
+                if usage.cost is not None:
+                    self.cost = (self.cost or 0.0) + usage.cost
             case EpisodeFinished():
                 self._finish(event.episode)
-
-    def _count(self, decision: Decision) -> None:
-        usage = decision.action.usage
-        self.generated += usage.new_tokens
-        if usage.cost is not None:
-            self.cost = (self.cost or 0.0) + usage.cost
 
     def _finish(self, episode: Episode) -> None:
         for key in [key for key in self.in_progress if key[0] == episode.id]:
