@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def option(flags: str, value: str, help: str, default: Any = None, **more: Any) -> Any:
-    """Return a typer option. `flags` are separated by commas, and `value` is shown for its
-    value.
-    """
+    """Return a typer option of comma-separated `flags`, with `value` shown for its value."""
     return typer.Option(default, *flags.split(", "), metavar=value, help=help, **more)
 
 

@@ -113,9 +113,7 @@ def _tool_lines(recipe: Recipe) -> list[str]:
 
 
 def show_counts(page: Page, plan: RunPlan) -> None:
-    """Print the agents, models and problems of a plan, and its maximum of episodes, tokens and
-    responses.
-    """
+    """Print the agents, models and problems of a plan, and its largest counts."""
     turns = counted(plan.turns, "turn")
     sandbox = f", sandbox {plan.isolation}" if plan.scoring else ""
     page.line((plan.team, "bold"), f", {plan.protocol}, {turns}{sandbox}")

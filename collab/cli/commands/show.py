@@ -208,8 +208,7 @@ def _keep_turn(episodes: Sequence[Episode], turn: int | None) -> Sequence[Episod
 
 
 def _keep_agent(episodes: Sequence[Episode], agent: str | None) -> Sequence[Episode]:
-    """The episodes in which this agent acted, with only this agent; a failed episode may end
-    before."""
+    """The episodes in which this agent acted, with only this agent."""
     if agent is None:
         return episodes
     acted = [episode for episode in episodes if episode.decisions(agent)]

@@ -174,8 +174,7 @@ class TerminalPage:
         self.console.print(grid)
 
     def table(self, columns: Columns, rows: Sequence[Sequence[Piece]]) -> None:
-        """Show a table. Cells without enough space continue on the next line, and nothing is
-        omitted."""
+        """Show a table. Long cells continue on the next line, and nothing is omitted."""
         from rich import box
         from rich.table import Table
         from rich.text import Text

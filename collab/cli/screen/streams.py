@@ -88,9 +88,7 @@ def open_closed_streams() -> None:
 
 @contextmanager
 def guard_streams() -> Iterator[None]:
-    """Context manager that guards stdout and stderr against closed pipes, and flushes stdout at
-    exit.
-    """
+    """Context manager that guards stdout and stderr, and flushes stdout at exit."""
     errors = cast(TextIO, EscapingStream(cast(TextIO, GuardedStream(sys.stderr, output=False))))
     with redirect_stdout(guard_stream(sys.stdout)), redirect_stderr(errors):
         try:
