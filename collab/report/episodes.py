@@ -25,9 +25,7 @@ class ShownEpisode:
     """Number of the episode's run."""
     episode: Episode
     step: int | None = None
-    """Training step for which the episode was run. For a held-out episode, the last step before
-    it.
-    """
+    """Training step of the episode, or for a held-out episode the last step before it."""
     phase: Phase | None = None
     """Phase of training, or None without training."""
     mode: Mode | None = None
@@ -88,8 +86,7 @@ def sample_evenly(episodes: Sequence[ShownEpisode], limit: int) -> list[ShownEpi
 def episode_data(
     shown: ShownEpisode, texts: Texts, columns: Sequence[Column] = ()
 ) -> dict[str, Any]:
-    """Return an episode as a JSON-ready dict for the report page. `columns` are the reward parts to
-    show."""
+    """Return the JSON data of an episode. `columns` are the reward parts to show."""
     episode, score, failure = shown.episode, shown.episode.score, shown.episode.failure
     actions = [decision.action for decision in episode.decisions()]
     return {

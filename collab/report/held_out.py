@@ -38,8 +38,7 @@ Values = dict[str, float]
 
 
 def held_out_panels(cohorts: Sequence[Cohort]) -> Iterator[Panel]:
-    """Yield a panel for the return and one for the share of held-out tasks solved, with one point
-    per evaluation."""
+    """Yield a panel each of the returns and solved shares, with a point per evaluation."""
     for metric, title in TITLES.items():
         series = [
             points
@@ -114,9 +113,7 @@ def _largest_possible_return(cohort: Cohort, returns: Sequence[float]) -> float:
 
 
 def training_tables(cohorts: Sequence[Cohort]) -> list[ResultTable]:
-    """Return the tables of held-out results before and after training, or none without two
-    evaluations.
-    """
+    """Return the held-out results before and after training, if there are two evaluations."""
     shares = _before_after_table(cohorts, names.SOLVED, "Solved, held out", "share")
     returns = _before_after_table(cohorts, names.RETURN, "Return, held out", "points")
     return [table for table in (shares, returns) if table is not None]
@@ -251,9 +248,7 @@ def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTabl
 
 
 def _task_row(task: str, by_run: Sequence[PlacedEpisodes]) -> list[TableCell]:
-    """Return the cells of a problem. Without training, it links to the first two runs that have
-    it.
-    """
+    """Return the cells of a problem. Without training, it links to its first two runs."""
     firsts = [items[0][0] for items in by_run if items]
     trained = any(map(_first_last_pair, by_run))
     pair = f"{firsts[0]}/{firsts[1]}" if len(firsts) > 1 and not trained else ""

@@ -128,9 +128,7 @@ def _without(facts: dict[str, str], shared: dict[str, str]) -> list[tuple[str, s
 
 
 class Texts:
-    """A table of strings, each at most `limit` characters long. A shortened string says how much is
-    missing.
-    """
+    """A table of strings, shortened to at most `limit` characters with a note on the rest."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -157,9 +155,7 @@ def pack_data(data: Any) -> str:
 
 
 def _json_value(data: Any) -> Any:
-    """Return the data with control characters in strings made visible, and numbers rounded to six
-    digits as JSON.
-    """
+    """Return JSON data with visible control characters, and numbers of six digits."""
     if isinstance(data, str):
         return escape_controls(data)
     if isinstance(data, float):

@@ -70,8 +70,7 @@ class MetricFamily:
     note: str = ""
     """Explanation of the metric, if its name needs one."""
     bound: Bound = "open"
-    """The upper bound: the largest return, the largest reward of a turn, or the weight of the part.
-    """
+    """The upper bound: the largest return or reward of a turn, or the weight of the part."""
 
 
 RETURN_SECTION, PARTS_SECTION, TEAM_SECTION, LEARNING_SECTION, COST_SECTION = (
