@@ -24,9 +24,7 @@ class OverSeeds(Record):
 
     mean: float
     low: float | None
-    """Lower limit. Both limits are None if all values are equal, because equal values say nothing
-    about the spread.
-    """
+    """Lower limit. Both limits are None if all values are equal: the spread is unknown."""
     high: float | None
     tasks: int
     """The number of values."""
@@ -88,9 +86,7 @@ class TrainerResult(Record):
     on_the_way: OverSeeds
     """Mean value over the whole token budget. It is higher if the team learned sooner."""
     level: float
-    """The value to reach: halfway between the start of training and the best final result of any
-    trainer on the suite.
-    """
+    """The value to reach: halfway from the start to the best final result on the suite."""
     tokens_to_level: tuple[float | None, ...]
     """One number per seed, or None if the level was not reached, or lies below the start."""
     tokens: OverSeeds | None = None
@@ -178,9 +174,7 @@ def trainer_results(cells: Sequence[CellResult], marks: Sequence[int]) -> list[T
 
 
 def differences(cells: Sequence[CellResult], marks: Sequence[int]) -> Iterator[TrainerDifference]:
-    """Yield the difference of each trainer from the first one, per suite and, with several suites,
-    over all of them.
-    """
+    """Yield the difference of each trainer from the first, per suite and over all suites."""
     done = {(c.task, c.trainer, c.seed): c for c in cells if not c.gap}
     tasks = list(dict.fromkeys(task for task, _, _ in done))
     trainers = list(dict.fromkeys(cell.trainer for cell in cells))
@@ -285,9 +279,7 @@ def _mean_change(values: Sequence[float], span: float) -> OverSeeds:
 
 
 def _over_seeds(values: Sequence[float], estimate: Estimate) -> OverSeeds:
-    """Return a mean over seeds, without an interval if all values are equal, since it would only
-    show the bounds.
-    """
+    """Return a mean over seeds. The interval of equal values would only show the bounds."""
     equal = all(isclose(value, values[0], abs_tol=_ROUNDING_TOLERANCE) for value in values)
     unknown = {"low": None, "high": None} if equal else {}
     return OverSeeds(**{**estimate.model_dump(), **unknown})

@@ -267,9 +267,7 @@ def cells_of(spec: StudySpec) -> list[Cell]:
 
 
 def _suites(spec: StudySpec) -> list[tuple[str, str | None]]:
-    """Return the name of each suite and the suite. The name is the whole address if two names end
-    in the same way.
-    """
+    """Return each suite with its name, or with its address if two names end in the same way."""
     if not spec.tasks:
         return [(Path(spec.recipe).stem, None)]
     stems = [Path(suite).stem for suite in spec.tasks]

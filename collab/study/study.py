@@ -66,8 +66,7 @@ class Study:
         trust: bool = False,
         emit: Emit = lambda _: None,
     ) -> None:
-        """Prepare the study. `retry` also trains the failed cells, and each process receives
-        `trust`."""
+        """Prepare the study. `retry` trains failed cells, too; each process receives `trust`."""
         self.spec, self.cells, self.marks = spec, cells_of(spec), marks_of(spec)
         self.folder = StudyFolder(out, spec)
         again = ("waiting", "interrupted", "failed") if retry else ("waiting", "interrupted")
@@ -107,8 +106,7 @@ class Study:
         return results
 
     def close(self) -> StudyResults:
-        """Mark cells in progress as interrupted, write the results, release the folder, and return
-        the results."""
+        """Mark cells in progress as interrupted, release the folder, and return the results."""
         if self._results is not None:
             return self._results
         for cell in self._running.values():
@@ -251,9 +249,7 @@ def free_memory() -> int:
 CHANGEABLE_KEYS = ("description", "seeds")
 """Keys of a study that may change when it is continued. More seeds mean more cells."""
 EXIT_SECONDS = 10.0
-"""Seconds for a cell's process to end after its study was killed. Training takes one second to
-stop.
-"""
+"""Seconds for a cell's process to end after its study was killed. One is enough to stop."""
 
 
 class StudyFolder:
@@ -283,9 +279,7 @@ class StudyFolder:
         return self.path / cell.name
 
     def status(self, cell: Cell) -> Status:
-        """Return a cell's status: `waiting` before its start, then `done`, `failed` or
-        `interrupted`.
-        """
+        """Return a cell's status: `waiting`, `done`, `failed` or `interrupted`."""
         if cell.name in self.failures:
             return "failed"
         if not _is_begun(self.cell(cell)):
