@@ -354,8 +354,7 @@ class TeamRun:
             self._record = RunFolder(self.path, self.team.recipe, self._about)
 
     async def stream(self, *, progress: bool) -> AsyncGenerator[Event, None]:
-        """Run the missing episodes, and yield their events. Leaving the iteration early cancels
-        the episodes in progress."""
+        """Run the missing episodes, and yield their events. Leaving early cancels the rest."""
         if self.session is None:
             return
         played = self.session.stream(self.missing, seed=self.team.recipe.seed, progress=progress)

@@ -303,9 +303,7 @@ def overlap_notes(
 
 
 def _training_runs(recipe: Recipe) -> list[Path]:
-    """Return the training runs whose folders hold the team's adapters and models, also those of
-    checkpoints.
-    """
+    """Return the training runs whose folders hold weights of the team, also of checkpoints."""
     weights = [
         Path(path).resolve()
         for name, agent in recipe.team.agents.items()

@@ -218,9 +218,7 @@ async def _score_group(
 def variance_shares(
     measures: Mapping[str, float], pattern: str, agents: Sequence[str]
 ) -> dict[str, float]:
-    """Return the share of the reward's variance by agent, from the measures that match
-    `pattern`.
-    """
+    """Return the shares of the variance by agent, from the measures that match `pattern`."""
     by_agent = {agent: measures.get(names.fill_pattern(pattern, agent)) for agent in agents}
     return {agent: value for agent, value in by_agent.items() if value is not None}
 
@@ -306,9 +304,7 @@ TRAIN_SPLIT = "train"
 
 
 def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
-    """Return the addresses to probe: the given ones, or the training tasks in place of a whole
-    suite.
-    """
+    """Return the given addresses, or the training tasks in place of a whole suite."""
     task, trainer = recipe.task, recipe.trainer
     if task is None or (addresses and [split_address(each)[1] for each in addresses] != [""]):
         return list(addresses)
@@ -335,9 +331,7 @@ MIN_REVIVED_SHARE = 0.2
 
 
 def give_advice(probe: TeamProbe) -> Iterator[str]:
-    """Yield all suggestions, or a note that there is none, and then notes on games and wide
-    intervals.
-    """
+    """Yield all suggestions or that there is none, and notes on games and wide intervals."""
     advices = [
         *_task_advice(probe),
         *_dead_group_advice(probe),

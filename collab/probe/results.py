@@ -44,8 +44,7 @@ class Crossed(Record):
     own: dict[str, float] = {}
     """Share of the reward's variance that each agent's responses explain alone."""
     influence: dict[str, float] = {}
-    """Share of the reward's variance that each agent explains, including interactions with others.
-    """
+    """Share of the variance that each agent explains, including interactions with others."""
     interaction: float | None = None
     """The share of the variance that no agent explains alone."""
 

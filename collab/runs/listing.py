@@ -32,8 +32,7 @@ def _run_outcome(about: Mapping[str, Any]) -> Outcome:
 
 
 def _training_outcome(folder: Path) -> Outcome:
-    """Read the last evaluation on held-out tasks, or the last step if there is no evaluation
-    yet."""
+    """Read the last held-out evaluation, or the last step if there is none yet."""
     try:
         rows = read_rows(folder).items
     except CollabError:
@@ -96,8 +95,7 @@ class RunRow:
 
 
 def list_rows(folders: Iterable[Path]) -> list[RunRow]:
-    """Return one row per run in `folders`, newest first, including the teams of evaluations and the
-    runs of studies."""
+    """Return one row per run in `folders`, newest first. See `find_run_files`."""
     files = {file for folder in folders for file in find_run_files(folder)}
     return sorted((run_row(file.parent) for file in files), key=newest_first)
 
@@ -108,8 +106,7 @@ def holds_runs(folder: Path) -> bool:
 
 
 def find_run_files(folder: Path) -> Iterator[Path]:
-    """Yield the `run.json` of each run in a folder, including an evaluation's teams and a study's
-    runs."""
+    """Yield each `run.json` in a folder, also those of teams and cells in its folders."""
     for pattern in (f"*/{RUN}", f"*/*/{RUN}"):
         yield from folder.glob(pattern)
 
