@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from collab.cli.live.view import TextView, stage_text
+from collab.cli.live.view import TextView
 from collab.cli.screen.episode import format_points
 from collab.cli.screen.page import DIM, CleanRenderable, TerminalPage
 from collab.cli.screen.results import held_out_title
@@ -171,8 +171,8 @@ class LiveView(TextView):
         super().show(event)
 
     def show_loading(self, stage: str, done: int, total: int) -> None:
-        text = stage_text(stage, done, total).removeprefix(stage)
-        self.bars.show("model", f"model: {stage}", done, total or None, text.strip())
+        note = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB" if total else ""
+        self.bars.show("model", f"model: {stage}", done, total or None, note)
 
     def close(self) -> None:
         self.bars.stop()

@@ -51,7 +51,8 @@ class View:
         """Report a model's download on stderr, once per stage. Another thread may call this."""
         if stage != self._stage:
             self._stage = stage
-            print(f"model: {stage_text(stage, 0, total)}", file=sys.stderr, flush=True)
+            size = f" {total / 1e6:.0f} MB" if total else ""
+            print(f"model: {stage}{size}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Finish the output. Later events are not shown."""
@@ -69,9 +70,6 @@ class JsonView(View):
 
     def show(self, event: Record) -> None:
         self._lines.write(json_text(event) + "\n")
-        self._lines.flush()
-
-    def close(self) -> None:
         self._lines.flush()
 
 
@@ -191,13 +189,6 @@ def show_training(page: Page, event: RunFinished, folder: str) -> None:
         page.line()
         show_gains(page, gains)
     page.line("team: ", (join(["collab", "run", folder]), BOLD))
-
-
-def stage_text(stage: str, done: int, total: int) -> str:
-    """Return the stage of a model's download with its size in MB, if `total` is known."""
-    size = f" {done / 1e6:.0f} of {total / 1e6:.0f} MB" if total and done else ""
-    size = size or (f" {total / 1e6:.0f} MB" if total else "")
-    return stage + size
 
 
 def _claim_stdout() -> TextIO:
