@@ -117,10 +117,8 @@ def show_counts(page: Page, plan: RunPlan) -> None:
     turns = counted(plan.turns, "turn")
     sandbox = f", sandbox {plan.isolation}" if plan.scoring else ""
     page.line((plan.team, "bold"), f", {plan.protocol}, {turns}{sandbox}")
-    page.table(
-        _AGENT_COLUMNS,
-        [_agent_row(plan.recipe, name, model) for name, model in plan.models.items()],
-    )
+    columns = ("agent", "model", ">temperature", ">top_p", ">top_k", ">max_new_tokens")
+    page.table(columns, [_agent_row(plan.recipe, *agent) for agent in plan.models.items()])
     for line in (*plan.rounds, *plan.outlook):
         page.line(line)
     if plan.scoring:
@@ -133,9 +131,6 @@ def show_counts(page: Page, plan: RunPlan) -> None:
     )
     for warning in plan.warnings:
         page.line(WARNING, warning)
-
-
-_AGENT_COLUMNS = ("agent", "model", ">temperature", ">top_p", ">top_k", ">max_new_tokens")
 
 
 def _agent_row(recipe: Recipe, name: str, model: str) -> list[Piece]:
