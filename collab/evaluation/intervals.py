@@ -25,6 +25,7 @@ from collab.stats import mean
 CONFIDENCE = 0.95
 _METHOD = "Bayesian bootstrap over problems, with one extra pseudo-problem as a prior"
 INTERVALS_CAPTION = f"{100 * CONFIDENCE:g} % intervals ({_METHOD})"
+BRACKETS_CAPTION = f"brackets hold {INTERVALS_CAPTION}"
 """The kind of interval, for captions."""
 PAIRED_CAPTION = "differences are paired by problem"
 DRAWS = 5000
@@ -43,11 +44,6 @@ _TWO_TASKS_FACTOR = 3.0
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
-
-
-def brackets_caption(confidence: float = CONFIDENCE) -> str:
-    """Return the caption of a table with intervals in brackets."""
-    return f"brackets hold {100 * confidence:g} % intervals ({_METHOD})"
 
 
 def estimate_mean(values: Sequence[float], largest: float) -> Estimate:

@@ -9,8 +9,8 @@ from itertools import chain
 from math import comb, fsum
 
 from collab.evaluation.intervals import (
+    BRACKETS_CAPTION,
     PAIRED_CAPTION,
-    brackets_caption,
     estimate_change,
     estimate_mean,
 )
@@ -214,7 +214,7 @@ def explain_results(results: Results) -> str:
     agents = [agent for team in results.teams for agent in team.agents.values()]
     costs = ", total cost" if any(agent["cost"] is not None for agent in agents) else ""
     return (
-        f"{brackets_caption(results.confidence)}; new tokens per episode{costs}; speed with {lanes}"
+        f"{BRACKETS_CAPTION}; new tokens per episode{costs}; speed with {lanes}"
         f" episodes at the same time{f'; {PAIRED_CAPTION}' if results.differences else ''}"
     )
 

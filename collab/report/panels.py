@@ -73,13 +73,11 @@ class MetricFamily:
     """The upper bound: the largest return or reward of a turn, or the weight of the part."""
 
 
-RETURN_SECTION, PARTS_SECTION, TEAM_SECTION, LEARNING_SECTION, COST_SECTION = (
-    "Return",
-    "Parts of the reward",
-    "Agents",
-    "Optimization",
-    "Time and memory",
-)
+RETURN_SECTION = "Return"
+PARTS_SECTION = "Parts of the reward"
+TEAM_SECTION = "Agents"
+LEARNING_SECTION = "Optimization"
+COST_SECTION = "Time and memory"
 
 FAMILIES = (
     MetricFamily(

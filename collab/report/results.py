@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collab.evaluation.intervals import brackets_caption
+from collab.evaluation.intervals import BRACKETS_CAPTION
 from collab.evaluation.results import Estimate, Results, metric_rows, ordered_metrics, result_tables
 from collab.evaluation.table import ResultTable
 from collab.evaluation.values import estimates_of, explain_results, task_values
@@ -32,7 +32,7 @@ def run_tables(runs: Sequence[Run]) -> list[ResultTable]:
     columns = [(metrics, largest_return(run)) for run, metrics in scored]
     rows = [*metric_rows(ordered_metrics([metrics for metrics, _ in columns]), columns)]
     labels = ["mean"] if len(runs) == 1 else [run.name for run, _ in scored]
-    note = f"Means over problems; {brackets_caption()}."
+    note = f"Means over problems; {BRACKETS_CAPTION}."
     if len({frozenset(e.task for e in run.episodes) for run, _ in scored}) > 1:
         note += " The runs have different problems."
     if unscored := [run.name for run, metrics in estimates if not metrics]:

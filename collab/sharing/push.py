@@ -11,7 +11,7 @@ import yaml
 
 from collab.errors import CollabError, RecipeError, RecordError
 from collab.evaluation.diff import read_side
-from collab.evaluation.intervals import brackets_caption
+from collab.evaluation.intervals import BRACKETS_CAPTION
 from collab.evaluation.results import estimate_cell, metric_title
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
@@ -146,7 +146,7 @@ def _results(run: Path) -> Iterator[str]:
         yield _table(
             ("", "mean"), [(metric_title(n), estimate_cell(n, shown[n]).text) for n in shown]
         )
-    yield f"In the table, {brackets_caption()}."
+    yield f"In the table, {BRACKETS_CAPTION}."
 
 
 def _table(heads: tuple[str, ...], rows: Any) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from collab.cli.options import JSON, argument, complete_runs
 from collab.cli.screen.page import BOLD, WARN, Page, open_page
 from collab.cli.screen.results import show_table
-from collab.evaluation.intervals import PAIRED_CAPTION, brackets_caption
+from collab.evaluation.intervals import BRACKETS_CAPTION, PAIRED_CAPTION
 from collab.evaluation.results import estimate_cell, metric_title
 from collab.evaluation.table import ResultTable, TableRow, text_cell
 from collab.runs import metric_names as names
@@ -79,7 +79,7 @@ def _metrics_table(runs: RunDiff) -> ResultTable | None:
         if names.match_pattern(names.VALUE, name) is None
     ]
     title = f"on the {counted(runs.shared, 'problem')} that both ran"
-    note = f"{brackets_caption()}; {PAIRED_CAPTION}"
+    note = f"{BRACKETS_CAPTION}; {PAIRED_CAPTION}"
     return ResultTable(title, ["", "B less A", "A", "B"], rows, note) if rows else None
 
 
