@@ -7,6 +7,7 @@ import builtins
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from collab.agents.joins import preamble
 from collab.syntax import module_functions, parse
@@ -101,16 +102,9 @@ def _parse_expression(source: str, entry_point: str, known: set[str]) -> str | N
 
 def _leading_literal(lines: list[str]) -> str | None:
     """Return the literal in the longest run of lines up to a blank line or a prompt."""
-    want = []
-    for line in lines[:20]:
-        if not line or line.startswith(">>>"):
-            break
-        want.append(line)
-    for end in range(len(want), 0, -1):
-        literal = _parse_literal(" ".join(want[:end]))
-        if literal:
-            return literal
-    return None
+    want = [*takewhile(lambda line: line and not line.startswith(">>>"), lines[:20])]
+    literals = (_parse_literal(" ".join(want[:end])) for end in range(len(want), 0, -1))
+    return next(filter(None, literals), None)
 
 
 def _inline_examples(text: str, entry_point: str) -> Iterator[Example]:

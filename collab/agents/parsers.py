@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache, partial
 from inspect import cleandoc
+from itertools import dropwhile
 
 from collab.errors import AgentError
 from collab.plugins import call_function, check_call, check_not_async, find_function
@@ -202,12 +203,8 @@ def _longest_parsing_run(response: str) -> str:
     """Return the longest run of lines that parses, beginning at a line that starts code."""
     lines = response.split("\n")
     starts = [i for i, line in enumerate(lines) if _CODE_START.match(line)][:_MAX_ATTEMPTS]
-    best = ""
-    for start in starts:
-        run = _longest_run_from(lines, start)
-        if run.count("\n") > best.count("\n") or not best:
-            best = run
-    return _definitions(best) if best else ""
+    runs = filter(None, (_longest_run_from(lines, start) for start in starts))
+    return _definitions(max(runs, key=lambda run: run.count("\n"), default=""))
 
 
 def _longest_run_from(lines: list[str], start: int) -> str:
@@ -227,11 +224,8 @@ def _longest_run_from(lines: list[str], start: int) -> str:
 
 
 def _from_first_code_line(response: str) -> str:
-    lines = response.split("\n")
-    for i, line in enumerate(lines):
-        if _CODE_START.match(line):
-            return "\n".join(lines[i:]).rstrip()
-    return ""
+    lines = dropwhile(lambda line: not _CODE_START.match(line), response.split("\n"))
+    return "\n".join(lines).rstrip()
 
 
 def signature(prompt: str) -> str:
