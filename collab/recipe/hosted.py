@@ -76,11 +76,9 @@ class HostedSpec(Spec):
     @field_validator("base_url")
     @classmethod
     def _check_url(cls, url: str | None) -> str | None:
-        return (
-            None
-            if url is None
-            else check_address(url, "base_url", "http://HOST:PORT/v1", "its key")
-        )
+        if url is not None:
+            url = check_address(url, "base_url", "http://HOST:PORT/v1", "its key")
+        return url
 
 
 class AnthropicSpec(HostedSpec):

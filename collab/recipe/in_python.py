@@ -7,7 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from os import PathLike
@@ -225,10 +225,8 @@ class ObjectConverter:
         if isinstance(value, Spec):
             return value.model_dump(mode="json", exclude_none=True)
         if isinstance(value, Agent):
-            agent_fields = {field.name: getattr(value, field.name) for field in fields(value)}
-            return self.convert(
-                {name: item for name, item in agent_fields.items() if item is not None}
-            )
+            given = {name: item for name, item in vars(value).items() if item is not None}
+            return self.convert(given)
         if isinstance(value, PathLike):
             return str(Path(value))
         if isinstance(value, Mapping):
@@ -332,9 +330,8 @@ def reward_data(rewards: Rewards) -> str | dict[str, Any] | None:
             return {"parts": {name: _part_data(part) for name, part in rewards.items()}}
     single = callable(rewards) or isinstance(rewards, Mapping) or _is_weighted(rewards)
     listed: Any = [rewards] if single else rewards
-    parts = [_part_data(part) for part in listed]
     named: dict[str, Any] = {}
-    for part in parts:
+    for part in map(_part_data, listed):
         use = part["use"]
         name = use.rpartition(":")[2] if isinstance(use, str) else plain_name(use)
         named[find_free_name(name, named.__contains__, "_")] = part
