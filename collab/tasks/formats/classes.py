@@ -12,15 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import indent
 from typing import Any
 
-from collab.agents.classes import CLASS_PREFIX
+from collab.agents.classes import CLASS_PREFIX, Function
 from collab.errors import TaskError, Unfit
 from collab.sandbox.jail.classes.expected import compute_expected_first
 from collab.sandbox.jail.preload import MODULES
 from collab.syntax import parse
 from collab.tasks.formats.fields import docstring, field, tree_of
 from collab.tasks.formats.mbpp import make_check
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 IMPORTABLE_MODULES = frozenset(name.partition(".")[0] for name in MODULES.split()) | {"__future__"}
 _FILE_ACCESS_NAMES = frozenset({"open", "os", "tempfile", "shutil", "pathlib"})
