@@ -228,6 +228,16 @@ def _from_first_code_line(response: str) -> str:
     return "\n".join(lines).rstrip()
 
 
+def braces_content(text: str) -> str | None:
+    """Return the content of the braces that open `text`, or None if they do not close."""
+    depth = 0
+    for place, mark in enumerate(text):
+        depth += (mark == "{") - (mark == "}")
+        if depth == 0:
+            return text[1:place].strip()
+    return None
+
+
 def signature(prompt: str) -> str:
     """Return the prompt without the docstring of its last function, which then has no body.
 

@@ -6,6 +6,7 @@ import re
 from fractions import Fraction
 from typing import Literal
 
+from collab.agents.parsers import braces_content
 from collab.rewards.context import RewardContext, artifact_of
 
 MAX_ANSWER_CHARACTERS = 400
@@ -95,7 +96,7 @@ def final_answer(text: str) -> str | None:
     after "answer is" or "answer:". Return None if the text has none of these."""
     boxes = list(_BOX.finditer(text))
     if boxes:
-        return _braces_content(text[boxes[-1].end() :])
+        return _box_content(text[boxes[-1].end() :])
     _, mark, behind = text.rpartition("####")
     if mark:
         return behind.strip().partition("\n")[0].strip()
@@ -103,17 +104,12 @@ def final_answer(text: str) -> str | None:
     return _SENTENCE_END.split(matches[-1].group(1))[0].strip(" *$") if matches else None
 
 
-def _braces_content(text: str) -> str | None:
+def _box_content(text: str) -> str | None:
     """Return the content of the leading braces, or the first word if there are no braces."""
     text = text.lstrip()
-    if not text.startswith("{"):
-        return (text.split() or [""])[0].rstrip("$.") or None
-    depth = 0
-    for place, letter in enumerate(text):
-        depth += (letter == "{") - (letter == "}")
-        if depth == 0:
-            return text[1:place].strip()
-    return None
+    if text.startswith("{"):
+        return braces_content(text)
+    return (text.split() or [""])[0].rstrip("$.") or None
 
 
 MAX_SHOWN_CHARACTERS = 60

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from collab.agents.parsers import braces_content
 from collab.errors import TaskError
 from collab.tasks.formats.fields import field
 
@@ -63,20 +64,10 @@ def _boxed_answer(solution: str) -> str:
     r"""Return the content of the last box, or without braces the next word, as in `\boxed 3`."""
     *_, box = (None, *_BOX.finditer(solution))
     content = solution[box.end() :] if box else ""
-    inner = _braces_content(content) if content.startswith("{") else _leading_word(content)
+    inner = braces_content(content) if content.startswith("{") else _leading_word(content)
     if not inner:
         raise TaskError("the row has no answer, and its solution has none in \\boxed{}")
     return inner
-
-
-def _braces_content(text: str) -> str:
-    """Return the content of the braces that open `text`, or "" if they do not close."""
-    depth = 0
-    for place, mark in enumerate(text):
-        depth += {"{": 1, "}": -1}.get(mark, 0)
-        if depth == 0:
-            return text[1:place].strip()
-    return ""
 
 
 def _leading_word(text: str) -> str:
