@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from collab.errors import AgentError
@@ -117,7 +117,11 @@ def join_class(sources: Collection[str], prompt: str, name: str) -> str:
     if "__init__" in original and has_body(original["__init__"]):
         methods.pop("__init__", None)
     body = [
-        *_kept_members(skeleton, lines, methods),
+        *(
+            _statement_text(node, lines)
+            for node in skeleton.body
+            if not (isinstance(node, Function) and node.name in methods)
+        ),
         *("\n".join(part.statements) for part in parts),
         *(_add_decorators(method, text, original) for method, text in methods.items()),
     ]
@@ -133,15 +137,6 @@ def join_class(sources: Collection[str], prompt: str, name: str) -> str:
         )
         + "\n"
     )
-
-
-def _kept_members(
-    skeleton: ast.ClassDef, lines: list[str], methods: Mapping[str, str]
-) -> Iterator[str]:
-    """Return the members of the prompt's class, without the methods that an agent wrote."""
-    for node in skeleton.body:
-        if not (isinstance(node, Function) and node.name in methods):
-            yield _statement_text(node, lines)
 
 
 def _add_decorators(name: str, text: str, original: Mapping[str, Function]) -> str:

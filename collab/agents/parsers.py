@@ -100,7 +100,7 @@ def parser_for(name: str) -> Parser:
         RecipeError: there is no such function, or it cannot be called with a response.
     """
     built_in: dict[str, Parser] = {
-        "text": parse_text,
+        "text": str.strip,
         "python": parse_python,
         "program": parse_program,
         "files": parse_files,
@@ -119,11 +119,6 @@ def _parse(what: str, parser: Callable[..., object], response: str) -> str:
     if not isinstance(artifact, str):
         raise AgentError(f"{what} returned {type(artifact).__name__}; a parser returns text")
     return artifact
-
-
-def parse_text(response: str) -> str:
-    """Return the response without whitespace around it."""
-    return response.strip()
 
 
 def parse_python(response: str) -> str:

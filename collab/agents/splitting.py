@@ -32,7 +32,9 @@ def split_program(source: str, function: str = HELPER) -> dict[str, str]:
     lines = source.split("\n")
     moved = [node for node in body if node in future or node in helpers or node in copied]
     return {
-        HELPER: "\n\n".join(_source_text(lines, node) for node in moved),
+        HELPER: "\n\n".join(
+            "\n".join(lines[first_line(node) - 1 : node.end_lineno]) for node in moved
+        ),
         "main": _blank_out(lines, [*future, *helpers]),
     }
 
@@ -77,10 +79,6 @@ def _bound_names(node: ast.stmt) -> set[str]:
     if isinstance(node, ast.Import | ast.ImportFrom):
         names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
     return names
-
-
-def _source_text(lines: list[str], node: ast.stmt) -> str:
-    return "\n".join(lines[first_line(node) - 1 : node.end_lineno])
 
 
 def _blank_out(lines: list[str], nodes: list[ast.stmt]) -> str:
