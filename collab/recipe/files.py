@@ -78,15 +78,11 @@ def _anchor_names(data: dict[str, Any], folder: Path, project: Path) -> dict[str
         if kind == "data":
             data_file = path if path.exists() or not Path(text).exists() else Path(text)
             return str(data_file.resolve())
-        return str(path.resolve()) if _can_be_named(path) else text
+        is_there = any((path / mark).is_file() for mark in ("", *REFERENCED_FILES))
+        return str(path.resolve()) if is_there else text
 
     result: dict[str, Any] = map_names(data, change)
     return result
-
-
-def _can_be_named(path: Path) -> bool:
-    """Return True for a file, or for a folder with a model, an adapter or a run."""
-    return any((path / mark).is_file() for mark in ("", *REFERENCED_FILES))
 
 
 def display_path(path: Path) -> str:

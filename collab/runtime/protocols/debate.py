@@ -6,7 +6,6 @@ After Du et al. (arXiv 2305.14325), with an optional moderator (Liang et al., ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -50,10 +49,5 @@ async def debate(
         await turn.act(moderator, sees="all")
         turn.choose(moderator)
     elif decide == "vote":
-        turn.choose(_majority_agent(turn, debaters))
-
-
-def _majority_agent(turn: Turn, debaters: Sequence[str]) -> str:
-    """Return the first debater whose answer is the most frequent one."""
-    votes = Counter(turn.artifacts[agent].strip() for agent in debaters)
-    return max(debaters, key=lambda agent: votes[turn.artifacts[agent].strip()])
+        votes = Counter(turn.artifacts[agent].strip() for agent in debaters)
+        turn.choose(max(debaters, key=lambda agent: votes[turn.artifacts[agent].strip()]))

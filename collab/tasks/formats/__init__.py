@@ -49,7 +49,8 @@ def converter_for(form: Component) -> Callable[[str, Row], Row]:
         except Unfit:
             raise
         except TaskError as error:
-            raise TaskError(_prefix_once(what, str(error))) from error
+            reason = str(error).removeprefix(f"{what}: ")
+            raise TaskError(f"{what}: {reason}") from error
         if not isinstance(made, dict):
             raise TaskError(
                 f"{what} returned a {type(made).__name__}; a format must return a mapping"
@@ -57,8 +58,3 @@ def converter_for(form: Component) -> Callable[[str, Row], Row]:
         return made
 
     return adapt
-
-
-def _prefix_once(what: str, message: str) -> str:
-    """Return an error's message after the row's position, once."""
-    return message if message.startswith(what) else f"{what}: {message}"
