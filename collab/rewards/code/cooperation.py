@@ -229,15 +229,9 @@ def ignores(
     return float(use.called and not use.used), use.reason
 
 
-def _joined_part(context: RewardContext, agent: str) -> str:
-    """Return the agent's code in the joint program, where a join may have renamed copies of the
-    helper's function."""
-    if agent not in context.joint.spans:
-        return context.artifacts[agent]
-    first, last = context.joint.spans[agent]
-    return "\n".join(context.answer.split("\n")[first - 1 : last])
-
-
 def _find_use(context: RewardContext, agent: str, function: str, helper: str) -> HelperUse:
-    caller = function_name(context, agent, function)
-    return helper_use(_joined_part(context, agent), caller, helper)
+    code = context.artifacts[agent]
+    if agent in context.joint.spans:  # a join may have renamed copies of the helper's function
+        first, last = context.joint.spans[agent]
+        code = "\n".join(context.answer.split("\n")[first - 1 : last])
+    return helper_use(code, function_name(context, agent, function), helper)
