@@ -41,10 +41,7 @@ def best_of_readers(reward: RewardSpec | None) -> dict[str, Callable[[Score], fl
     """Return, by the name of each best-of-k metric, the function that reads the metric's value from
     a score."""
     readers = {measure.best_of: measure.read for measure in MEASURES if measure.best_of}
-    for name, part in reward.parts.items() if reward else ():
-        if part.best_of:
-            readers[part.best_of] = share_of(part.level or name)
-    return readers
+    return readers | {name: share_of(level) for name, level in best_levels(reward).items()}
 
 
 def best_levels(reward: RewardSpec | None) -> dict[str, str]:
