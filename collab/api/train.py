@@ -110,7 +110,11 @@ async def atrain(
     """Train as `train` does, but within a running event loop, and return the run. A canceled run
     can be resumed."""
     if resume is not None:
-        _check_resumed(team, task, trainer, hidden, out)
+        if any(given is not None for given in (team, task, trainer, hidden, out)):
+            raise RecipeError(
+                "resume continues a run with its own recipe; leave out team, task, trainer, hidden"
+                " and out, and use settings to change a key"
+            )
         team, out = Path(resume) / TRAINING, resume
     given = Overrides(task=task, rewards=rewards, hidden=hidden, settings=settings, keys=more)
     recipe = _recipe(team, given, trainer, trust)
@@ -154,11 +158,3 @@ def _recipe(
     recipe, question = read_recipe(team, given, defaults={"trainer": "magrpo"})
     allow(recipe, question, trust)
     return recipe
-
-
-def _check_resumed(*others: object) -> None:
-    if any(other is not None for other in others):
-        raise RecipeError(
-            "resume continues a run with its own recipe; leave out team, task, trainer, hidden"
-            " and out, and use settings to change a key"
-        )
