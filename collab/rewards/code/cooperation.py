@@ -15,7 +15,7 @@ from collab.rewards.context import RewardContext
 from collab.threads import run_in_thread
 
 if TYPE_CHECKING:
-    from collab.sandbox import Treatment, Values, Verdict
+    from collab.sandbox import Values, Verdict
 
 
 CONTENT_VALUES: tuple[Values, ...] = ("once", "other")
@@ -71,15 +71,16 @@ class _ContributionCheck:
         without = await self._count_failures("none") or await self._count_failures("opaque")
         if not without:
             return False, f"replacing '{self._helper}' loses no test, so it contributed nothing"
-        treatment = await self._find_treatment()
-        if treatment is None:
+        values = await self._find_values()
+        if values is None:
             why = "other values of it lose no test by an answer that follows them: none contributed"
             return False, why
-        if not await self._is_repeatable(treatment):
+        if not await self._is_repeatable(values):
             return False, "different runs lose different tests"
         return True, f"without it {without} of {len(self._stable)} tests are lost"
 
-    async def _find_treatment(self) -> Treatment | None:
+    async def _find_values(self) -> Values | None:
+        """Return other values of the helper that lose a test by an answer that follows them."""
         for kinds, is_relevant in (
             (CONTENT_VALUES, self._contents_matter),
             (LENGTH_VALUES, self._lengths_matter),
@@ -87,24 +88,24 @@ class _ContributionCheck:
             for values in kinds:
                 lost = await self._lost_answers(values, 0) and await self._lost_answers(values, 1)
                 if lost and await self._variants_differ(values) and await is_relevant():
-                    return self._treatment(values, 0)
-        return await self._find_own_treatment()
+                    return values
+        return await self._find_own_values()
 
-    async def _find_own_treatment(self) -> Treatment | None:
+    async def _find_own_values(self) -> Values | None:
         first, previous = [await self._lost_answers(values, 0) for values in OWN_VALUES]
         if len(self._timed_out) >= MAX_TIMEOUTS:
             return None
         if not (await self._contents_matter() or await self._lengths_matter()):
             return None
         if any(first[i] != previous[i] for i in first if i in previous):
-            return self._treatment("first", 0)
+            return "first"
         ones, shifted = await self._lost_answers("ones", 0), await self._lost_answers("shifted", 0)
         if any(lost[i] != shifted[i] for lost in (first, ones) for i in lost if i in shifted):
-            return self._treatment("shifted", 0)
+            return "shifted"
         right_elsewhere = {*self._stable.values()}
         for values, lost in zip(OWN_VALUES, (first, previous), strict=True):
             if right_elsewhere & {*lost.values()}:
-                return self._treatment(values, 0)
+                return values
         return None
 
     async def _contents_matter(self) -> bool:
@@ -121,10 +122,9 @@ class _ContributionCheck:
         one, two = [_answers_by_test(await self._run(values, seed)) for seed in (0, 1)]
         return any(one[i] != two[i] for i in self._stable if i in one and i in two)
 
-    async def _is_repeatable(self, treatment: Treatment) -> bool:
+    async def _is_repeatable(self, values: Values) -> bool:
         control = await self._run("true", run=1)
-        again = await self._run(treatment.values, treatment.seed, run=1)
-        first = await self._run(treatment.values, treatment.seed)
+        again, first = await self._run(values, run=1), await self._run(values)
         same = self._answers_lost_in(again) == self._answers_lost_in(first)
         return same and _passed_tests(control) >= {*self._stable}
 
@@ -149,18 +149,15 @@ class _ContributionCheck:
         }
 
     async def _run(self, values: Values, seed: int = 0, run: int = 0) -> Verdict:
-        treatment = self._treatment(values, seed, moved=run > 0)
+        from collab.sandbox import Treatment
+
+        treatment = Treatment(
+            function=self._helper, values=values, seed=seed, lines=self._lines, moved=run > 0
+        )
         verdict = await self._context.verdict(treatment=treatment, run=run)
         if "time_limit" in verdict.flags:
             self._timed_out.add((values, seed, run))
         return verdict
-
-    def _treatment(self, values: Values, seed: int, *, moved: bool = False) -> Treatment:
-        from collab.sandbox import Treatment
-
-        return Treatment(
-            function=self._helper, values=values, seed=seed, lines=self._lines, moved=moved
-        )
 
 
 def _passed_tests(verdict: Verdict) -> set[int]:
