@@ -91,6 +91,26 @@ def test_helper_in_a_separate_file_can_be_replaced(sandbox: Sandbox) -> None:
     assert "no function `area`" in (elsewhere.error or "")
 
 
+PEEKS = """\
+# file: main.py
+import sys
+from shapes.area import area
+
+held = [each for finder in sys.meta_path for each in vars(finder).values()]
+kinds = {type(value).__name__ for each in held if isinstance(each, dict) for value in each.values()}
+
+
+def f(a):
+    return area(a) + 1 if "code" not in kinds else 0
+"""
+
+
+def test_program_finds_no_code_of_its_files(sandbox: Sandbox) -> None:
+    """The code of a treated helper holds the treatment."""
+    treatment = Treatment(function="area", values="true", lines=(1, 3))
+    assert verdict_of(sandbox, HELPER + PEEKS, treatment).passed
+
+
 CHEATS = {
     "reads a test": "open('/proc/self/mem').read()",
     "imports the test": "import test\n",
