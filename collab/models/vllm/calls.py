@@ -85,7 +85,7 @@ def engine_options(
         "seed": randbelow(SEED_LIMIT),
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
-        "worker_extension_cls": "collab.models.vllm.worker.Follower",
+        "worker_extension_cls": "collab.models.vllm.guard.Follower",
     }
     if spec.kv_cache_gb is not None:
         options["kv_cache_memory_bytes"] = int(spec.kv_cache_gb * GB)

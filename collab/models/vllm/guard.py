@@ -1,16 +1,18 @@
-"""Runs a command that ends together with the process it works for, even if that one is killed.
+"""Ends commands and workers together with the process they work for, even if that one is killed.
 
-`python -m collab.models.vllm.guard PROCESS COMMAND ...`
+`python -m collab.models.vllm.guard PROCESS COMMAND ...` runs a command.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
+from threading import Thread
 
 import psutil
 
@@ -48,6 +50,21 @@ def end_tree(process: int) -> None:
     for one in left:
         with suppress(psutil.NoSuchProcess):
             one.kill()
+
+
+class Follower:
+    """Mixin of a vLLM worker that ends with the process it works for, so that vLLM's engine, which
+    ends with its workers, does not keep running and hold its memory.
+    """
+
+    def follow(self, process: int) -> None:
+        """End this worker when `process` ends."""
+        Thread(target=_end_with, args=(os.pidfd_open(process),), daemon=True).start()
+
+
+def _end_with(handle: int) -> None:
+    select.select([handle], [], [])
+    os._exit(1)
 
 
 def _exit(*_: object) -> None:
