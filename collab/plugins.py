@@ -204,11 +204,7 @@ def bind_options(
 
 
 def check_not_async(what: str, function: Callable[..., Any]) -> None:
-    """Check that `function` is not async.
-
-    Raises:
-        RecipeError: the function is async.
-    """
+    """Raise RecipeError if `function` is async."""
     if inspect.iscoroutinefunction(function):
         raise RecipeError(f"{what} is an async function; use a plain function")
 
@@ -231,10 +227,8 @@ def call_function(
 
 
 def signature_of(what: str, function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of a function. `what` describes the function in the error.
-
-    Raises:
-        RecipeError: the function's signature cannot be determined.
+    """Return the signature of a function, or raise RecipeError if it has none. `what` describes
+    the function in the error.
     """
     try:
         return inspect.signature(function)

@@ -70,11 +70,7 @@ def chat_prompt_ids(request: Request, tokenizer: Any, model: str) -> list[int]:
 
 
 def check_context(prompt: int, new: int, context: int, model: str) -> None:
-    """Check that a prompt of `prompt` tokens and `new` generated ones fit into `context` tokens.
-
-    Raises:
-        ContextOverflow: the tokens do not fit.
-    """
+    """Raise ContextOverflow unless `prompt` tokens and `new` generated ones fit into `context`."""
     if prompt + new <= context:
         return
     room = context - prompt

@@ -59,11 +59,7 @@ def adapters_of(run: Path) -> tuple[Recipe, dict[str, Path]]:
 
 
 def base_of(recipe: Recipe, agent: str) -> TransformersSpec:
-    """Return the base model of an agent's adapter.
-
-    Raises:
-        RecordError: the weights of the model are not available.
-    """
+    """Return the base model of an agent's adapter, or raise RecordError if it has no weights."""
     spec = local_weights(recipe.model_of(agent))
     if spec is None:
         raise RecordError(

@@ -383,11 +383,7 @@ class HostedEngine(Model, ABC):
 
 
 def parse_token_count(value: Any) -> int:
-    """Return a service's token count as a number, 0 if it is missing.
-
-    Raises:
-        ValueError: the count is impossible.
-    """
+    """Return a service's token count, 0 if it is missing, or raise ValueError if impossible."""
     number = int(value or 0)
     if not 0 <= number <= MAX_TOKEN_COUNT:
         raise ValueError(f"{number} tokens, and one request has 0 to {MAX_TOKEN_COUNT}")

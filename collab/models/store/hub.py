@@ -26,10 +26,8 @@ _MESSAGE_PARTS = {
 
 
 def fetch(name: str, revision: str | None, progress: StoreProgress) -> Path:
-    """Return the folder of a hub model, as `download` does.
-
-    Raises:
-        ModelUnavailable: see `download`, or the model has no weights in safetensors.
+    """Return the folder of a hub model as `download` does, or raise ModelUnavailable also for a
+    model without weights in safetensors.
     """
     files = {"allow_patterns": MODEL_PATTERNS, "ignore_patterns": EXCLUDED_PATTERNS}
     folder = download("model", name, revision, progress, **files)

@@ -35,11 +35,7 @@ def is_adapter(folder: Path) -> bool:
 
 
 def served_rank(rank: int) -> int:
-    """Return vLLM's reserved rank for an adapter of `rank`.
-
-    Raises:
-        RecipeError: `rank` is above the last reserved rank.
-    """
+    """Return vLLM's reserved rank for an adapter of `rank`, or raise RecipeError above the last."""
     fitting = [size for size in SERVED_RANKS if size >= rank]
     if not fitting:
         raise RecipeError(

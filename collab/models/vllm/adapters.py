@@ -29,10 +29,8 @@ class ServedAdapters:
         self._write_lock = asyncio.Lock()
 
     def expect(self, adapter: str) -> None:
-        """Reserve capacity for the adapter in a folder, which a later request will name.
-
-        Raises:
-            RecipeError: the adapter cannot be served.
+        """Reserve capacity for the adapter in a folder, which a later request will name, or raise
+        RecipeError if vLLM cannot serve it.
         """
         folder = _folder(adapter)
         if adapter not in self._published and is_adapter(folder):
