@@ -173,7 +173,8 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
     if not (run / RECIPE).is_file():
         raise RecordError(f"{run} contains no {RECIPE}; specify the folder of a run")
     check_has_ended(run)
-    _check_links(run)
+    parts = [path for part in UPLOADED_FOLDERS for path in (run / part, *(run / part).rglob("*"))]
+    check_within(run, (*(run / name for name in RECORD_FILES), *parts))  # else a link is uploaded
     card = model_card(run, repository=repository, license=license)
     with creating_folder(out, format_option("out")):
         shutil.copyfile(run / RECIPE, out / RECIPE)
@@ -192,12 +193,6 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
     if license is None:
         notes.append("the card has no license; add --license, e.g. apache-2.0")
     return notes
-
-
-def _check_links(run: Path) -> None:
-    """Refuse links to files outside the folder, because their contents would be uploaded too."""
-    parts = [path for part in UPLOADED_FOLDERS for path in (run / part, *(run / part).rglob("*"))]
-    check_within(run, (*(run / name for name in RECORD_FILES), *parts))
 
 
 _ignore_hidden = shutil.ignore_patterns(".*", "__py*")
