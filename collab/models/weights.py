@@ -127,13 +127,16 @@ def load_model(folder: Path, spec: TransformersSpec) -> LoadedModel:
             f"model {spec.name!r} does not fit into the memory of {target}; use a smaller model, or"
             " a device with more memory"
         ) from error
+    pad = tokenizer.pad_token_id
+    if pad is None:  # any token will do, because padding is masked
+        pad = tokenizer.eos_token_id or 0
     return LoadedModel(
         module=module,
         tokenizer=tokenizer,
         device=target,
         context=context_of(module.config),
         stop_ids=stop_ids(module.generation_config, tokenizer),
-        pad_id=_pad_id(tokenizer),
+        pad_id=pad,
     )
 
 
@@ -255,12 +258,6 @@ def stop_ids(generation: Any, tokenizer: Any) -> frozenset[int]:
     ends = generation.eos_token_id
     listed = ends if isinstance(ends, list) else [ends]
     return frozenset(i for i in [*listed, tokenizer.eos_token_id] if i is not None)
-
-
-def _pad_id(tokenizer: Any) -> int:
-    """Return a padding token. Any token will do, because padding is masked."""
-    pad = tokenizer.pad_token_id
-    return int(tokenizer.eos_token_id or 0) if pad is None else int(pad)
 
 
 @contextmanager
