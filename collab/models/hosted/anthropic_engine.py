@@ -103,7 +103,7 @@ def sdk_errors(peer: str, key: str) -> Iterator[None]:
         raise
     except anthropic.APIStatusError as error:
         raise error_of(peer, _rejection(error, key), AnthropicSpec.key) from None
-    except (anthropic.APIError, httpx2.HTTPError, OSError, ValueError) as error:
+    except (anthropic.APIError, httpx2.HTTPError, OSError, ValueError, RecursionError) as error:
         raise TransientError(ModelUnavailable(f"{peer}: {_reason(error, key)}")) from None
 
 
