@@ -193,7 +193,13 @@ class _Trial:
             if self._workers:
                 limits = self._case.limits
                 self._admit(self._workers, limits, printed[1], to_worker[0], from_worker[1])
-            limits = _limits_of_test_runner(self._case.limits)
+            limits = replace(  # a test may run as long as the trial
+                self._case.limits,
+                cpu_seconds=self._case.limits.seconds + READY_SECONDS,
+                memory_mb=RUNNER_MB,
+                threads=RUNNER_THREADS,
+                disk_mb=0,
+            )
             fds = (messages[1], case[0], from_worker[0], to_worker[1], report[1])
             self._admit(self._runners, limits, *fds)
         finally:
@@ -220,14 +226,3 @@ class _Trial:
         for zygote in list(self._running):
             self.end(zygote)
             zygote.read_status()
-
-
-def _limits_of_test_runner(limits: Limits) -> Limits:
-    """Return the limits of a test, which may run as long as the trial."""
-    return replace(
-        limits,
-        cpu_seconds=limits.seconds + READY_SECONDS,
-        memory_mb=RUNNER_MB,
-        threads=RUNNER_THREADS,
-        disk_mb=0,
-    )

@@ -60,16 +60,15 @@ class Zygote:
 
         The first descriptor is for printing. The last one reports if the process is not sealed.
         """
-        message = json.dumps(asdict(limits)).encode()
-        try:
-            socket.send_fds(self._socket, [message], list(fds))
-        except OSError as error:
-            raise ZygoteLost(str(error)) from error
+        self._command(asdict(limits), fds)
 
     def kill_process(self) -> None:
         """Kill the process and all its children. `read_status` waits for it."""
+        self._command(None)
+
+    def _command(self, request: dict[str, Any] | None, fds: Sequence[int] = ()) -> None:
         try:
-            self._socket.send(b"null")
+            socket.send_fds(self._socket, [json.dumps(request).encode()], list(fds))
         except OSError as error:
             raise ZygoteLost(str(error)) from error
 
