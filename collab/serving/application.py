@@ -58,7 +58,7 @@ class Application:
         self._app = Starlette(
             routes=self._routes(),
             middleware=self._middleware(),
-            exception_handlers={Refused: _refusal_response, HTTPException: _http_error},
+            exception_handlers={HTTPException: _http_error},
             lifespan=self.lifespan,
         )
 
@@ -155,11 +155,6 @@ class Application:
 
 def _model_card(team: ServedTeam) -> dict[str, Any]:
     return {"id": team.name, "object": "model", "created": team.opened_at, "owned_by": "collab"}
-
-
-async def _refusal_response(_: Request, refused: Exception) -> Response:
-    assert isinstance(refused, Refused)
-    return refused.response()
 
 
 async def _http_error(_: Request, error: Exception) -> Response:
