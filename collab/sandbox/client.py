@@ -90,8 +90,6 @@ class JailClient:
                 f"the sandbox's process {self.pid} ended during a trial (exit status"
                 f" {self._process.returncode}); the next trial starts a new one"
             ) from error
-        if answer.get("lost"):
-            self.end()
         return answer
 
     def stop(self) -> None:

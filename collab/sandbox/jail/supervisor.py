@@ -23,7 +23,7 @@ from .processes import Jail
 from .result import TrialResult
 from .test_runner import Case, run_test
 from .worker import run_worker
-from .zygote import Zygote, ZygoteLost
+from .zygote import Zygote
 
 REPORT_BYTES = 1 << 24
 READY_SECONDS = 10.0
@@ -89,14 +89,11 @@ class Supervisor:
         self._cached_counts = lru_cache(MAX_CACHED_COUNTS)(self._dry_run)
 
     def answer(self, trial: dict[str, Any]) -> dict[str, Any]:
-        """Return the verdict, or the sandbox's own failure: `refused` or `trouble`."""
-        try:
-            if refused := self._workers.unavailable or self._runners.unavailable:
-                return {"refused": refused}
-            case = Case(**{**trial, "limits": Limits(**trial["limits"])})
-            return self._run_trial(case, self._count_evaluations(case))
-        except ZygoteLost as error:
-            return {"trouble": f"the sandbox's zygote is lost: {error}", "lost": True}
+        """Return the verdict, or `refused` or `trouble`. A lost zygote ends the supervisor."""
+        if refused := self._workers.unavailable or self._runners.unavailable:
+            return {"refused": refused}
+        case = Case(**{**trial, "limits": Limits(**trial["limits"])})
+        return self._run_trial(case, self._count_evaluations(case))
 
     def _count_evaluations(self, case: Case) -> list[int | None]:
         """Count the evaluations of each assert, if the syntax tree leaves them open."""
