@@ -82,7 +82,10 @@ class GridPlan(Environment):
         for letter in letters:
             if self._walker == self._goal:
                 break
-            moved = self._move_walker(letter)
+            to = neighbor(self._walker, letter)
+            moved = self._is_free(to)
+            if moved:
+                self._walker = to
             blocked |= not moved
             reward += MOVE_REWARD if moved else MOVE_REWARD + BLOCKED_REWARD
             self._moves_made += 1
@@ -101,7 +104,9 @@ class GridPlan(Environment):
         )
 
     def render(self) -> str:
-        return self._draw_map()
+        marks = {**dict.fromkeys(self._walls, "#"), self._goal: "G", self._walker: "W"}
+        places = range(self.size)
+        return "\n".join("".join(marks.get((x, y), ".") for x in places) for y in places)
 
     def moves(self) -> Mapping[str, Sequence[str]]:
         if self._walker == self._goal or self._turns_played == self.turns:
@@ -118,13 +123,6 @@ class GridPlan(Environment):
             place = neighbor(place, letter)
         return letters
 
-    def _move_walker(self, letter: str) -> bool:
-        to = neighbor(self._walker, letter)
-        if not self._is_free(to):
-            return False
-        self._walker = to
-        return True
-
     def _is_free(self, cell: Cell) -> bool:
         return cell not in self._walls and all(0 <= c < self.size for c in cell)
 
@@ -139,14 +137,9 @@ class GridPlan(Environment):
                     waiting.append(to)
         return distances
 
-    def _draw_map(self) -> str:
-        marks = {**dict.fromkeys(self._walls, "#"), self._goal: "G", self._walker: "W"}
-        places = range(self.size)
-        return "\n".join("".join(marks.get((x, y), ".") for x in places) for y in places)
-
     def _observations(self) -> dict[str, Observation]:
         ways = [letter for letter in MOVES if self._is_free(neighbor(self._walker, letter))]
-        drawn = self._draw_map()
+        drawn = self.render()
         text = f"{drawn}\nW is the walker, G the goal, # a wall. Tell the walker where to go."
         walker_text = f"You can go {', '.join(ways)}. Say up to {self.stride} moves: U, D, L or R."
         return {
