@@ -84,7 +84,7 @@ class MiniSudoku(Environment):
         return Step(seen, reward + 2.0 * solved, solved, summary, progress)
 
     def render(self) -> str:
-        return draw_grid(self._grid)
+        return "\n".join(" ".join(str(digit or ".") for digit in row) for row in self._grid)
 
     def moves(self) -> Mapping[str, Sequence[str]]:
         if self._grid == self._solution or self._turns_played == self.turns:
@@ -99,7 +99,7 @@ class MiniSudoku(Environment):
         return sum(right) / len(right)
 
     def _observations(self) -> dict[str, Observation]:
-        grid = draw_grid(self._grid)
+        grid = self.render()
         rules = "Rows, columns and squares of two by two hold 1 to 4 each once; . is empty."
         return {
             "critic": Observation(
@@ -148,8 +148,3 @@ def has_clash(grid: Grid, row: int, column: int) -> bool:
     square = [(r, c) for r in (top, top + 1) for c in (left, left + 1)]
     peers = {(row, c) for c in range(4)} | {(r, column) for r in range(4)} | set(square)
     return any(grid[r][c] == digit for r, c in peers - {(row, column)})
-
-
-def draw_grid(grid: Grid) -> str:
-    """Return a grid as text, one line per row."""
-    return "\n".join(" ".join(str(digit or ".") for digit in row) for row in grid)
