@@ -124,19 +124,12 @@ def _compile_files(
     if treatment is None:
         return codes, None
     for file in files:
+        lines = treatment["lines"] and [line - file.line + 1 for line in treatment["lines"]]
+        here = {**treatment, "lines": lines}  # of the file, not of the whole text
         with suppress(Undefined):
-            codes[file.module], active = compile_treated(
-                file.source, file.name, **_shift_lines(file, treatment)
-            )
+            codes[file.module], active = compile_treated(file.source, file.name, **here)
             return codes, active
     raise Undefined(f"no function `{treatment['function']}` is defined")
-
-
-def _shift_lines(file: File, treatment: dict[str, Any]) -> dict[str, Any]:
-    """Return a treatment with line numbers of the file, not of the whole text."""
-    if treatment["lines"] is None:
-        return treatment
-    return {**treatment, "lines": [line - file.line + 1 for line in treatment["lines"]]}
 
 
 def _load_error(error: BaseException) -> str:
