@@ -120,16 +120,11 @@ def _asserts_on_program(
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the statements below `node`, at every depth."""
-    for below in _child_statements(node):
-        yield below
-        yield from _statements(below)
-
-
-def _child_statements(node: ast.AST) -> Iterator[ast.AST]:
     for block in _BLOCK_FIELDS:
         statements = getattr(node, block, None)
-        if isinstance(statements, list):
-            yield from statements
+        for below in statements if isinstance(statements, list) else ():
+            yield below
+            yield from _statements(below)
 
 
 def _calls_candidate(node: ast.expr, candidates: set[str]) -> bool:
