@@ -8,6 +8,7 @@ import os
 import platform
 import signal
 from functools import cache
+from pathlib import Path
 
 NEWNS = 0x00020000
 NEWCGROUP = 0x02000000
@@ -110,11 +111,7 @@ def enter_user_namespace(flags: int, inside: int) -> None:
     unshare(NEWUSER | flags)
     maps = {"setgroups": "deny", "uid_map": f"{inside} {uid} 1", "gid_map": f"{inside} {gid} 1"}
     for name, text in maps.items():
-        fd = os.open(f"/proc/self/{name}", os.O_WRONLY)
-        try:
-            os.write(fd, text.encode())
-        finally:
-            os.close(fd)
+        Path(f"/proc/self/{name}").write_bytes(text.encode())
 
 
 def drop_capabilities() -> None:

@@ -76,10 +76,6 @@ class Layer:
     """Prepares the state that all processes share, and keeps it for later forks."""
 
 
-def _apply_nothing(_: Setting) -> None:
-    """Do nothing, for layers that the zygote or its parent has already applied."""
-
-
 def drop_uid() -> None:
     """If this process runs as root, become an unprivileged user permanently.
 
@@ -154,12 +150,13 @@ def _apply_limits(setting: Setting) -> None:
 
 
 LAYERS = (
-    Layer("environment", "this layer needs nothing of the system", _apply_nothing),
+    # The zygote or its parent has applied the first two.
+    Layer("environment", "this layer needs nothing of the system", lambda _: None),
     Layer(
         "uid",
         "run as an ordinary user, or as root of a container whose user map holds "
         f"the id {JAIL_UID}",
-        _apply_nothing,
+        lambda _: None,
     ),
     Layer("namespaces", _USER_NAMESPACES, _enter_namespaces),
     Layer(
