@@ -50,11 +50,9 @@ class _ExpectedFirst(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Rewrite `self.assertEqual(A, B)`, with B first, to `self.assertEqual(*(B, A)[::-1])`."""
         self.generic_visit(node)
-        if (
-            _is_comparison(node.func)
-            and len(node.args) > 1
-            and self._is_computed_late(*node.args[:2])
-        ):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        is_comparison = name.startswith("assert") or name == "isclose"
+        if is_comparison and len(node.args) > 1 and self._is_computed_late(*node.args[:2]):
             swapped = ast.Tuple(node.args[1::-1], ast.Load())
             back = ast.Slice(None, None, ast.Constant(-1))
             node.args[:2] = [ast.Starred(ast.Subscript(swapped, back, ast.Load()), ast.Load())]
@@ -64,11 +62,6 @@ class _ExpectedFirst(ast.NodeTransformer):
         """Return True if the second is computed without an object, after the first used one."""
         computed = any(isinstance(node, _COMPUTED_NODES) for node in ast.walk(second))
         return computed and _mentions(first, self._objects) and not _mentions(second, self._objects)
-
-
-def _is_comparison(function: ast.expr) -> bool:
-    name = getattr(function, "attr", getattr(function, "id", ""))
-    return name.startswith("assert") or name == "isclose"
 
 
 def _object_names(tree: ast.Module, candidates: Iterable[str]) -> frozenset[str]:
