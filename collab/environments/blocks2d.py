@@ -56,7 +56,7 @@ class Blocks2d(Environment):
                 f"environment 'blocks2d' has no letter {letter!r:.20}; it has {''.join(LETTERS)}"
             )
         self.turns, self._letter = turns, letter
-        self._target: frozenset[Cell] = frozenset()
+        self._target: dict[Cell, str] = {}
         self._blocks: dict[Cell, str] = {}
         self._value, self._turns_played = 0.0, 0
 
@@ -128,8 +128,8 @@ class Blocks2d(Environment):
             if other in placed
         ]
         return {
-            "cover": len(placed & self._target) / size,
-            "extra": min(1.0, len(placed - self._target) / size),
+            "cover": len(placed & self._target.keys()) / size,
+            "extra": min(1.0, len(placed - self._target.keys()) / size),
             "neighbors": sum(pairs) / len(pairs) if pairs else 0.0,
         }
 
@@ -147,14 +147,13 @@ class Blocks2d(Environment):
         }
 
     def _draw_picture(self) -> str:
-        marks = {cell: color[0] for cell, color in self._blocks.items()}
-        return draw_cells(marks)
+        return draw_cells({cell: color[0] for cell, color in self._blocks.items()})
 
 
-def letter_cells(picture: str) -> frozenset[Cell]:
-    """Return the marked cells of a letter's picture, as (column, row) from 1."""
+def letter_cells(picture: str) -> dict[Cell, str]:
+    """Return the marks of a letter's picture, by (column, row) from 1."""
     rows = enumerate(picture.split(), start=1)
-    return frozenset((x, y) for y, row in rows for x, mark in enumerate(row, 1) if mark == "#")
+    return {(x, y): mark for y, row in rows for x, mark in enumerate(row, 1) if mark == "#"}
 
 
 def rectangle_cells(x1: int, y1: int, x2: int, y2: int) -> list[Cell]:
@@ -163,8 +162,7 @@ def rectangle_cells(x1: int, y1: int, x2: int, y2: int) -> list[Cell]:
     return [(x, y) for x in columns for y in range(min(y1, y2), max(y1, y2) + 1)]
 
 
-def draw_cells(cells: frozenset[Cell] | Mapping[Cell, str]) -> str:
-    """Return cells as text. If `cells` is a mapping, each cell is shown by its mark."""
-    marks = cells if isinstance(cells, Mapping) else dict.fromkeys(cells, "#")
+def draw_cells(marks: Mapping[Cell, str]) -> str:
+    """Return cells as text, each shown by its mark."""
     places = range(1, SIZE + 1)
     return "\n".join("".join(marks.get((x, y), ".") for x in places) for y in places)
