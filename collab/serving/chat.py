@@ -56,12 +56,7 @@ class ChatBody(CommonBody):
     function_call: Calls = None
 
     def as_question(self, settings: Settings) -> TeamQuestion:
-        messages = [
-            RequestMessage(
-                message.role, text_of(message.content, f"messages[{number}].content", ("text",))
-            )
-            for number, message in enumerate(self.messages)
-        ]
+        messages = [RequestMessage(one.role, text_of(one.content)) for one in self.messages]
         limits = [n for n in (self.max_tokens, self.max_completion_tokens) if n is not None]
         return replace(
             self.make_question(messages, "messages", settings),

@@ -26,8 +26,6 @@ from collab.serving.reply import TeamReply, TextDelta, hidden_tokens, is_truncat
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 
-_TEXT_TYPES = ("input_text", "output_text", "text")
-
 
 class InputItem(Body):
     """A message, or the agents' answers of an earlier response, which are ignored."""
@@ -53,10 +51,8 @@ class ResponseBody(CommonBody):
         items = self.input if isinstance(self.input, list) else [InputItem(content=self.input)]
         messages = [RequestMessage("system", self.instructions)] if self.instructions else []
         messages += [
-            RequestMessage(
-                item.role, text_of(item.content, f"input[{number}].content", _TEXT_TYPES)
-            )
-            for number, item in enumerate(items)
+            RequestMessage(item.role, text_of(item.content))
+            for item in items
             if item.type == "message"
         ]
         question = self.make_question(messages, "input", settings)
