@@ -14,12 +14,9 @@ from collab.serving.reading import (
     Body,
     Calls,
     CommonBody,
-    ContentPart,
     Format,
     RequestMessage,
-    Role,
     TeamQuestion,
-    text_of,
 )
 from collab.serving.refusal import Refused
 from collab.serving.reply import (
@@ -33,11 +30,6 @@ from collab.serving.reply import (
 from collab.serving.settings import Settings
 
 
-class ChatMessage(Body):
-    role: Role
-    content: str | list[ContentPart] | None = None
-
-
 class StreamOptions(Body):
     include_usage: bool = False
 
@@ -45,7 +37,7 @@ class StreamOptions(Body):
 class ChatBody(CommonBody):
     """The body of a request for a chat completion."""
 
-    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    messages: Annotated[list[RequestMessage], Field(min_length=1)]
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     stream_options: StreamOptions | None = None
@@ -56,10 +48,9 @@ class ChatBody(CommonBody):
     function_call: Calls = None
 
     def as_question(self, settings: Settings) -> TeamQuestion:
-        messages = [RequestMessage(one.role, text_of(one.content)) for one in self.messages]
         limits = [n for n in (self.max_tokens, self.max_completion_tokens) if n is not None]
         return replace(
-            self.make_question(messages, "messages", settings),
+            self.make_question(self.messages, "messages", settings),
             max_new_tokens=min(limits, default=None),
             include_usage=bool(self.stream_options and self.stream_options.include_usage),
         )

@@ -17,14 +17,6 @@ from collab.wording import plain_reason
 
 
 @dataclass(frozen=True)
-class RequestMessage:
-    """One message of the conversation in a request."""
-
-    role: str
-    text: str
-
-
-@dataclass(frozen=True)
 class TeamQuestion:
     """Holds one request to a team, as a problem and settings."""
 
@@ -80,6 +72,23 @@ class ContentPart(Body):
 
     type: Literal["text", "input_text", "output_text"]
     text: str = ""
+
+
+Role = Literal["system", "developer", "user", "assistant"]
+
+
+class RequestMessage(Body):
+    """One message of the conversation in a request."""
+
+    role: Role
+    content: str | list[ContentPart] | None = None
+
+    @property
+    def text(self) -> str:
+        """The content, joined from its parts."""
+        if isinstance(self.content, list):
+            return "".join(part.text for part in self.content)
+        return self.content or ""
 
 
 class Format(Body):
@@ -220,15 +229,6 @@ def _shorten(name: str) -> str:
     plain = "".join(c if c.isprintable() else "?" for c in name[: _MAX_NAME_CHARACTERS + 1])
     return plain if len(plain) <= _MAX_NAME_CHARACTERS else f"{plain[:_MAX_NAME_CHARACTERS]}..."
 
-
-def text_of(content: str | list[ContentPart] | None) -> str:
-    """Return the text of a message's content, joined from its parts."""
-    if isinstance(content, str) or content is None:
-        return content or ""
-    return "".join(part.text for part in content)
-
-
-Role = Literal["system", "developer", "user", "assistant"]
 
 _INSTRUCTION_ROLES = ("system", "developer")
 

@@ -13,13 +13,11 @@ from collab.runtime.summary import usage_of
 from collab.serving.reading import (
     Body,
     CommonBody,
-    ContentPart,
     Format,
     RequestMessage,
     Role,
     Stored,
     TeamQuestion,
-    text_of,
 )
 from collab.serving.refusal import Refused
 from collab.serving.reply import TeamReply, TextDelta, hidden_tokens, is_truncated, sse_event
@@ -27,12 +25,11 @@ from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 
 
-class InputItem(Body):
+class InputItem(RequestMessage):
     """A message, or the agents' answers of an earlier response, which are ignored."""
 
     type: Literal["message", "reasoning"] = "message"
     role: Role = "user"
-    content: str | list[ContentPart] | None = None
 
 
 class TextOptions(Body):
@@ -49,12 +46,8 @@ class ResponseBody(CommonBody):
 
     def as_question(self, settings: Settings) -> TeamQuestion:
         items = self.input if isinstance(self.input, list) else [InputItem(content=self.input)]
-        messages = [RequestMessage("system", self.instructions)] if self.instructions else []
-        messages += [
-            RequestMessage(item.role, text_of(item.content))
-            for item in items
-            if item.type == "message"
-        ]
+        first = InputItem(role="system", content=self.instructions)
+        messages = [item for item in (first, *items) if item.type == "message"]
         question = self.make_question(messages, "input", settings)
         return replace(question, max_new_tokens=self.max_output_tokens)
 
