@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from math import fsum, sqrt
+from math import sqrt
 from typing import Any
 
 from collab.models.open import ModelPool
 from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Episode, Problem
 from collab.records.episode import solved_flags
-from collab.runs.metrics import EVALUATION_FINISHED
+from collab.runs.metrics import EVALUATION_FINISHED, Row, last_rows
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
 from collab.seeds import derive_seed
-from collab.stats import mean
+from collab.stats import deviation, mean
 from collab.telemetry import operation
 from collab.trainers.learner.policy import Policies
 from collab.trainers.training.events import (
@@ -41,16 +41,14 @@ def gain_between(before: Mapping[str, TaskResult], after: Mapping[str, TaskResul
     if not tasks:
         return None
     gains = [after[task].joint_return - before[task].joint_return for task in tasks]
-    gain, n = mean(gains), len(tasks)
-    variance = fsum((g - gain) ** 2 for g in gains) / (n - 1) if n > 1 else 0.0
     return Gain(
         before=mean([before[task].joint_return for task in tasks]),
         after=mean([after[task].joint_return for task in tasks]),
-        gain=gain,
-        error=sqrt(variance / n) if n > 1 else None,
+        gain=mean(gains),
+        error=deviation(gains) / sqrt(len(gains) - 1) if len(gains) > 1 else None,
         solved_before=_mean_solved(before, tasks),
         solved_after=_mean_solved(after, tasks),
-        tasks=n,
+        tasks=len(tasks),
         maximum=largest_return({task: after[task] for task in tasks}),
     )
 
@@ -118,11 +116,9 @@ class Evaluations:
         means = {n: mean_return(e.sampled) for n, e in self._by_step.items() if e.sampled}
         return max(means, key=means.__getitem__, default=None)
 
-    def restore(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def restore(self, rows: Sequence[Row]) -> None:
         """Restore the evaluations among the rows of `metrics.jsonl`."""
-        evaluations = [
-            Evaluation.model_validate(r) for r in rows if r["type"] == EVALUATION_FINISHED
-        ]
+        evaluations = map(Evaluation.model_validate, last_rows(rows, EVALUATION_FINISHED))
         self._by_step = {evaluation.step: evaluation for evaluation in evaluations}
 
     def due(self, step: int, tokens: int, *, last: bool) -> bool:
