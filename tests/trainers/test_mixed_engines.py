@@ -14,10 +14,6 @@ from support.trainer_recipes import make_game
 
 from collab.recipe import Recipe
 from collab.records import read_episodes
-from collab.runtime import Session
-from collab.runtime.episode import starts_of
-from collab.runtime.events import AgentProgress, EpisodeFinished, Event
-from collab.tasks import open_suite
 from collab.trainers import TrainingRun
 
 STEPS, KEY = 2, "sk-secret-0123456789"
@@ -51,27 +47,6 @@ def team(hosts: tuple[OpenAIServer, ClaudeServer], tiny_words: Path, tmp_path: P
         "prompt": "{{ task.text }}",
     }
     return Recipe.model_validate(data)
-
-
-def test_three_engines_answer_side_by_side(team: Recipe) -> None:
-    async def go() -> list[Event]:
-        assert team.task is not None
-        starts = starts_of(open_suite(team.task).select("0-1"), 2)
-        async with Session(team) as session:
-            return [e async for e in session.stream(starts, seed=1, progress=True)]
-
-    events = asyncio.run(go())
-    assert {e.agent for e in events if isinstance(e, AgentProgress)} == {"a", "b", "claude"}
-    episodes = [event.episode for event in events if isinstance(event, EpisodeFinished)]
-    assert [episode.failure for episode in episodes] == [None] * 4
-    for episode in episodes:
-        for agent, text in SAYS.items():
-            assert {decision.action.text.strip() for decision in episode.decisions(agent)} == {text}
-        assert all(decision.action.logprobs for decision in episode.decisions("a"))
-        costs = [decision.action.usage.cost for decision in episode.decisions("claude")]
-        assert all(cost is not None and cost > 0 for cost in costs)
-        shown = episode.decisions("claude")[1].observation[-1].content
-        assert SAYS["b"] in shown, "the second round shows the others' first answers"
 
 
 def test_only_the_trainable_agent_is_trained(
