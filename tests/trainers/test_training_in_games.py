@@ -12,9 +12,7 @@ from collab.errors import RecipeError
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode, Score, read_episodes
 from collab.trainers import TrainingRun
-from collab.trainers.credit import Algorithm, Group
 from collab.trainers.credit.group import reward_of
-from collab.trainers.credit.rae import Rae
 from collab.trainers.training.check import check_recipe
 
 NIM = {"use": "nim", "options": {"heaps": [2, 1]}}
@@ -114,17 +112,6 @@ def test_crossing_a_game_of_several_turns_is_refused(
         RecipeError, match="in a game of 2 turns their value depends on earlier turns"
     ):
         check_recipe(match(tiny_words, **trainer))
-
-
-def test_work_on_finished_groups_is_allowed_in_a_game(
-    project: Path, tiny_words: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A `prepare` that writes a log, for example."""
-
-    async def prepare(self: Algorithm, group: Group) -> None: ...
-
-    monkeypatch.setattr(Rae, "prepare", prepare)
-    check_recipe(match(tiny_words, algorithm="rae"))
 
 
 def test_greedy_structure_in_a_zero_sum_game_is_refused(tiny_words: Path) -> None:
