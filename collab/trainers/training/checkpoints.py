@@ -9,7 +9,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from pickle import PicklingError, UnpicklingError
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -108,11 +108,8 @@ class Checkpoints:
         return folders[-1] if folders else None
 
     def _prune(self, best: int | None) -> None:
-        newest = sorted(self.folder.glob(CHECKPOINT_PATTERN))[-self._keep :]
-        for path in self.folder.glob(CHECKPOINT_PATTERN):
-            if path not in newest and path.name != (
-                checkpoint_name(best) if best is not None else ""
-            ):
+        for path in sorted(self.folder.glob(CHECKPOINT_PATTERN))[: -self._keep]:
+            if best is None or path.name != checkpoint_name(best):
                 shutil.rmtree(self._set_aside(path), ignore_errors=True)
 
     def _set_aside(self, path: Path) -> Path:
@@ -171,12 +168,6 @@ def to_plain_types(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-_SERIALIZATION_ERRORS = (
-    *(PicklingError, UnpicklingError),
-    *(TypeError, AttributeError, ValueError, RecursionError),
-)
-
-
 def check_readable(state: Mapping[str, Any]) -> None:
     """Check that an algorithm's state can be read from a checkpoint."""
     for key, value in state.items():
@@ -185,7 +176,7 @@ def check_readable(state: Mapping[str, Any]) -> None:
             torch.save(value, buffer)
             buffer.seek(0)
             torch.load(buffer, map_location="cpu", weights_only=True)
-        except _SERIALIZATION_ERRORS as error:
+        except Exception as error:
             raise TrainingError(
                 f"a checkpoint cannot keep {key!r} of the algorithm's state, of type"
                 f" {type(value).__name__}; let its `state` return numbers, strings, lists,"
