@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -24,40 +24,36 @@ class Optimizer:
 
     def __init__(self, parameters: Iterable[nn.Parameter], weight_decay: float) -> None:
         self._parameters = list(parameters)
-        self._masters = [
+        self.masters = [
             p if p.dtype in (torch.float32, torch.float64) else nn.Parameter(p.detach().float())
             for p in self._parameters
         ]
-        pairs = zip(self._parameters, self._masters, strict=True)
+        """Parameters that the steps move, in float32 or wider. They hold the gradients."""
+        pairs = zip(self._parameters, self.masters, strict=True)
         self._copies = [
             (parameter, master) for parameter, master in pairs if master is not parameter
         ]
         """Parameters of a narrower type, with their masters."""
-        self._adamw = torch.optim.AdamW(self._masters, weight_decay=weight_decay, fused=True)
+        self._adamw = torch.optim.AdamW(self.masters, weight_decay=weight_decay, fused=True)
         for parameter, master in self._copies:
             hook = partial(_move_gradient_to_master, master=master)
             parameter.register_post_accumulate_grad_hook(hook)
-
-    @property
-    def masters(self) -> Sequence[nn.Parameter]:
-        """Parameters that the steps move, in float32 or wider. They hold the gradients."""
-        return self._masters
 
     @torch.no_grad()
     def step(self, rate: float, max_norm: float | None) -> float:
         """Take an AdamW step, clear the gradients, and return their norm before clipping."""
         for parameter, master in self._copies:
             _move_gradient_to_master(parameter, master)
-        norm = float(gradient_norm(self._masters))
+        norm = float(gradient_norm(self.masters))
         if math.isfinite(norm):
             if max_norm is not None and norm > max_norm:
-                for master in self._masters:
+                for master in self.masters:
                     if master.grad is not None:
                         master.grad.mul_(max_norm / norm)
             for group in self._adamw.param_groups:
                 group["lr"] = rate
             self._adamw.step()
-            torch.autograd.graph.increment_version(self._masters)  # fused AdamW does not do this
+            torch.autograd.graph.increment_version(self.masters)  # fused AdamW does not do this
         self.zero_grad()
         self._copy_masters()
         return norm
@@ -66,26 +62,26 @@ class Optimizer:
     def unallocated_bytes(self) -> int:
         """Number of bytes that the first step will allocate for gradients and moments."""
         moments = 0 if self._adamw.state else 2
-        size = sum(m.nbytes * (1 + moments) for m in self._masters)
+        size = sum(m.nbytes * (1 + moments) for m in self.masters)
         if self._copies:
             size += max(p.nbytes for p in self._parameters)  # moved as soon as computed
         return size
 
     def zero_grad(self) -> None:
         """Drop the gradients accumulated since the last step."""
-        for parameter in (*self._parameters, *self._masters):
+        for parameter in (*self._parameters, *self.masters):
             parameter.grad = None
 
     def state(self) -> dict[str, Any]:
         """Return the moments, masters and step count, for a checkpoint."""
-        masters = [m.detach() for m in self._masters] if self._copies else []
+        masters = [m.detach() for m in self.masters] if self._copies else []
         return {"adamw": self._adamw.state_dict(), "masters": masters}
 
     @torch.no_grad()
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a `state` from a checkpoint. Restore the parameters first."""
         self._adamw.load_state_dict(copy.deepcopy(state["adamw"]))
-        for master, saved in zip(self._masters, state["masters"] or self._parameters, strict=True):
+        for master, saved in zip(self.masters, state["masters"] or self._parameters, strict=True):
             master.copy_(saved)
         self._copy_masters()
 
