@@ -341,16 +341,6 @@ def test_plan_states_the_disk_space_used(tiny_words: Path, tmp_path: Path, polic
     assert f"disk: {plan.disk / 1e9:.2f} GB, 5 checkpoints and the team" in plan.text()
 
 
-def test_plan_counts_the_start_adapters(tiny_words: Path, tmp_path: Path) -> None:
-    asyncio.run(TrainingRun(make_game(tiny_words, tmp_path, steps=1), tmp_path / "run").run())
-    data = make_game(tiny_words, tmp_path).model_dump()
-    before = make_plan(Recipe.model_validate(data))
-    data["team"]["agents"]["a"]["adapter"] = str(tmp_path / "run" / "adapters" / "a")
-    after = make_plan(Recipe.model_validate(data))
-    assert after.memory["adapters"] == 1.5 * before.memory["adapters"]
-    assert after.trainable == before.trainable
-
-
 def test_checkpointing_and_small_batches_need_less_memory(tiny_words: Path, tmp_path: Path) -> None:
     def activations(**options: object) -> int:
         game = make_game(tiny_words, tmp_path, group_size=32, **options)

@@ -210,7 +210,6 @@ def count_memory(
         for s in policies.values()
     ]
     adapters = 0 if full else sum(s.adapter_parameters for s in policies.values())
-    copied = 0 if full else _copied_parameters(recipe, spec, policies)
     devices = frozenset(s.device.type for s in agent_sizes.values())
     on_cpu = any(s.device.type == "cpu" for s in sizes.values())
     memory = {
@@ -218,7 +217,7 @@ def count_memory(
         "weights": (2 if full and spec.kl_coef else 1)
         * sum(s.weight_bytes for s in sizes.values()),
         "prepacked": sum(sizes[key].packed * sizes[key].device.itemsize for key in sampled),
-        "adapters": 4 * (adapters + copied),
+        "adapters": 4 * adapters,
         "optimizer": sum(n * (8 if size == 4 else 12) for n, size in trained),
         "gradients": max(n * max(size, 4) for n, size in trained),
     }
@@ -248,7 +247,7 @@ def count_memory(
             "vllm": engine if is_sampling or not sleeps else 0,
         }
         parts["reserve"] = int(RESERVE_SHARE * sum(parts.values()))
-        parameters = sum(s.parameters for s in sizes.values()) + adapters + copied
+        parameters = sum(s.parameters for s in sizes.values()) + adapters
         return MemoryEstimate(parts, parameters, trained, chosen, devices, sleeps and engine > 0)
 
     awake = counted(sleeps=any(model.sleep for model in local_engines(recipe)))
@@ -272,15 +271,6 @@ def _models_in_memory(
             if model.fast and recipe.model_of(name) == model:
                 sampled.add(key)
     return models, sampled
-
-
-def _copied_parameters(recipe: Recipe, spec: TrainerSpec, policies: Mapping[str, ModelSize]) -> int:
-    """Return the parameters of the copied adapters from which training begins."""
-    with_start = {name for name, agent in recipe.team.agents.items() if agent.adapter is not None}
-    shared = spec.policies == "shared_adapter" and bool(with_start)
-    return sum(
-        sizes.adapter_parameters for name, sizes in policies.items() if shared or name in with_start
-    )
 
 
 def _model_of(recipe: Recipe, name: str) -> TransformersSpec:
