@@ -119,7 +119,8 @@ def test_sampled_estimates_agree_with_enumerated_ones() -> None:
     exact = asyncio.run(expectation(game, built_in("magrpo"), size))
     found = asyncio.run(estimate(game, built_in("magrpo"), groups=3000, group_size=size))
     for agent in game.agents:
-        assert np.all(np.abs(found.mean[agent] - exact[agent]) < 4 * found.standard_error[agent])
+        distance = np.linalg.norm(found.mean[agent] - exact[agent])
+        assert distance < 3 * (found.variance[agent] / found.groups) ** 0.5
         assert found.errors(agent) > 2, "a third of the gradient is missing"
         assert found.bias(agent) == pytest.approx(1 / 3, abs=0.1)
         assert 0 < found.dead[agent] < 0.5

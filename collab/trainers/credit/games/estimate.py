@@ -101,8 +101,6 @@ class Estimate:
     gradient: dict[str, Vector]
     """True gradient: the agent's tables of logits concatenated."""
     mean: dict[str, Vector]
-    standard_error: dict[str, Vector]
-    """Standard error of `mean`."""
     variance: dict[str, float]
     """Variance of one group's estimate, summed over the logits."""
     cosine: dict[str, float]
@@ -159,7 +157,6 @@ async def estimate(
         groups=groups,
         gradient=true,
         mean=means,
-        standard_error={a: np.sqrt(value / groups) for a, value in variances.items()},
         variance={a: float(value.sum()) for a, value in variances.items()},
         cosine={a: value / groups for a, value in cosines.items()},
         dead={a: count / groups for a, count in dead.items()},
