@@ -42,8 +42,6 @@ class Cross(Counterfactual):
         shifts: see `Shifts`; by default `all` for two agents, and 3 for more.
     """
 
-    name = "cross"
-
     def __init__(self, *, shifts: Shifts | None = None) -> None:
         super().__init__(shifts or "all", shifts or DEFAULT_SHIFTS)
 
@@ -65,8 +63,6 @@ class Coma(Counterfactual):
         shifts: the joint actions of m samples, as in `cross`; by default those of all samples.
     """
 
-    name = "coma"
-
     def __init__(self, *, shifts: SampleShifts | None = None) -> None:
         super().__init__(shifts or "samples", shifts or "samples")
 
@@ -84,8 +80,6 @@ class Shapley(Counterfactual):
 
     Shapley values need the scores of G^n - G more joint actions per turn.
     """
-
-    name = "shapley"
 
     def __init__(self) -> None:
         super().__init__("all", "all")
@@ -131,8 +125,6 @@ class Removal(Counterfactual):
 
     Removal scores n G more joint actions per turn.
     """
-
-    name = "removal"
 
     def __init__(self) -> None:
         super().__init__()

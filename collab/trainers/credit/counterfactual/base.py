@@ -93,7 +93,6 @@ class Counterfactual(Algorithm):
     leave-one-out, because later turns are on-policy only as they were played.
     """
 
-    name = ""
     compares = scores_unplayed = True
 
     def __init__(self, pair_shifts: Shifts = "samples", team_shifts: Shifts = "samples") -> None:
@@ -144,6 +143,7 @@ class Counterfactual(Algorithm):
         Raises:
             RecipeError: the algorithm is biased, or equal to MARLOO.
         """
+        name = spec.algorithm.use
         if spec.normalize in ("agent", "step"):
             raise RecipeError(
                 f"normalize '{spec.normalize}' would give an agent without influence weights as"
@@ -154,20 +154,20 @@ class Counterfactual(Algorithm):
         n_agents = len(recipe.team.roles.contributors)
         if n_agents > 1 and set(agent_forms.values()) == {"alone"}:
             raise RecipeError(
-                f"algorithm '{self.name}' cannot recombine any response: in this team's protocol,"
+                f"algorithm '{name}' cannot recombine any response: in this team's protocol,"
                 " teammates see each trained agent's answer, or the protocol chooses whose answer"
                 " counts; set algorithm to 'marloo', which gives the same weights here"
             )
         if n_agents > 1 and (parts := parts_about_others(recipe)):
             raise RecipeError(
-                f"algorithm '{self.name}' recombines only the answers that make the joint artifact,"
+                f"algorithm '{name}' recombines only the answers that make the joint artifact,"
                 f" but the reward's {', '.join(parts)} reads another agent's; set algorithm to"
                 " 'marloo'"
             )
         scored = max_scored_actions(spec.group_size, n_agents, self._shifts(n_agents))
         if scored > MAX_SCORED_ACTIONS:
             raise RecipeError(
-                f"algorithm '{self.name}' would score {scored} joint actions per turn of a group of"
+                f"algorithm '{name}' would score {scored} joint actions per turn of a group of"
                 f" {spec.group_size}, more than {MAX_SCORED_ACTIONS}; lower trainer.group_size, or"
                 " set an algorithm that scores fewer, e.g. {use: cross, options: {shifts: 3}}"
             )
