@@ -41,12 +41,6 @@ class Updates:
     """Stamp that the server returns while nothing has changed."""
 
 
-def render_report(report: Any, data: str, updates: Updates | None = None) -> str:
-    """Return the HTML page of a report. The page's script reads `data`, which is packed, and sends
-    requests only if `updates` is given."""
-    return fill_page("report", STYLES, SCRIPTS, updates=updates, report=report, data=Markup(data))
-
-
 def fill_page(
     template: str,
     styles: Sequence[str],
@@ -148,10 +142,10 @@ class Texts:
         return iter(self._places)
 
 
-def pack_data(data: Any) -> str:
+def pack_data(data: Any) -> Markup:
     """Return data as JSON, compressed by gzip and encoded in base64, so it contains no markup."""
     text = json.dumps(_json_value(data), ensure_ascii=False, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
+    return Markup(base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii"))
 
 
 def _json_value(data: Any) -> Any:

@@ -14,7 +14,7 @@ from collab.recipe.differences import reward_in
 from collab.report import DEFAULT_MAX_EPISODES
 from collab.report.episodes import ShownEpisode, choose_episodes, episode_data
 from collab.report.held_out import change_table, held_out_panels, task_table, training_tables
-from collab.report.page import Texts, Updates, pack_data, render_report
+from collab.report.page import SCRIPTS, STYLES, Texts, Updates, fill_page, pack_data
 from collab.report.panels import Panel, training_panels
 from collab.report.results import evaluation_tables, run_tables
 from collab.report.runs import Reading, Run, cohorts_of, read_runs, value_at
@@ -271,7 +271,8 @@ def make_page(report: HtmlReport, runs: Sequence[Run], updates: Updates | None =
                 f"{texts.shortened:,} strings are truncated at {texts.limit:,} characters to keep"
                 " this file small; the run's folder has them in full."
             )
-        page = render_report(replace(report, notes=notes), data, updates)
+        shown = replace(report, notes=notes)
+        page = fill_page("report", STYLES, SCRIPTS, updates=updates, report=shown, data=data)
         if len(page) <= size_limit:
             break
     return page
