@@ -165,16 +165,12 @@ Task = str | Mapping[str, Any] | Rows
 
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
-    """Everything that a call puts in place of a recipe's own."""
+    """Everything that a call puts in place of a recipe's own, as `load_recipe` takes it."""
 
     task: Task | None = None
-    """A suite's name or file, or rows, instead of the recipe's task."""
     rewards: Rewards | None = None
-    """Functions with weights, instead of the task's reward."""
     hidden: Sequence[str] | None = None
-    """Names of hidden fields, instead of the task's own."""
     settings: Sequence[str] = ()
-    """Overrides of the form `key.key=value`."""
     keys: Mapping[str, Any] = field(default_factory=dict)
     """Keys of the recipe or of a section of it. A key of the recipe that is None is ignored."""
 
