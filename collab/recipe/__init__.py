@@ -9,19 +9,13 @@ from collab.lazy import import_name
 if TYPE_CHECKING:
     from collab.recipe.feedback import FeedbackSpec
     from collab.recipe.load import load_recipe, load_task, read_recipe, read_task, read_trainer
-    from collab.recipe.model import ModelSpec
     from collab.recipe.question import about_rows, allow, check_functions
     from collab.recipe.recipe import BudgetSpec, Recipe
     from collab.recipe.reward import RewardSpec
     from collab.recipe.sandbox import SandboxSpec
     from collab.recipe.task import SourceSpec, TaskSpec
     from collab.recipe.team import AgentSpec, TeamSpec
-    from collab.recipe.trainer import (
-        EvaluationSpec,
-        LoraSpec,
-        PhaseSpec,
-        TrainerSpec,
-    )
+    from collab.recipe.trainer import EvaluationSpec, LoraSpec, TrainerSpec
 
 __all__ = [
     "AgentSpec",
@@ -29,8 +23,6 @@ __all__ = [
     "EvaluationSpec",
     "FeedbackSpec",
     "LoraSpec",
-    "ModelSpec",
-    "PhaseSpec",
     "Recipe",
     "RewardSpec",
     "SandboxSpec",

@@ -14,7 +14,8 @@ from support.shares import one_in
 from support.trainer_recipes import make_game
 
 from collab.errors import CollabError
-from collab.recipe import EvaluationSpec, LoraSpec, PhaseSpec, Recipe, TrainerSpec
+from collab.recipe import EvaluationSpec, LoraSpec, Recipe, TrainerSpec
+from collab.recipe.trainer import PhaseSpec
 from collab.trainers import TrainingRun
 
 TWO_TURNS = {"team.turns": 2}
