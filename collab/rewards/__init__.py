@@ -1,8 +1,7 @@
 """Joint rewards: named parts with weights, scored in order."""
 
 from collab.rewards.context import Part, RewardContext
-from collab.rewards.library import BUILT_IN
 from collab.rewards.other_libraries import from_comlrl, from_trl
 from collab.rewards.scorer import Scorer
 
-__all__ = ["BUILT_IN", "Part", "RewardContext", "Scorer", "from_comlrl", "from_trl"]
+__all__ = ["Part", "RewardContext", "Scorer", "from_comlrl", "from_trl"]
