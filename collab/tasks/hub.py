@@ -61,10 +61,7 @@ def dataset_name(source: SourceSpec) -> str:
 
 
 def _package(name: str) -> Any:
-    try:
-        return import_optional("datasets", f"the dataset '{name}' on the hub", "hub", TaskError)
-    except TaskError as error:
-        raise TaskError(f"{error}, or {DATASET_REMEDY}") from error
+    return import_optional("datasets", f"the dataset '{name}' on the hub", "hub", TaskError)
 
 
 def _fetch(name: str, revision: str | None) -> Path:
