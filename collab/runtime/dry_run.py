@@ -36,7 +36,7 @@ from collab.runtime.acting import RolloutContext
 from collab.runtime.agents import RunningAgent, make_agents
 from collab.runtime.episode import EpisodeRun, Start
 from collab.runtime.game import game_maker
-from collab.runtime.harness.respond import respond
+from collab.runtime.harness import respond
 from collab.runtime.harness.tools import MAX_CALLS
 from collab.runtime.protocols import protocol_for
 from collab.runtime.rehearsal import (

@@ -2,7 +2,7 @@
 
 A harness is an async function `(move, **options)` over a `collab.runtime.harness.move.Move`. It
 generates one response of the agent's model, or several with observations between them. The last
-response is the agent's answer. Each built-in harness is a file here.
+response is the agent's answer.
 """
 
 from __future__ import annotations
@@ -13,10 +13,15 @@ from typing import Any
 from collab.plugins import bind_options
 from collab.recipe.base import Component
 from collab.runtime.harness.move import Move
-from collab.runtime.harness.respond import respond
 from collab.runtime.harness.tools import tools
 
 Harness = Callable[[Move], Coroutine[Any, Any, None]]
+
+
+async def respond(move: Move) -> None:
+    """Generate one response, which is the answer."""
+    await move.generate()
+
 
 BUILT_IN: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {"respond": respond, "tools": tools}
 
@@ -32,4 +37,4 @@ def harness_for(component: Component) -> Harness:
     )
 
 
-__all__ = ["BUILT_IN", "Harness", "Move", "harness_for"]
+__all__ = ["BUILT_IN", "Harness", "Move", "harness_for", "respond"]
