@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +50,12 @@ def list_runs(folder: str | Path = RUNS) -> list[dict[str, Any]]:
             f"{root} is not a folder; runs are in {RUNS}/, or in the folder given as out="
         )
     paths = sorted(root.glob(f"*/{RUN}"), key=lambda path: path.stat().st_mtime, reverse=True)
-    return [about for path in paths for about in _about(path.parent)]
+    return [_about(path.parent) for path in paths]
 
 
-def _about(run: Path) -> Iterator[dict[str, Any]]:
-    """Yield the content of each `run.json`. If one is unreadable, yield its folder and the reason
-    as `status`."""
+def _about(run: Path) -> dict[str, Any]:
+    """Return the content of `run.json`. If it is unreadable, the reason is its `status`."""
     try:
-        yield {**read_about(run), "folder": str(run)}
+        return {**read_about(run), "folder": str(run)}
     except CollabError as error:
-        yield {"folder": str(run), "status": f"cannot be read: {error}"}
+        return {"folder": str(run), "status": f"cannot be read: {error}"}
