@@ -136,8 +136,6 @@ class RunProgress:
                 self.since = self.since or time.perf_counter()
             case EpisodeFinished():
                 self.episodes.append(event.episode)
-            case _:
-                pass
 
     def finished(self) -> RunFinished:
         """Return the run's last event, if it ends now."""
