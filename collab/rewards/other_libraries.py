@@ -38,17 +38,15 @@ def from_trl(
         raise RecipeError(
             f"from_trl: {plain_name(function)} takes completion_ids, but a reward gets strings only"
         )
-    scaled = _scale_to_part(function, low, high)
 
-    async def part(context: RewardContext) -> Part:
+    def call(context: RewardContext) -> Any:
         prompt, fields = _prompt_and_fields(context)
         answer = context.answer if agent is None else _answer_of(context, agent)
         available = {**fields, "prompts": prompt, "completions": answer}
         names = available.keys() if accepts_all else available.keys() & accepted.keys()
-        call = {name: [available[name]] for name in names}
-        return scaled(await _single_value(function, function(**call)))
+        return function(**{name: [available[name]] for name in names})
 
-    return _copy_name(part, function)
+    return _make_part(function, low, high, call)
 
 
 def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float = 1.0) -> Adapted:
@@ -65,16 +63,15 @@ def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float =
         RecipeError: `low` is not below `high`.
     """
     accepted, _ = _keyword_parameters(function)
-    scaled = _scale_to_part(function, low, high)
 
-    async def part(context: RewardContext) -> Part:
+    def call(context: RewardContext) -> Any:
         prompt, fields = _prompt_and_fields(context)
         available = {"batch_items": [fields], "prompts": [prompt]}
         named = {name: value for name, value in available.items() if name in accepted}
         answers = [[text] for text in context.artifacts.values()]
-        return scaled(await _single_value(function, function(*answers, **named)))
+        return function(*answers, **named)
 
-    return _copy_name(part, function)
+    return _make_part(function, low, high, call)
 
 
 def _keyword_parameters(function: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:
@@ -111,14 +108,15 @@ async def _single_value(function: Callable[..., Any], returned: Any) -> float | 
     return None if values[0] is None else float(values[0])
 
 
-def _scale_to_part(
-    function: Callable[..., Any], low: float, high: float
-) -> Callable[[float | None], Part]:
-    """Return a function that converts a value between `low` and `high` to a part."""
+def _make_part(
+    function: Callable[..., Any], low: float, high: float, call: Callable[[RewardContext], Any]
+) -> Adapted:
+    """Return a part from `call`, which calls `function` and gets a value from `low` to `high`."""
     if not (isfinite(low) and isfinite(high) and low < high):
         raise RecipeError(f"a reward's range goes from low to high, got {low} to {high}")
 
-    def scaled(value: float | None) -> Part:
+    async def part(context: RewardContext) -> Part:
+        value = await _single_value(function, call(context))
         if value is None:
             return Part(0.0, "does not apply here", applies=False)
         if not low <= value <= high:
@@ -128,10 +126,6 @@ def _scale_to_part(
             )
         return Part((value - low) / (high - low), f"{value:g} of {high:g}")
 
-    return scaled
-
-
-def _copy_name(part: Adapted, function: Callable[..., Any]) -> Adapted:
     part.__name__ = plain_name(function)
     part.__doc__ = function.__doc__
     return part
