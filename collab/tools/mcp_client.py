@@ -120,8 +120,10 @@ class ToolConnection:
                         self._client = None
             except Exception as raised:
                 self._client = None
+                error: BaseException = raised
+                while isinstance(error, BaseExceptionGroup):  # of the SDK's tasks
+                    error = error.exceptions[0]
                 if not ready.done():
-                    error = _first_exception(raised)
                     is_known = isinstance(error, CollabError)
                     ready.set_exception(error if is_known else self._unavailable(error, log))
 
@@ -150,13 +152,6 @@ class ToolConnection:
         if result.is_error:
             return f"{ERROR_PREFIX}{text[:MAX_CHARACTERS] or name + ' failed'}"
         return text[:MAX_CHARACTERS]
-
-
-def _first_exception(error: BaseException) -> BaseException:
-    """Return the first exception inside the groups of the SDK's tasks."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 @asynccontextmanager
