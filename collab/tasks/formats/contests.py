@@ -87,9 +87,12 @@ def unpack(text: str) -> str:
         return text
     try:
         data = _decompress(base64.b64decode("".join(text.split()), validate=True))
-        return _only_pickled_string(data) if data.startswith(_PICKLE_PREFIX) else data.decode()
+        texts = [*_pickled_strings(data)] if data.startswith(_PICKLE_PREFIX) else [data.decode()]
     except (ValueError, zlib.error) as error:
         raise TaskError(f"they cannot be unpacked: {error}; {PACK_REMEDY}") from error
+    if len(texts) != 1:
+        raise TaskError(f"they are a pickle of {len(texts)} strings, expected one; {PACK_REMEDY}")
+    return texts[0]
 
 
 def _decompress(data: bytes) -> bytes:
@@ -100,13 +103,6 @@ def _decompress(data: bytes) -> bytes:
     if not unpacking.eof:
         raise TaskError(f"they are truncated; {PACK_REMEDY}")
     return inflated
-
-
-def _only_pickled_string(data: bytes) -> str:
-    texts = list(_pickled_strings(data))
-    if len(texts) != 1:
-        raise TaskError(f"they are a pickle of {len(texts)} strings, expected one; {PACK_REMEDY}")
-    return texts[0]
 
 
 def _pickled_strings(data: bytes) -> Iterator[str]:
