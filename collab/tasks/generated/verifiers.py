@@ -40,7 +40,11 @@ def verifiers(random: Random, *, environment: str = "", **options: Any) -> Itera
         reason = " ".join(str(error).split())
         raise RecipeError(f"the environment '{environment}' of verifiers: {reason}") from error
     taskset = vf.load_taskset(config)
-    _check_taskset(vf, environment, taskset)
+    kind = vf.environment_class(environment)
+    if kind is not vf.SingleAgentEnv:
+        raise _unsupported(environment, f"its own turns or agents, which {kind.__name__} plays")
+    if type(taskset).toolsets(taskset.config):
+        raise _unsupported(environment, "tools")
     for task in taskset:
         if needs := _unsupported_need(vf, task):
             raise _unsupported(environment, needs)
@@ -53,14 +57,6 @@ def verifiers(random: Random, *, environment: str = "", **options: Any) -> Itera
             "options": options,
             "data": data,
         }
-
-
-def _check_taskset(vf: Any, environment: str, taskset: Any) -> None:
-    kind = vf.environment_class(environment)
-    if kind is not vf.SingleAgentEnv:
-        raise _unsupported(environment, f"its own turns or agents, which {kind.__name__} plays")
-    if type(taskset).toolsets(taskset.config):
-        raise _unsupported(environment, "tools")
 
 
 def _unsupported_need(vf: Any, task: Any) -> str:
