@@ -107,8 +107,8 @@ def describe_scoring(recipe: Recipe, joined: Sequence[str] | None = None) -> lis
         roles = roles.limited_to(joined)
         lines.append("answer: the protocol chooses whose counts")
     elif others:
-        writers = _list_names(roles.contributors)
-        lines.append(f"answer: written by {writers}, not by {_list_names(others)}")
+        writers = ", ".join(roles.contributors)
+        lines.append(f"answer: written by {writers}, not by {', '.join(others)}")
     if recipe.reward is None:
         return lines
     inapplicable = _inapplicable_parts(recipe, roles)
@@ -117,9 +117,7 @@ def describe_scoring(recipe: Recipe, joined: Sequence[str] | None = None) -> lis
     lines.append(f"reward: at most {limit:g} per turn")
     for why in dict.fromkeys(inapplicable.values()):
         names = [name for name, reason in inapplicable.items() if reason == why]
-        lines.append(
-            f"  {_list_names(names)} {'does' if len(names) == 1 else 'do'} not apply: {why}"
-        )
+        lines.append(f"  without {', '.join(names)}: {why}")
     return lines
 
 
@@ -140,8 +138,3 @@ def _inapplicable_parts(recipe: Recipe, roles: Roles) -> dict[str, str]:
         if why:
             inapplicable[name] = why
     return inapplicable
-
-
-def _list_names(names: tuple[str, ...] | list[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
