@@ -112,9 +112,6 @@ def _box_content(text: str) -> str | None:
     return (text.split() or [""])[0].rstrip("$.") or None
 
 
-MAX_SHOWN_CHARACTERS = 60
-
-
 def exact_answer(
     context: RewardContext,
     *,
@@ -134,5 +131,4 @@ def exact_answer(
         return 0.0, r"no final answer in \boxed{} or after #### or 'answer is'"
     same = same_number if form == "number" else same_latex
     right = same(answer, expected)
-    shown = answer if len(answer) <= MAX_SHOWN_CHARACTERS else answer[:MAX_SHOWN_CHARACTERS] + "..."
-    return float(right), f"the answer {shown!r} is {'right' if right else 'wrong'}"
+    return float(right), f"the answer {answer!r:.60} is {'right' if right else 'wrong'}"
