@@ -26,7 +26,7 @@ from collab.runtime.events import (
 from collab.wording import counted, escape_controls
 
 MAX_TRUNCATED_SHARE, MIN_RESPONSES = 0.25, 4
-"""Warn above this share of truncated responses, once an agent has given LEAST_RESPONSES."""
+"""Warn above this share of truncated responses, once an agent has given MIN_RESPONSES."""
 
 
 def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
