@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from collab.agents.classes import Function
 from collab.sandbox.jail.files import is_files
 from collab.syntax import first_line, parse
 
@@ -23,7 +24,7 @@ def split_program(source: str, function: str = HELPER) -> dict[str, str]:
         body = parse(source).body
     except SyntaxError:
         return {HELPER: "", "main": source}
-    helpers = [node for node in body if _defines(node, function)]
+    helpers = [node for node in body if isinstance(node, Function) and node.name == function]
     if not helpers or is_files(source):
         return {HELPER: "", "main": source}
     future = [n for n in body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
@@ -39,11 +40,7 @@ def split_program(source: str, function: str = HELPER) -> dict[str, str]:
     }
 
 
-def _defines(node: ast.stmt, function: str) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function
-
-
-def _find_needed(helpers: list[ast.stmt], above: list[ast.stmt]) -> list[ast.stmt]:
+def _find_needed(helpers: list[Function], above: list[ast.stmt]) -> list[ast.stmt]:
     """Earlier statements that bind a name which the definitions read, directly or indirectly."""
     wanted = {name for node in helpers for name in _names_read_by_definition(node)}
     needed = []
@@ -54,10 +51,8 @@ def _find_needed(helpers: list[ast.stmt], above: list[ast.stmt]) -> list[ast.stm
     return needed
 
 
-def _names_read_by_definition(node: ast.stmt) -> set[str]:
+def _names_read_by_definition(node: Function) -> set[str]:
     """The names read when a function is defined, not when it is called."""
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return set()
     arguments = node.args
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     every += [argument for argument in (arguments.vararg, arguments.kwarg) if argument]
