@@ -10,7 +10,7 @@ from collab.errors import RecipeError
 from collab.feedback import check_sources
 from collab.naming import as_name
 from collab.recipe import Recipe, TaskSpec, documents, library, load_task
-from collab.recipe.feedback import FeedbackSpec, SolvedFeedbackSpec
+from collab.recipe.feedback import SolvedFeedbackSpec
 from collab.records import Problem
 from collab.runtime.rehearsal import gives_feedback
 from collab.tasks import Suite, open_suite, split_address
@@ -64,20 +64,16 @@ def open_problems(
     unique = {problem.address: problem for problem in problems}
     check_episodes(len(unique) * recipe.samples, "the number of problems, and of samples")
     if gives_feedback(recipe):
-        _check_solved_feedback(recipe.team.feedback, spec)
+        asked = [source for source in recipe.team.feedback if source.required]
+        is_scored = spec.reward is not None or spec.environment is not None
+        if not is_scored and any(isinstance(source, SolvedFeedbackSpec) for source in asked):
+            raise RecipeError(
+                f"feedback 'solved' reads the reward, but the problems of '{spec.name}' are not"
+                " scored; add a reward to the suite, or use another source"
+            )
         for problem in unique.values():
             check_sources(recipe.team.feedback, problem)
     return suite, list(unique.values())
-
-
-def _check_solved_feedback(feedback: Sequence[FeedbackSpec], task: TaskSpec) -> None:
-    if task.reward is not None or task.environment is not None:
-        return
-    if any(isinstance(spec, SolvedFeedbackSpec) and spec.required for spec in feedback):
-        raise RecipeError(
-            f"feedback 'solved' reads the reward, but the problems of '{task.name}' are not scored;"
-            " add a reward to the suite, or use another source"
-        )
 
 
 def flatten_addresses(addresses: Sequence[Any]) -> list[str]:
