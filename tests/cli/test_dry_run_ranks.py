@@ -41,7 +41,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--gpus", "2"], "--gpus 2, but the recipe's models can use no GPU here"),
+        (["--gpus", "2"], "--gpus 2, but the recipe's models can use only 0; lower it"),
         (["--set", "model.device=cuda"], "model.device is 'cuda', but this machine has no GPU"),
         (["--set", "model.device=cuda:1"], "model.device is 'cuda:1'"),
     ],

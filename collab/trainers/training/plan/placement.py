@@ -53,13 +53,10 @@ def choose_ranks(
             )
         return RankPlan(ranks, on_gpus=False)
     if gpus is not None and gpus > visible:
-        usable = f"only {visible}; lower it, or check CUDA_VISIBLE_DEVICES"
-        if not visible:
-            usable = (
-                f"no GPU here; to train on CPUs use --ranks N, {_REMEDY}. If there is a GPU, check"
-                " CUDA_VISIBLE_DEVICES and model.device"
-            )
-        raise RecipeError(f"--gpus {gpus}, but the recipe's models can use {usable}")
+        raise RecipeError(
+            f"--gpus {gpus}, but the recipe's models can use only {visible}; lower it, train on"
+            f" CPUs with --ranks N, or check CUDA_VISIBLE_DEVICES and model.device; {_REMEDY}"
+        )
     if visible:
         wanted = gpus or visible
         return RankPlan(wanted, on_gpus=True) if wanted > 1 else None
