@@ -64,9 +64,9 @@ def open_problems(
     unique = {problem.address: problem for problem in problems}
     check_episodes(len(unique) * recipe.samples, "the number of problems, and of samples")
     if gives_feedback(recipe):
-        asked = [source for source in recipe.team.feedback if source.required]
+        sources = [source for source in recipe.team.feedback if source.required]
         is_scored = spec.reward is not None or spec.environment is not None
-        if not is_scored and any(isinstance(source, SolvedFeedbackSpec) for source in asked):
+        if not is_scored and any(isinstance(source, SolvedFeedbackSpec) for source in sources):
             raise RecipeError(
                 f"feedback 'solved' reads the reward, but the problems of '{spec.name}' are not"
                 " scored; add a reward to the suite, or use another source"
