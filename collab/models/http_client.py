@@ -25,7 +25,7 @@ def model_client(
     no redirects, and uses no proxy from the environment for this machine's own addresses, which a
     proxy cannot reach.
     """
-    host = urlsplit(url).hostname
+    host = urlsplit(url).netloc.rpartition("@")[2]
     limit = size_limit_hook(httpx, MAX_ANSWER_BYTES, lambda reason: ModelError(f"{host}: {reason}"))
     authorization = {"authorization": f"Bearer {key}"} if key else {}
     return httpx.AsyncClient(
