@@ -105,10 +105,24 @@ def f(a):
 """
 
 
-def test_program_finds_no_code_of_its_files(sandbox: Sandbox) -> None:
+REPLACES_EXEC = """\
+# file: main.py
+import builtins
+held, real = [], builtins.exec
+builtins.exec = lambda code, names: (held.append(code), real(code, names))
+from shapes.area import area
+
+
+def f(a):
+    return area(a) + 1 if not held else 0
+"""
+
+
+@pytest.mark.parametrize("main", [PEEKS, REPLACES_EXEC])
+def test_program_finds_no_code_of_its_files(sandbox: Sandbox, main: str) -> None:
     """The code of a treated helper holds the treatment."""
     treatment = Treatment(function="area", values="true", lines=(1, 3))
-    assert verdict_of(sandbox, HELPER + PEEKS, treatment).passed
+    assert verdict_of(sandbox, HELPER + main, treatment).passed
 
 
 CHEATS = {

@@ -58,14 +58,15 @@ def _run_code(code: CodeType) -> Generator[BaseException | None, ModuleType, Non
     """Run code in each module that is sent, and yield its error.
 
     The code holds the treatment, if there is one. A program sees into a generator only by a frame,
-    which ends the treatment.
+    which ends the treatment. `execute` is a variable, because a program may replace a builtin.
     """
+    execute = exec
     error: BaseException | None = None
     while True:
         module = yield error
         error = None
         try:
-            exec(code, module.__dict__)
+            execute(code, module.__dict__)
         except BaseException as raised:
             error = raised
         del module
