@@ -70,7 +70,7 @@ class Body(BaseModel):
 class ContentPart(Body):
     """A piece of a message. A team reads no images, audio or files."""
 
-    type: Literal["text", "input_text", "output_text"]
+    type: Literal["text", "input_text", "output_text", "reasoning_text"]
     text: str = ""
 
 

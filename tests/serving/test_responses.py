@@ -136,7 +136,10 @@ def test_the_order_of_a_stream(server: Server) -> None:
 def test_messages_and_instructions(server: Server) -> None:
     items = [
         {"role": "developer", "content": "Be short."},
-        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {
+            "type": "reasoning",
+            "content": [{"type": "reasoning_text", "text": "of an earlier answer"}],
+        },
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": ASKED}]},
     ]
     answer = post(server, model="solo", input=items, instructions="Be kind.")
