@@ -42,8 +42,11 @@ def choose_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode]
     ]
     total = sum(map(len, kinds))
     shares = [max(2, limit * len(episodes) // max(limit, total)) for episodes in kinds]
+    while sum(map(min, shares, map(len, kinds))) > limit:
+        largest = max(range(len(kinds)), key=lambda place: min(shares[place], len(kinds[place])))
+        shares[largest] = min(shares[largest], len(kinds[largest])) - 1
     pairs = zip(kinds, shares, strict=True)
-    return [item for kind, share in pairs for item in sample_evenly(kind, share)][:limit], total
+    return [item for kind, share in pairs for item in sample_evenly(kind, share)], total
 
 
 def _run_episodes(number: int, run: Run) -> list[ShownEpisode]:
