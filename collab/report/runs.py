@@ -229,9 +229,9 @@ def _read_evaluation(path: Path, reading: Reading) -> None:
 
 
 def _make_names_unique(runs: Sequence[Run]) -> list[Run]:
-    """Name runs of the same name by their folders, from the one that contains all runs."""
+    """Name runs of the same name by their folders, below the one that contains all of these."""
     folders = [(run.path if run.path.is_dir() else run.path.parent).resolve() for run in runs]
-    root, known = commonpath(folders), Counter(run.name for run in runs)
+    root, known = commonpath([f.parent for f in folders]), Counter(run.name for run in runs)
     return [
         replace(run, name=str(folder.relative_to(root))) if known[run.name] > 1 else run
         for run, folder in zip(runs, folders, strict=True)
