@@ -196,8 +196,10 @@ class Chooser:
         passing = [n for n, each in enumerate(results) if each.passes] or [*range(len(programs))]
         if tests:
             test = make_test(tests)
-            runs = {n: self._run(self._shown, problem, programs[n], test) for n in passing}
-            counts = {n: (await run).tests.passed for n, run in runs.items()}
+            counts = {
+                n: (await self._run(self._shown, problem, programs[n], test)).tests.passed
+                for n in passing
+            }
             passing = [n for n in passing if counts[n] == max(counts.values())]
         by_returns: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for n in passing:
