@@ -114,9 +114,12 @@ def test_a_loop_that_waits_for_a_value_ends(sandbox: Sandbox) -> None:
     assert not verdict.passed
 
 
+@pytest.mark.parametrize("before", ["", "aux.__name__ = 'other'\n"])
 @pytest.mark.parametrize("values", ["true", "other", "first"])
-def test_program_that_inspects_a_function_gets_no_answer(sandbox: Sandbox, values: Values) -> None:
-    program = "def aux(x):\n return x\naux.__code__\ndef f(x):\n return aux(x)"
+def test_program_that_inspects_a_function_gets_no_answer(
+    sandbox: Sandbox, values: Values, before: str
+) -> None:
+    program = f"def aux(x):\n return x\n{before}aux.__code__\ndef f(x):\n return aux(x)"
     verdict = judged(sandbox, program, "assert candidate(4) == 4", values=values)
     assert verdict.loaded
     assert verdict.checks[0].answer is None

@@ -18,7 +18,7 @@ import sys
 import typing
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from .values import change_value, copy_value, empty_value, fill_value, shorten_value, value_key
@@ -29,7 +29,8 @@ _INSPECTION_EVENTS = (
 )  # fmt: skip
 """Operations that a program can use to inspect the interpreter, as prefixes of audit events."""
 _INSPECTION_ATTRIBUTES = frozenset(
-    {"f_code", "tb_frame", "gi_frame", "gi_code", "cr_frame", "cr_code"}
+    {"f_code", "tb_frame"}
+    | {f"{kind}_{part}" for kind in ("gi", "cr", "ag") for part in ("frame", "code")}
 )
 _HARMLESS_CODE = {collections.namedtuple.__code__, typing._caller.__code__}  # type: ignore[attr-defined]
 """Code that reads a frame only for the name of a module."""
@@ -78,7 +79,7 @@ def compile_treated(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         code = compile(ast.fix_missing_locations(tree), file, "exec", dont_inherit=True)
-    sys.addaudithook(_audit_hook(function, active.end))
+    sys.addaudithook(_audit_hook(active))
     return _replace_constant(code, mark, active), active
 
 
@@ -258,16 +259,17 @@ def _make_rule(values: str, seed: int) -> Rule:
     return rules[values]
 
 
-def _audit_hook(function: str, end: Callable[[], None]) -> Callable[[str, tuple[Any, ...]], None]:
-    """Return an audit hook that calls `end` when the program inspects the interpreter."""
+def _audit_hook(treatment: ActiveTreatment) -> Callable[[str, tuple[Any, ...]], None]:
+    """Return an audit hook that ends the treatment when the program inspects the interpreter."""
     busy: list[bool] = []
+    end = treatment.end
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         if busy:
             return
         busy.append(True)
         try:
-            if _is_inspection(event, arguments, function):
+            if _is_inspection(event, arguments, treatment):
                 end()
         finally:
             busy.clear()
@@ -275,11 +277,16 @@ def _audit_hook(function: str, end: Callable[[], None]) -> Callable[[str, tuple[
     return watch
 
 
-def _is_inspection(event: str, arguments: tuple[Any, ...], function: str) -> bool:
+def _is_inspection(event: str, arguments: tuple[Any, ...], treatment: ActiveTreatment) -> bool:
+    """Return True for an inspection. This runs no method of the program's objects."""
     if event == "object.__getattr__":
         owner, name = arguments[:2]
-        is_code = name == "__code__" and getattr(owner, "__name__", "") == function
-        return is_code or name in _INSPECTION_ATTRIBUTES
+        if type(name) is not str:
+            return True
+        if name == "__code__" and type(owner) is FunctionType:
+            return any(constant is treatment for constant in owner.__code__.co_consts)
+        return name in _INSPECTION_ATTRIBUTES
     if event == "sys._getframe":
-        return sys._getframe(2).f_code not in _HARMLESS_CODE
+        code = sys._getframe(2).f_code
+        return all(code is not harmless for harmless in _HARMLESS_CODE)
     return event.startswith(_INSPECTION_EVENTS)
