@@ -134,10 +134,12 @@ def test_change_of_a_killed_run_is_listed_once(
             reopen(run, longer)
     listed = [{"step": 1, "key": "trainer.steps", "before": 1, "after": 3}]
     assert read_about(run)["changes"] == listed
+    unchanged = shutil.copytree(run, tmp_path / "unchanged")
+    assert reopen(unchanged, recipe) == []
     assert reopen(run, longer) == listed
     assert reopen(run, longer) == listed
-    back = reopen(run, recipe)
-    assert [(change["before"], change["after"]) for change in back] == [(1, 3), (3, 1)]
+    back = [*reopen(run, recipe), *reopen(run, longer)[2:]]
+    assert [(change["before"], change["after"]) for change in back] == [(1, 3), (3, 1), (1, 3)]
 
 
 def dry(folder: Path, *arguments: str) -> Any:

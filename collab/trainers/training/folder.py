@@ -136,7 +136,8 @@ class TrainingFolder:
         """Return the folder of a run that continues at `step`, after writing its current settings.
 
         If `recipe` differs from `before`, the folder records it: `training.yaml` is the new recipe,
-        and `changes` in `run.json` lists the replaced values. These changes are added to `about`.
+        and `changes` in `run.json` lists the replaced values. These changes are added to `about`,
+        except those that a killed run listed but did not apply.
 
         Raises:
             RecordError: the folder is not a training run, or cannot be written.
@@ -145,8 +146,12 @@ class TrainingFolder:
         with explain_disk_errors(path), ExitStack() as opened:
             folder = opened.enter_context(closing(cls(path)))
             new = recipe_changes(before, recipe, folder.packing, step)
-            # A run that was killed here before has listed them already.
-            listed = [change for change in about.pop("changes", []) if change not in new]
+            values, listed = flatten(folder.packing.pack(before)), about.pop("changes", [])
+            # A run that was killed here before has listed changes that it did not apply.
+            while listed and (last := listed[-1])["step"] == step:
+                if last["before"] != values.get(last["key"]):
+                    break
+                listed.pop()
             if listed or new:
                 about["changes"] = [*listed, *new]
             write_about(path, about)
