@@ -188,9 +188,8 @@ def check_is_training(path: Path) -> None:
         RecordError: the folder is not a training run.
     """
     if not is_training(path):
-        raise RecordError(
-            f"{path} is not a training run: it has no {TRAINING}; `collab show` lists your runs"
-        )
+        why = f"is not a training run: it has no {TRAINING}" if path.exists() else "does not exist"
+        raise RecordError(f"{path} {why}; `collab show` lists your runs")
 
 
 def may_be_running(folder: Path) -> bool:

@@ -55,7 +55,7 @@ CASES = {
     "schema": (("schema", "tema"), "'tema' is not one of 'recipe', 'team', 'task', "),
     "run to go on with": (
         ("train", "--resume", "nowhere"),
-        "nowhere is not a training run: it has no training.yaml; `collab show` lists your runs",
+        "nowhere does not exist; `collab show` lists your runs",
     ),
     "reported run": (("report", "nowhere"), "nowhere does not exist; `collab show` lists"),
     "folder without a run": (("show", "tasks"), "tasks is not a run's folder: it has no run.json"),
