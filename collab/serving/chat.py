@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -12,11 +12,13 @@ from collab.records import Episode
 from collab.runtime.summary import usage_of
 from collab.serving.reading import (
     Body,
-    Calls,
     CommonBody,
+    ContentPart,
     Format,
     RequestMessage,
+    Role,
     TeamQuestion,
+    text_of,
 )
 from collab.serving.refusal import Refused
 from collab.serving.reply import (
@@ -30,6 +32,11 @@ from collab.serving.reply import (
 from collab.serving.settings import Settings
 
 
+class ChatMessage(Body):
+    role: Role
+    content: str | list[ContentPart] | None = None
+
+
 class StreamOptions(Body):
     include_usage: bool = False
 
@@ -37,20 +44,40 @@ class StreamOptions(Body):
 class ChatBody(CommonBody):
     """The body of a request for a chat completion."""
 
-    messages: Annotated[list[RequestMessage], Field(min_length=1)]
+    messages: Annotated[list[ChatMessage], Field(min_length=1)]
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     stream_options: StreamOptions | None = None
-    n: Literal[1] | None = None
-    logprobs: Literal[False] | None = None
+    n: int | None = None
+    logprobs: bool | None = None
     response_format: Format | None = None
-    modalities: list[Literal["text"]] | None = None
-    function_call: Calls = None
+    modalities: list[str] | None = None
+    audio: Any = None
+    function_call: Any = None
+
+    def unsupported_fields(self) -> list[tuple[str, Any, str]]:
+        form = self.response_format.type if self.response_format else "text"
+        calls = self.function_call not in (None, "none", "auto")
+        return [
+            *super().unsupported_fields(),
+            ("function_call", calls, "a team cannot call the client's functions; leave it out"),
+            ("n", self.n not in (None, 1), "a team gives one answer; ask again for another"),
+            ("logprobs", self.logprobs, "answers of several agents have none"),
+            ("response_format", form != "text", "a team answers in text; set its type to 'text'"),
+            ("modalities", self.modalities not in (None, ["text"]), "a team answers in text"),
+            ("audio", self.audio is not None, "a team answers in text"),
+        ]
 
     def as_question(self, settings: Settings) -> TeamQuestion:
+        messages = [
+            RequestMessage(
+                message.role, text_of(message.content, f"messages[{number}].content", ("text",))
+            )
+            for number, message in enumerate(self.messages)
+        ]
         limits = [n for n in (self.max_tokens, self.max_completion_tokens) if n is not None]
         return replace(
-            self.make_question(self.messages, "messages", settings),
+            self.make_question(messages, "messages", settings),
             max_new_tokens=min(limits, default=None),
             include_usage=bool(self.stream_options and self.stream_options.include_usage),
         )

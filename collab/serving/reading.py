@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from collab.records import Sampling
 from collab.serving.refusal import invalid
 from collab.serving.settings import Settings
 from collab.wording import plain_reason
+
+
+@dataclass(frozen=True)
+class RequestMessage:
+    """One message of the conversation in a request."""
+
+    role: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -68,44 +76,16 @@ class Body(BaseModel):
 
 
 class ContentPart(Body):
-    """A piece of a message. A team reads no images, audio or files."""
+    """A piece of a message."""
 
-    type: Literal["text", "input_text", "output_text", "reasoning_text"]
+    type: str
     text: str = ""
-
-
-Role = Literal["system", "developer", "user", "assistant"]
-
-
-class RequestMessage(Body):
-    """One message of the conversation in a request."""
-
-    role: Role
-    content: str | list[ContentPart] | None = None
-
-    @property
-    def text(self) -> str:
-        """The content, joined from its parts."""
-        if isinstance(self.content, list):
-            return "".join(part.text for part in self.content)
-        return self.content or ""
 
 
 class Format(Body):
     """The form of the answer."""
 
-    type: Literal["text"] = "text"
-
-
-def _refuse_stored(value: Any) -> None:
-    if value is not None:
-        raise ValueError("the server stores nothing; leave it out, and send the whole conversation")
-
-
-Stored = Annotated[None, BeforeValidator(_refuse_stored)]
-"""A field that refers to something that OpenAI's servers store."""
-Calls = Literal["none", "auto"] | None
-"""A choice of the client's functions, which a team cannot call."""
+    type: str = "text"
 
 
 class OwnFields(Body):
@@ -125,10 +105,10 @@ class CommonBody(Body):
     top_p: Annotated[FiniteFloat, Field(gt=0, le=1)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     tools: list[Any] | None = None
-    tool_choice: Calls = None
-    store: Literal[False] | None = None
-    background: Literal[False] | None = None
-    previous_response_id: Stored = None
+    tool_choice: Any = None
+    store: bool | None = None
+    background: bool | None = None
+    previous_response_id: str | None = None
     user: Any = None
     metadata: Any = None
     collab: OwnFields = OwnFields()
@@ -155,6 +135,22 @@ class CommonBody(Body):
             warnings=self.ignored_warnings(allow_sampling=settings.allow_sampling),
         )
 
+    def unsupported_fields(self) -> list[tuple[str, Any, str]]:
+        """Return the path of each field that teams might not support, whether the field's value is
+        refused, and the remedy.
+        """
+        calls = self.tool_choice not in (None, "none", "auto")
+        return [
+            ("store", self.store, "the server stores nothing; leave it out"),
+            ("background", self.background, "the server answers at once; leave it out"),
+            ("previous_response_id", self.previous_response_id, "send the whole conversation"),
+            (
+                "tool_choice",
+                calls,
+                "a team cannot call the client's tools; leave it out, or set 'none'",
+            ),
+        ]
+
     def ignored_warnings(self, *, allow_sampling: bool) -> tuple[str, ...]:
         """Return a warning for each field of the request that is ignored."""
         extra = self.model_extra or {}
@@ -179,28 +175,32 @@ def read_body_as(kind: type[BodyT], body: bytes) -> BodyT:
             names the path, and repeats nothing of the body.
     """
     try:
-        return kind.model_validate_json(body)
+        request = kind.model_validate_json(body)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False, include_context=False)
         if errors[0]["type"] == "json_invalid":
             raise invalid("the body is not JSON, or is nested too deeply") from None
         data = from_json(body)
         places = [_locate(one["loc"], data, is_missing=one["type"] == "missing") for one in errors]
-        number = _most_specific_error(errors, places)
-        path = _format_path(places[number])
-        message = f"{path}: {plain_reason(errors[number]['msg'])}" if path else "send a JSON object"
-        is_valid_elsewhere = errors[number]["type"] in ("literal_error", "value_error")
-        code = "unsupported_value" if is_valid_elsewhere else None
-        raise invalid(message, path or None, code) from None
+        path, reason = _most_specific_error(errors, places)
+        message = f"{path}: {reason}" if path else "send a JSON object"
+        raise invalid(message, path or None) from None
+    for param, is_impossible, remedy in request.unsupported_fields():
+        if is_impossible:
+            raise invalid(f"{param} cannot be followed: {remedy}", param, "unsupported_value")
+    return request
 
 
-def _most_specific_error(errors: Sequence[Any], places: Sequence[list[int | str]]) -> int:
-    """Return the number of the error that says most: the deepest, of a fitting type."""
+def _most_specific_error(
+    errors: Sequence[Mapping[str, Any]], places: Sequence[list[int | str]]
+) -> tuple[str, str]:
+    """Return the path and reason of the error that says most: the deepest, of a fitting type."""
     ranks = [
         (len(place), not error["type"].endswith("_type"))
         for error, place in zip(errors, places, strict=True)
     ]
-    return ranks.index(max(ranks))
+    number = ranks.index(max(ranks))
+    return _format_path(places[number]), plain_reason(errors[number]["msg"])
 
 
 def _locate(location: Sequence[int | str], body: Any, *, is_missing: bool) -> list[int | str]:
@@ -229,6 +229,26 @@ def _shorten(name: str) -> str:
     plain = "".join(c if c.isprintable() else "?" for c in name[: _MAX_NAME_CHARACTERS + 1])
     return plain if len(plain) <= _MAX_NAME_CHARACTERS else f"{plain[:_MAX_NAME_CHARACTERS]}..."
 
+
+def text_of(content: str | list[ContentPart] | None, path: str, kinds: tuple[str, ...]) -> str:
+    """Return the text of a message's content, joined from its parts.
+
+    Raises:
+        Refused: the content has parts that are not text.
+    """
+    if isinstance(content, str) or content is None:
+        return content or ""
+    for number, part in enumerate(content):
+        if part.type not in kinds:
+            raise invalid(
+                "a team reads text only, no images, audio or files",
+                f"{path}[{number}].type",
+                "unsupported_value",
+            )
+    return "".join(part.text for part in content)
+
+
+Role = Literal["system", "developer", "user", "assistant"]
 
 _INSTRUCTION_ROLES = ("system", "developer")
 

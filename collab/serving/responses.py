@@ -13,23 +13,27 @@ from collab.runtime.summary import usage_of
 from collab.serving.reading import (
     Body,
     CommonBody,
+    ContentPart,
     Format,
     RequestMessage,
     Role,
-    Stored,
     TeamQuestion,
+    text_of,
 )
 from collab.serving.refusal import Refused
 from collab.serving.reply import TeamReply, TextDelta, hidden_tokens, is_truncated, sse_event
 from collab.serving.settings import Settings
 from collab.serving.team import ServedTeam
 
+_TEXT_TYPES = ("input_text", "output_text", "text")
 
-class InputItem(RequestMessage):
+
+class InputItem(Body):
     """A message, or the agents' answers of an earlier response, which are ignored."""
 
     type: Literal["message", "reasoning"] = "message"
     role: Role = "user"
+    content: str | list[ContentPart] | None = None
 
 
 class TextOptions(Body):
@@ -41,13 +45,28 @@ class ResponseBody(CommonBody):
     instructions: str | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
     text: TextOptions | None = None
-    conversation: Stored = None
-    prompt: Stored = None
+    conversation: Any = None
+    prompt: Any = None
+
+    def unsupported_fields(self) -> list[tuple[str, Any, str]]:
+        form = self.text.format.type if self.text and self.text.format else "text"
+        return [
+            *super().unsupported_fields(),
+            ("text.format", form != "text", "a team answers in text"),
+            ("conversation", self.conversation is not None, "send the whole conversation"),
+            ("prompt", self.prompt is not None, "the server stores no prompts; send its text"),
+        ]
 
     def as_question(self, settings: Settings) -> TeamQuestion:
         items = self.input if isinstance(self.input, list) else [InputItem(content=self.input)]
-        first = InputItem(role="system", content=self.instructions)
-        messages = [item for item in (first, *items) if item.type == "message"]
+        messages = [RequestMessage("system", self.instructions)] if self.instructions else []
+        messages += [
+            RequestMessage(
+                item.role, text_of(item.content, f"input[{number}].content", _TEXT_TYPES)
+            )
+            for number, item in enumerate(items)
+            if item.type == "message"
+        ]
         question = self.make_question(messages, "input", settings)
         return replace(question, max_new_tokens=self.max_output_tokens)
 

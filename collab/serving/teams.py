@@ -44,9 +44,15 @@ class BatchedModel(Model):
         self._progress: dict[int, Progress] = {}
 
     def check(self, sampling: Sampling, adapter: str | None) -> None:
+        """Check that the model supports the settings.
+
+        Raises:
+            RecipeError: the model does not support a setting.
+        """
         self._model.check(sampling, adapter)
 
     async def open_early(self, adapter: str | None = None) -> None:
+        """Load the model, and an adapter's folder, if the model supports it."""
         await self._model.open_early(adapter)
 
     async def generate(

@@ -45,7 +45,7 @@ def test_langchain(responses: bool) -> None:
         )
         plain = model.invoke("A post.")
         streamed = list(model.stream("A post."))
-        with pytest.raises(Exception, match="must be 'text'"):
+        with pytest.raises(Exception, match="a team answers in text"):
             model.invoke("A post.", response_format={"type": "json_object"})
     assert plain.text == "".join(chunk.text for chunk in streamed) == ANSWER
     assert plain.usage_metadata["total_tokens"] > 0

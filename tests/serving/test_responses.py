@@ -159,7 +159,7 @@ def test_messages_and_instructions(server: Server) -> None:
         ({"input": ASKED, "prompt": {"id": "pmpt_1"}}, "prompt"),
         ({"input": ASKED, "tool_choice": "required"}, "tool_choice"),
         ({"input": [{"content": "One."}, {"content": "Two."}]}, "input"),
-        ({"input": ASKED, "text": {"format": {"type": "json_schema"}}}, "text.format.type"),
+        ({"input": ASKED, "text": {"format": {"type": "json_schema"}}}, "text.format"),
         (
             {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
             "input[0].content[0].type",
