@@ -331,7 +331,7 @@ MIN_REVIVED_SHARE = 0.2
 
 
 def give_advice(probe: TeamProbe) -> Iterator[str]:
-    """Yield all suggestions or that there is none, and notes on games and wide intervals."""
+    """Yield the suggestions, or a note that there is none, and notes on games and intervals."""
     advices = [
         *_task_advice(probe),
         *_dead_group_advice(probe),
@@ -375,9 +375,11 @@ def _dead_group_advice(probe: TeamProbe) -> Iterator[str]:
         return
     revived = probe.dead - crossed.dead if crossed else 0
     if probe.dead > MAX_DEAD_SHARE * groups:
-        text = f"{probe.dead} of {counted(groups, 'group')} dead: all returns of a group are equal,"
-        text += " so it gives no gradient; raise samples (trainer.group_size) or the temperature,"
-        text += " or choose easier or harder tasks"
+        text = (
+            f"{probe.dead} of {counted(groups, 'group')} had equal returns, which give no gradient;"
+            " raise samples (trainer.group_size) or the temperature, or choose easier or harder"
+            " tasks"
+        )
         if crossed and revived <= MIN_REVIVED_SHARE * groups:
             text += f"; scoring all combinations leaves {crossed.dead} dead"
         yield text

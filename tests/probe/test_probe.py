@@ -133,7 +133,7 @@ def test_probe_reports_that_no_pair_solves_a_task(project: Path) -> None:
     assert len(result.tasks) == 2
     message = "\n".join(result.advice)
     assert "the best of 16 combinations solves none of 2 tasks" in message
-    assert "2 of 2 groups dead" in message
+    assert "2 of 2 groups had equal returns" in message
     assert "the intervals are wide with 2 tasks" in message
 
 
@@ -253,7 +253,7 @@ def test_healthy_team_gets_no_warning() -> None:
     [
         ({"failed": 5, "failure": "ModelError: gone"}, "5 of 40 episodes failed"),
         ({"mean": share(3.7)}, "already 92% of the maximum"),
-        ({"dead": 9}, "9 of 10 groups dead"),
+        ({"dead": 9}, "9 of 10 groups had equal returns"),
         ({"dead": 5}, "instead of 5"),
         ({"tasks": ("0",), "dead": 0}, "the intervals are wide with 1 task"),
         ({"best": Best(samples=4, combinations=None, reward=share(0), solved=share(0))},
