@@ -104,8 +104,8 @@ CONTROL_CHARACTERS = re.compile(
 
 
 def escape_controls(text: str) -> str:
-    """Return a string from a model, server or file with control characters, which could change a
-    terminal, escaped. Tabs and line feeds stay.
+    """Escape the control characters of a string from a model, server or file, because they could
+    change a terminal. Tabs and line feeds stay.
     """
     return CONTROL_CHARACTERS.sub(
         lambda match: match.group().encode("unicode_escape").decode(), text.replace("\r\n", "\n")
