@@ -195,7 +195,7 @@ def test_run_killed_repeatedly_resumes_bit_by_bit(
     warm: WarmCollab, tiny_words: Path, tmp_path: Path
 ) -> None:
     recipe = make_game(tiny_words, tmp_path, **{**OPTIONS, "steps": 20})
-    kill_and_resume(warm, recipe, tmp_path, kills=15)
+    kill_and_resume(warm, recipe, tmp_path, kills=8)
 
 
 @pytest.mark.slow

@@ -313,22 +313,21 @@ VARIANCE = [
 @pytest.mark.parametrize("row", range(len(VARIANCE)))
 def test_variance_ratios_match_the_table(row: int) -> None:
     game, size, expected = VARIANCE[row]
-    measured = partial(estimate, groups=1000, group_size=size)
+    measured = partial(estimate, groups=400, group_size=size)
     base = asyncio.run(measured(game, built_in("marloo")))
     for name, ratios in zip(("coma", "shapley", "cross"), expected, strict=True):
         found = asyncio.run(measured(game, built_in(name)))
         for agent, ratio in zip(game.agents, ratios, strict=True):
-            assert found.variance[agent] / base.variance[agent] == pytest.approx(ratio, rel=0.1)
+            assert found.variance[agent] / base.variance[agent] == pytest.approx(ratio, rel=0.15)
             assert found.errors(agent) < 3
 
 
 @pytest.mark.slow
 def test_variance_ratio_for_three_agents_is_as_expected() -> None:
-    base = asyncio.run(estimate(all_right(), built_in("marloo"), groups=1000, group_size=8))
-    full = asyncio.run(
-        estimate(all_right(), built_in("cross", shifts="all"), groups=1000, group_size=8)
-    )
-    assert full.variance["a"] / base.variance["a"] == pytest.approx(0.26, rel=0.1)
+    measured = partial(estimate, all_right(), groups=400, group_size=8)
+    base = asyncio.run(measured(built_in("marloo")))
+    full = asyncio.run(measured(built_in("cross", shifts="all")))
+    assert full.variance["a"] / base.variance["a"] == pytest.approx(0.26, rel=0.15)
     assert (base.dead["a"], full.dead["a"]) == pytest.approx((0.59, 0.05), abs=0.02)
 
 
