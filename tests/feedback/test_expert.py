@@ -245,11 +245,12 @@ def test_claude_fails(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     outcome = outcome_of(aux="", main=GOOD)
+    seconds = 0.5 if kind is ModelTimeout else 4.0
     started = time.perf_counter()
     with ClaudeServer(behavior) as server:
         with pytest.raises(kind) as caught:
-            ask_claude(outcome, server, retries=1, seconds=0.5)
-        feedback, failures = ask_claude(outcome, server, required=False, retries=0, seconds=0.5)
+            ask_claude(outcome, server, retries=1, seconds=seconds)
+        feedback, failures = ask_claude(outcome, server, required=False, retries=0, seconds=seconds)
     assert time.perf_counter() - started < 5
     assert feedback == {"aux": (), "main": ()}
     [failure] = failures

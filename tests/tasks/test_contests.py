@@ -62,7 +62,7 @@ RIGHT = "import sys\nfor line in sys.stdin:\n    print(sum(map(int, line.split()
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    sandbox = Sandbox(SandboxSpec(seconds=1, workers=1))
+    sandbox = Sandbox(SandboxSpec(seconds=3, workers=1))
     yield sandbox
     sandbox.close()
 
