@@ -96,7 +96,8 @@ def test_group_is_scored_while_other_groups_are_sampled() -> None:
     async def step() -> None:
         credit = begin(algorithm, judged)
         credit.prepare(PROBLEM, EPISODES)
-        await asyncio.sleep(0.2)  # time to sample other groups
+        while "prepared" not in algorithm.done:
+            await asyncio.sleep(0.01)  # samples other groups
         algorithm.done.append("sampled")
         found = await credit.credit([(PROBLEM, EPISODES)])
         assert found.measures["credit/a/share"] == 0.25
