@@ -123,10 +123,12 @@ class OpenAISpec(HostedSpec):
     @classmethod
     def _split_name(cls, data: Any) -> Any:
         name = data.get("name") if isinstance(data, dict) else None
-        if not isinstance(name, str) or not name.startswith(("http://", "https://")):
+        if not isinstance(name, str) or ("#" not in name and "://" not in name):
             return data
-        url, separator, model = name.partition("#")
-        if not (separator and model):
+        url, _, model = name.partition("#")
+        if not url.startswith(("http://", "https://")):
+            raise ValueError("the address must begin with http:// or https://")
+        if not model:
             raise ValueError("the address has no model; write openai:URL#MODEL")
         if data.get("base_url", url) != url:
             raise ValueError("base_url is given twice: as a key, and in the name")

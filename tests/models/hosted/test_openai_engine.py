@@ -247,6 +247,7 @@ def test_the_short_form_names_address_and_model() -> None:
     [
         ("openai", "name: Field required|Field required"),
         ("openai:http://localhost:8000/v1", "write openai:URL#MODEL"),
+        ("openai:localhost:8000/v1#m", "must begin with http:// or https://"),
         ("openai:http://me:pass@localhost/v1#m", "its key comes from the environment"),
         ("openai:http://me:pass/word@localhost/v1#m", "base_url is not an address"),
         ("openai:http://me:pass#word@localhost/v1#m", "base_url is not an address"),
