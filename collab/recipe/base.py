@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, model_validator
-from pydantic_core import PydanticCustomError
 
 from collab.errors import nearest_name
 
@@ -45,17 +45,18 @@ class Spec(BaseModel):
                 if (value := data.pop(key)) != default:
                     raise ValueError(f"{key} {value!r} was removed; leave the key out{instead}")
             if unknown := [str(key) for key in data if key not in cls.model_fields]:
-                raise _unknown_keys_error(unknown, list(cls.model_fields), cls.sections)
+                lines = _unknown_key_lines(unknown, list(cls.model_fields), cls.sections)
+                raise ValueError("\n".join(lines))
         return data
 
     @model_validator(mode="after")
     def _check_values(self) -> Self:
-        for fault in self._faults():
-            raise ValueError(fault)
+        if faults := dict.fromkeys(islice(self._faults(), _MAX_LISTED_FAULTS)):
+            raise ValueError("\n".join(faults))
         return self
 
     def _faults(self) -> Iterator[str]:
-        """Yield the faults of values that do not fit together. The first one becomes the error."""
+        """Yield the faults of values that do not fit together. Each becomes a line of the error."""
         yield from ()
 
 
@@ -86,17 +87,16 @@ def paths_of(key: str, sections: Mapping[str, type[Spec]]) -> list[str]:
 _SAME_LEVEL_SIMILARITY = 0.8
 """Similarity from which a key of the same level is suggested rather than one of a section: `task`
 for `tasks`, but `trainer.report_episodes` for `report_episodes`."""
-_MAX_LISTED_KEYS = 20
-"""Number of unknown keys that one error lists."""
+_MAX_LISTED_FAULTS = 20
+"""Number of unknown keys, or of other faults, that the error about a part lists."""
 
 
-def _unknown_keys_error(
+def _unknown_key_lines(
     keys: list[str], known: list[str], sections: Mapping[str, type[Spec]]
-) -> PydanticCustomError:
-    """Make one error with a line per key, as a validator can raise only one."""
+) -> list[str]:
     below = [field for section in sections.values() for field in section.model_fields]
     lines = []
-    for key in keys[:_MAX_LISTED_KEYS]:
+    for key in keys[:_MAX_LISTED_FAULTS]:
         close = (
             nearest_name(key, known, cutoff=_SAME_LEVEL_SIMILARITY)
             or "' or '".join(paths_of(key, sections))
@@ -105,9 +105,9 @@ def _unknown_keys_error(
         )
         remedy = f"did you mean '{close}'?" if close else f"known keys: {', '.join(sorted(known))}"
         lines.append(f"unknown key '{key}'; {remedy}")
-    if len(keys) > _MAX_LISTED_KEYS:
-        lines.append(f"{len(keys) - _MAX_LISTED_KEYS:,} more unknown keys")
-    return PydanticCustomError("unknown_key", "{lines}", {"lines": "\n".join(lines)})
+    if len(keys) > _MAX_LISTED_FAULTS:
+        lines.append(f"{len(keys) - _MAX_LISTED_FAULTS:,} more unknown keys")
+    return lines
 
 
 class Component(Spec):

@@ -211,7 +211,8 @@ def validate(spec: type[S], data: Any, place: str) -> S:
     """Return `data` as a part of the recipe. Errors give `place` as its source.
 
     Raises:
-        RecipeError: `data` is invalid. One message lists every error.
+        RecipeError: `data` is invalid. One message lists every error, except that a part with an
+            unknown key gives no other errors.
     """
     try:
         return spec.model_validate(data)
@@ -228,10 +229,9 @@ def _error_lines(place: str, error: ValidationError) -> list[str]:
             message = "must be a name or a mapping"
         if problem["type"] == "missing" and path == "team":
             message = "missing; name a team, e.g. team: coding (`collab teams` lists them)"
-        if problem["type"] not in ("unknown_key", "missing", "value_error"):
+        if problem["type"] not in ("missing", "value_error"):
             message += f", got {problem['input']!r:.80}"
-        messages = message.split("\n") if problem["type"] == "unknown_key" else [message]
-        lines += [f"{place}: {path + ': ' if path else ''}{text}" for text in messages]
+        lines += [f"{place}: {path + ': ' if path else ''}{text}" for text in message.split("\n")]
     return list(dict.fromkeys(lines))
 
 

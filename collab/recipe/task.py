@@ -116,7 +116,7 @@ class SourceSpec(Spec):
                 "levels work with a generator only; name one with 'generate', or add a field"
                 " 'level' to the rows of your file"
             )
-        if self.levels and self.rows < len(self.levels):
+        elif self.levels and self.rows < len(self.levels):
             yield f"rows {self.rows} are too few for {len(self.levels)} levels; raise rows"
         if self.package and not self.file:
             yield "a source with 'package' also needs 'file'"
@@ -176,6 +176,7 @@ class TaskSpec(Spec):
             return
         if self.environment is not None or self.seats:
             yield f"environment and seats need kind 'environment', but kind is '{self.kind}'"
+            return
         missing = [] if "source" in self.model_fields_set else ["source"]
         if self.kind == "code" and self.reward is None:
             missing.append("reward")

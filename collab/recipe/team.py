@@ -229,7 +229,7 @@ class TeamSpec(Spec):
         contributors = self._contributors()
         if not contributors:
             yield "no agent writes the team's answer; set 'contributes: true' for one"
-        if self.entry is not None and self.entry not in contributors:
+        elif self.entry is not None and self.entry not in contributors:
             yield (
                 f"entry is '{self.entry}', which does not contribute to the team's answer;"
                 f" contributing agents: {', '.join(contributors)}"

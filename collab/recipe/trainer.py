@@ -305,8 +305,9 @@ class TrainerSpec(Spec):
                 f" '{self.algorithm.use}' needs new episodes of the team; set algorithm to"
                 " 'sft', or leave out learn_from"
             )
+        corrects = self.has_correction and not self.max_staleness  # which implies a correction
         asks = {key: getattr(self, key) for key in ("tokens", "max_staleness")}
-        for key, value in {**asks, "a correction for the sampler": self.has_correction}.items():
+        for key, value in {**asks, "a correction for the sampler": corrects}.items():
             if value:
                 yield f"with `learn_from`, nothing is sampled, so {key} has no effect; leave it out"
 

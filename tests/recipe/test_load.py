@@ -338,6 +338,29 @@ def test_invalid_files_name_the_position(project: Path, text: str, message: str)
                 "unknown key 'traner'; did you mean 'trainer'?",
             ],
         ),
+        (
+            "team: coding\ntrainer: {group_size: 1, normalize: group, team_weight: 0,"
+            " objective: ppo}\n",
+            [
+                "trainer: group_size 1 has no standard deviation for normalize 'group'; set"
+                " group_size to 2 or more, or normalize to 'none' or 'step'",
+                "trainer: team_weight 0 leaves no reward; name each agent's own parts in"
+                " local_parts",
+                "trainer: objective 'ppo' needs clip_ratio, e.g. 0.2",
+            ],
+        ),
+        (
+            "agents:\n  a: {tools: [python], prefix: '>', harness: respond}\n"
+            "  b: {harness: tools}\n",
+            [
+                "team.agents.a: an agent with tools needs style 'chat' and no prefix; leave out"
+                " tools, or prefix and style",
+                "team.agents.a: harness 'respond' calls no tools, and tools names python; leave"
+                " harness out, set it to 'tools', or leave tools out",
+                "team.agents.b: harness 'tools' has no tools to call; set tools, e.g. [python], or"
+                " harness to 'respond'",
+            ],
+        ),
     ],
 )
 def test_wrong_files_name_every_error(project: Path, text: str, errors: list[str]) -> None:
