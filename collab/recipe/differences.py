@@ -35,7 +35,7 @@ def changes_since(before: Path, now: Recipe) -> Iterator[str]:
     Raises:
         RecipeError: the earlier recipe cannot be read.
     """
-    run, was = before.parent, read_recipe(str(before), is_run=True)[0]
+    run, was = before.parent, read_recipe(str(before))[0]
     with TemporaryDirectory() as name:
         fresh = Path(name)
         old, new = (

@@ -95,14 +95,12 @@ def read_recipe(
     overrides: Overrides | None = None,
     *,
     defaults: Mapping[str, Any] | None = None,
-    is_run: bool = False,
     settings_file: Path | None = None,
 ) -> tuple[Recipe, Question]:
     """Return the recipe, not yet approved, and the question that the user must answer before it
     runs.
 
     Args:
-        is_run: True if the file `name` is in a run's folder, before the file has said so itself.
         settings_file: the file with the overrides. Default: $COLLAB_WRITTEN_IN; if it is unset, the
             user typed them, and the names in them need no approval.
 
@@ -120,7 +118,7 @@ def read_recipe(
         settings_file = settings_file or Path(written_in)
     if settings_file:
         files.read(settings_file)
-    base = _read_base(name, files, converter, is_run=is_run)
+    base = _read_base(name, files, converter)
     data = {**(defaults or {}), **base}
     data.update(
         {key: converter.convert(item, key) for key, item in keys.items() if item is not None}
@@ -235,9 +233,7 @@ def _error_lines(place: str, error: ValidationError) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _read_base(
-    name: TeamLike, files: Files, converter: ObjectConverter, *, is_run: bool
-) -> dict[str, Any]:
+def _read_base(name: TeamLike, files: Files, converter: ObjectConverter) -> dict[str, Any]:
     if isinstance(name, Mapping | Spec):
         data: dict[str, Any] = converter.convert(name)
         return {"team": data} if "agents" in data else data
@@ -247,7 +243,7 @@ def _read_base(
         return files.read(path / RECIPE, may_be_own=False)
     if library.is_yaml(path):
         files.search_from(path)
-        data = files.read(path, may_be_own=not is_run)
+        data = files.read(path)
         return {"team": str(path)} if "agents" in data else data
     return {"team": str(name)}
 

@@ -16,6 +16,7 @@ from collab.recipe.packing import RecipePacker
 from collab.recipe.question import about_adapters
 from collab.recipe.recipe import Recipe
 from collab.runs.atomic import write_atomically
+from collab.runs.layout import RECIPE
 from collab.trust import remember
 
 
@@ -48,8 +49,10 @@ def _approve(path: Path) -> None:
 
     A recipe that cannot be read again is asked about when it is used.
     """
+    # A file in a new run's folder would still count as the user's own, unlike the folder.
+    name = path.parent if path.name == RECIPE else path
     with suppress(CollabError):
-        written, question = read_recipe(str(path), is_run=True)
+        written, question = read_recipe(str(name))
         remember(question)
         remember(about_adapters(written, question, path.parent))
 

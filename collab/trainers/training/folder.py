@@ -170,7 +170,7 @@ class TrainingFolder:
             RecipeError: `recipe` would make it another run.
         """
         check_is_training(path)
-        before = read_recipe(str(path / layout.TRAINING), is_run=True)[0]
+        before = read_recipe(str(path / layout.TRAINING))[0]
         check_same_run(before, recipe, path)
         return before, read_about(path)
 
