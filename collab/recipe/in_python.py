@@ -173,6 +173,9 @@ class Overrides:
     settings: Sequence[str] = ()
     keys: Mapping[str, Any] = field(default_factory=dict)
     """Keys of the recipe or of a section of it. A key of the recipe that is None is ignored."""
+    written_in: Path | None = None
+    """The file that holds the overrides. Default: the user typed them, so the names in them need no
+    approval."""
 
 
 _DATA_KEYS = ("options", "hidden")

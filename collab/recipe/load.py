@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,10 +41,6 @@ from collab.trust import Consent, Question, from_hub
 from collab.wording import plain_reason
 
 S = TypeVar("S", bound=Spec)
-
-SETTINGS_FILE_VARIABLE = "COLLAB_WRITTEN_IN"
-"""Environment variable with the file that holds a command's arguments, if a user did not type them.
-"""
 
 _MAX_EXTENDS = 8
 _NAMEABLE_KEYS = ("team", "task", "trainer", "model", "reward")
@@ -95,14 +90,9 @@ def read_recipe(
     overrides: Overrides | None = None,
     *,
     defaults: Mapping[str, Any] | None = None,
-    settings_file: Path | None = None,
 ) -> tuple[Recipe, Question]:
     """Return the recipe, not yet approved, and the question that the user must answer before it
     runs.
-
-    Args:
-        settings_file: the file with the overrides. Default: $COLLAB_WRITTEN_IN; if it is unset, the
-            user typed them, and the names in them need no approval.
 
     Raises:
         RecipeError: see `load_recipe`.
@@ -114,10 +104,8 @@ def read_recipe(
         overrides.keys, SECTIONS, top_keys=top, typed_settings=overrides.settings
     )
     files, converter = Files(), ObjectConverter()
-    if written_in := os.environ.get(SETTINGS_FILE_VARIABLE):
-        settings_file = settings_file or Path(written_in)
-    if settings_file:
-        files.read(settings_file)
+    if overrides.written_in:
+        files.read(overrides.written_in)
     base = _read_base(name, files, converter)
     data = {**(defaults or {}), **base}
     data.update(
@@ -151,7 +139,7 @@ def read_recipe(
     words = {str(value) for value in (task, *keys.values()) if value} | converter.passed_names
     allowed = allowed_in(name) if isinstance(name, Spec) else set()
     typed = strings_in_settings(settings) | words | allowed
-    return recipe, question_of(place, recipe, files, set() if settings_file else typed)
+    return recipe, question_of(place, recipe, files, set() if overrides.written_in else typed)
 
 
 def _place_with_files(place: str, files: Files) -> str:

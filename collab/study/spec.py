@@ -189,11 +189,6 @@ class Cell:
         return f"{as_name(f'{self.task}-{self.trainer}')}-seed-{self.seed}"
 
     @property
-    def file(self) -> Path | None:
-        """The study's file, whose settings need approval like a recipe's."""
-        return self.spec._file
-
-    @property
     def settings(self) -> list[str]:
         """Changes of the trainer's settings. The budget is last, so that a setting of the whole
         evaluation cannot move its marks."""
@@ -214,14 +209,17 @@ class Cell:
             RecipeError: the recipe cannot be read.
         """
         keys = {"trainer": self.entry.trainer, "model": self.spec.model, "seed": self.seed}
-        given = Overrides(task=self.suite, settings=self.settings, keys=keys)
-        return read_recipe(self.spec.recipe, given, settings_file=self.file)
+        given = Overrides(
+            task=self.suite, settings=self.settings, keys=keys, written_in=self.spec._file
+        )
+        return read_recipe(self.spec.recipe, given)
 
     def arguments(self) -> list[str]:
         """Return arguments of `collab train`, without the folder."""
         words = [self.spec.recipe, "--trainer", self.entry.trainer, "--seed", str(self.seed)]
         words += ["--task", self.suite] if self.suite else []
         words += ["--model", self.spec.model] if self.spec.model else []
+        words += ["--written-in", str(self.spec._file)] if self.spec._file else []
         return [*words, *(part for setting in self.settings for part in ("--set", setting))]
 
 

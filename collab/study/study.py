@@ -22,7 +22,6 @@ from collab.processes import end_with_parent
 from collab.recipe import Recipe
 from collab.recipe.differences import changes_since
 from collab.recipe.documents import parse_json, read_mapping
-from collab.recipe.load import SETTINGS_FILE_VARIABLE
 from collab.runs.about import mark_interrupted, read_about
 from collab.runs.atomic import Lock, check_no_other_files, explain_disk_errors, write_atomically
 from collab.runs.layout import RUN, STUDY, STUDY_RECIPE, TRAINING, TRAINING_LOG
@@ -131,8 +130,7 @@ class Study:
         arguments = ["--resume", place] if resumed else [*cell.arguments(), "--out", place]
         arguments += ["--trust"] if self._trust and resumed else []  # others were approved before
         log = Path(place) / TRAINING_LOG
-        file = None if resumed else cell.file
-        status, error = await train(arguments, log, threads=threads, settings_file=file)
+        status, error = await train(arguments, log, threads=threads)
         del self._running[cell.name]
         seconds = self.folder.seconds.get(cell.name, 0.0) + time.perf_counter() - began
         self.folder.seconds[cell.name] = seconds
@@ -170,13 +168,10 @@ PROCESS_GRACE_SECONDS = 5.0
 """Seconds for a process to write its state. Training needs one second."""
 
 
-async def train(
-    arguments: Sequence[str], log: Path, *, threads: int, settings_file: Path | None = None
-) -> tuple[int, str]:
+async def train(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
     """Run `collab train` to its end, and return its exit status and the last error that it printed.
 
-    Names in the arguments need approval if the file `settings_file` holds them. If the task is
-    canceled, the process is interrupted as by Ctrl-C, and awaited.
+    If the task is canceled, the process is interrupted as by Ctrl-C, and awaited.
 
     Raises:
         RecordError: the log cannot be written.
@@ -184,8 +179,6 @@ async def train(
     # One GPU per cell; otherwise each cell would start a rank on every GPU.
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": gpu}
-    if settings_file is not None:
-        environment[SETTINGS_FILE_VARIABLE] = str(settings_file.absolute())
     with explain_disk_errors(log), log.open("ab") as stream:
         earlier = stream.tell()
         process = await asyncio.create_subprocess_exec(

@@ -31,12 +31,9 @@ def mine(group):
 """
 
 
-async def train_here(
-    arguments: Sequence[str], log: Path, *, threads: int, settings_file: Path | None = None
-) -> tuple[int, str]:
+async def train_here(arguments: Sequence[str], log: Path, *, threads: int) -> tuple[int, str]:
     """Train in this process; a new one would import torch again."""
     assert threads >= 1
-    assert settings_file is None or settings_file.is_file()
     log.write_text("")
     if arguments[0] == "--resume":
         out = Path(arguments[1])
@@ -44,6 +41,7 @@ async def train_here(
         return 0, ""
     pairs = list(zip(arguments[1::2], arguments[2::2], strict=True))
     options = dict(pairs)
+    assert Path(options["--written-in"]).is_file()
     recipe = load_recipe(
         arguments[0],
         settings=[value for key, value in pairs if key == "--set"],

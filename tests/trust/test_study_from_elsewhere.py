@@ -1,7 +1,6 @@
 """A foreign study needs approval like a recipe; nothing in it runs before."""
 
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ from typer.testing import CliRunner
 
 from collab.cli.app import app
 from collab.errors import RecipeError, Untrusted
-from collab.recipe import load_recipe
-from collab.recipe.load import SETTINGS_FILE_VARIABLE
 from collab.study.spec import cells_of, load_study
 
 TEAM = 'agents:\n  a: {prompt: "Say {{ task.word }}."}\n'
@@ -132,20 +129,15 @@ def test_approval_covers_the_study_and_its_runs(home: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["an algorithm in settings", "a parser"])
-def test_function_changed_between_two_runs_needs_approval(
-    home: Path, monkeypatch: pytest.MonkeyPatch, case: str
-) -> None:
+def test_function_changed_between_two_runs_needs_approval(home: Path, case: str) -> None:
     """A run's process gets the study's settings as arguments that the user never typed."""
     path = study(home.parent / "theirs", SAYS[case][0])
     [cell] = cells_of(load_study(path, trust=True))
-    recipe, *words = cell.arguments()
-    settings = [text for key, text in pairwise(words) if key == "--set"]
-    monkeypatch.setenv(SETTINGS_FILE_VARIABLE, str(path))
-    load_recipe(recipe, task=cell.suite, settings=settings, trainer=cell.entry.trainer)
+    command = ["train", *cell.arguments(), "--dry-run"]
+    assert "its engine 'echo' has no weights" in CliRunner().invoke(app, command).stderr
     file = path.parent / "code" / "evil.py"
     file.write_text(file.read_text() + "changed = True\n")
-    with pytest.raises(Untrusted, match="evil"):
-        load_recipe(recipe, task=cell.suite, settings=settings, trainer=cell.entry.trainer)
+    assert "run the function f" in CliRunner().invoke(app, command).stderr
 
 
 def test_study_in_a_run_folder_is_foreign(home: Path) -> None:

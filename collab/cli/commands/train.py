@@ -63,6 +63,12 @@ def command(
     ranks: int | None = option(
         "--ranks", "N", "Train in N processes on CPUs, without GPUs.", min=1
     ),
+    written_in: Path | None = option(
+        "--written-in",
+        "FILE",
+        "The file that holds these arguments, so that names in them need approval.",
+        hidden=True,
+    ),
 ) -> None:
     """Train a team on the joint reward, with one adapter per agent.
 
@@ -83,7 +89,8 @@ def command(
 
     The last checkpoint is always kept. Continue from it with --resume.
     """
-    from collab.recipe import load_recipe
+    from collab.recipe import allow, read_recipe
+    from collab.recipe.in_python import Overrides
     from collab.runs.about import check_is_training, new_run_path
     from collab.runs.layout import TRAINING
     from collab.runtime.notes import warn_unused_settings
@@ -120,16 +127,14 @@ def command(
     suite, selection = _split_single_address(task) if task else (None, "")
     task_setting = [f"trainer.tasks={dumps(selection)}"] if selection else []
     all_settings = options.with_sandbox([*(settings or ()), *task_setting], sandbox, workers)
-    loaded = load_recipe(
-        name,
+    given = Overrides(
         task=suite,
         settings=all_settings,
-        defaults={"trainer": "magrpo"},
-        trust=options.consent(trust),
-        trainer=trainer,
-        model=model,
-        seed=seed,
+        keys={"trainer": trainer, "model": model, "seed": seed},
+        written_in=written_in,
     )
+    loaded, question = read_recipe(name, given, defaults={"trainer": "magrpo"})
+    allow(loaded, question, options.consent(trust))
     notes = warn_unused_settings(loaded, model, settings or ())
     _check_folder(loaded, out, resume)
     if dry_run:
