@@ -15,6 +15,7 @@ from collab.recipe import Recipe, TaskSpec, read_recipe, read_task
 from collab.recipe.base import Component, Spec
 from collab.recipe.names import names_of_data
 from collab.recipe.schema import json_schema
+from collab.study.spec import StudySpec
 
 MODEL = {"engine": "openai", "name": "m", "base_url": "http://evil.example/v1", "key": "A_API_KEY"}
 SERVER = {"mcp": ["sh", "-c", "touch ran"]}
@@ -34,9 +35,9 @@ def _keys(schema: Any) -> Iterator[str]:
 
 NAME_NO_CODE = {
     "adapter_folder", "base_url", "best_of", "config", "device", "entry", "file", "functions",
-    "hub", "id_field", "key", "leave_out", "level", "local_parts", "only", "package", "prefix",
-    "requires", "revision", "says", "seats", "servers", "shown_as", "split", "splits", "stop",
-    "suite", "targets", "tasks", "trainer_device",
+    "hub", "id_field", "key", "leave_out", "level", "local_parts", "model", "only", "package",
+    "prefix", "recipe", "requires", "revision", "says", "seats", "servers", "settings", "shown_as",
+    "split", "splits", "stop", "suite", "targets", "tasks", "trainer", "trainer_device",
 }  # fmt: skip
 """Keys with text that is never looked up as a function."""
 ASKED_OTHERWISE = {"mcp", "server_command", "adapter", "path", "learn_from"}
@@ -74,11 +75,11 @@ def is_found(data: Any) -> bool:
 def test_every_field_that_may_name_a_function_is_known() -> None:
     """A new field with text fails here, until it is asked about or listed above as harmless."""
     not_asked, hidden = set(), set()
-    for spec in specs_below(Recipe, {}):
+    for spec in specs_below(StudySpec, specs_below(Recipe, {})):
         for key, field in spec.model_fields.items():
             if leaves(field.annotation) & {str, Any, Component}:
                 not_asked |= set() if is_found({key: "shop.tools:buy"}) else {key}
-            if get_origin(field.annotation) is dict and key not in FREE_TEXT:
+            if get_origin(field.annotation) is dict and key not in {*FREE_TEXT, "settings"}:
                 found = is_found({key: {"options": {"use": "shop.tools:buy"}}})
                 hidden |= set() if found else {key}
     assert not_asked == NAME_NO_CODE | ASKED_OTHERWISE | FREE_TEXT
