@@ -252,9 +252,10 @@ class ObjectConverter:
 def task_data(
     task: Task, current: Any, converter: ObjectConverter, *, like: str, has_rewards: bool
 ) -> Any:
-    """Return the data of `task`, which replaces the recipe's task `current`. Rows without rewards
-    keep the other keys of `current`. Without it, they are scored `like` a suite, or not at all if
-    this suite is for code and they are text.
+    """Return the data of `task`, which replaces the recipe's task `current`.
+
+    Rows without rewards keep the other keys of `current`. If the recipe has no task, the rows are
+    scored like those of the suite `like`, but text is not scored if `like` is "code".
 
     Raises:
         RecipeError: the rows cannot be problems.

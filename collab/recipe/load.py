@@ -97,49 +97,72 @@ def read_recipe(
     Raises:
         RecipeError: see `load_recipe`.
     """
-    overrides = overrides or Overrides()
-    task, rewards, hidden = overrides.task, overrides.rewards, overrides.hidden
-    top = {*Recipe.model_fields}
+    given = overrides or Overrides()
     keys, settings = split_keywords(
-        overrides.keys, SECTIONS, top_keys=top, typed_settings=overrides.settings
+        given.keys, SECTIONS, top_keys={*Recipe.model_fields}, typed_settings=given.settings
     )
     files, converter = Files(), ObjectConverter()
-    if overrides.written_in:
-        files.read(overrides.written_in)
-    base = _read_base(name, files, converter)
-    data = {**(defaults or {}), **base}
-    data.update(
-        {key: converter.convert(item, key) for key, item in keys.items() if item is not None}
+    if given.written_in:
+        files.read(given.written_in)
+    data = {**(defaults or {}), **_read_base(name, files, converter)}
+    data |= {key: converter.convert(item, key) for key, item in keys.items() if item is not None}
+    data = _expand_recipe(_replace_task(data, given, files, converter), files)
+    data = _replace_rewards(data, given, files, converter)
+    data = _apply_settings(data, settings, files)
+    place = (
+        name if isinstance(name, str) else str(data.get("name") or "the recipe passed in Python")
     )
-    if task is not None and not (isinstance(task, str) and _is_suite(data.get("task"), task)):
-        like = _suite_for_files(_expand("team", data.get("team"), files), files)
-        current = _as_suite(data.get("task"), like)
-        data["task"] = task_data(
-            task, current, converter, like=like, has_rewards=rewards is not None
-        )
-        if isinstance(task, str):
-            suite = Files()
-            suite.project = files.project
-            converter.passed_names |= own_functions(_expand_recipe({"task": task}, suite), suite)
-    data = _expand_recipe(data, files)
-    is_scored = rewards is not None or hidden is not None
-    if is_scored and not _is_address(data.get("task"), files):
-        data["task"] = with_rewards(data.get("task"), converter, rewards, hidden)
-        data = _expand_recipe(data, files)
+    recipe = validate(Recipe, data, _place_with_files(place, files))
+    typed = {str(value) for value in (given.task, *keys.values()) if value}
+    typed |= strings_in_settings(settings) | converter.passed_names
+    if isinstance(name, Spec):
+        typed |= allowed_in(name)
+    return recipe, question_of(place, recipe, files, set() if given.written_in else typed)
+
+
+def _replace_task(
+    data: dict[str, Any], given: Overrides, files: Files, converter: ObjectConverter
+) -> dict[str, Any]:
+    """Put the given task in place of the recipe's own, unless this is the given suite already."""
+    task = given.task
+    if task is None or (isinstance(task, str) and _is_suite(data.get("task"), task)):
+        return data
+    data = _expand_recipe(data, files, ("team",))
+    like = _suite_for_files(data.get("team"), files)
+    current, has_rewards = _as_suite(data.get("task"), like), given.rewards is not None
+    if isinstance(task, str):
+        converter.passed_names |= _own_functions_of_suite(task, files.project)
+    task = task_data(task, current, converter, like=like, has_rewards=has_rewards)
+    return {**data, "task": task}
+
+
+def _own_functions_of_suite(name: str, project: Path | None) -> set[str]:
+    """Return the user's own functions in a suite that the user named."""
+    files = Files()
+    files.project = project
+    return own_functions(_expand_recipe({"task": name}, files), files)
+
+
+def _replace_rewards(
+    data: dict[str, Any], given: Overrides, files: Files, converter: ObjectConverter
+) -> dict[str, Any]:
+    """Put the given rewards and hidden fields in place of the task's own."""
+    is_scored = given.rewards is not None or given.hidden is not None
+    if not is_scored or _is_address(data.get("task"), files):
+        return data
+    task = with_rewards(data.get("task"), converter, given.rewards, given.hidden)
+    return {**data, "task": _expand("task", task, files)}
+
+
+def _apply_settings(data: dict[str, Any], settings: Sequence[str], files: Files) -> dict[str, Any]:
+    """Change the recipe by settings, then fill in its model. A setting may reach into a component
+    that the one before has named."""
     for setting in order_settings(settings):
         if setting.strip().startswith(MODEL_PREFIX):
             data = _with_model(data)
         apply_setting(data, setting)
         data = _expand_recipe(data, files)
-    data = _with_model(data)
-    place = (
-        name if isinstance(name, str) else str(data.get("name") or "the recipe passed in Python")
-    )
-    recipe = validate(Recipe, data, _place_with_files(place, files))
-    words = {str(value) for value in (task, *keys.values()) if value} | converter.passed_names
-    allowed = allowed_in(name) if isinstance(name, Spec) else set()
-    typed = strings_in_settings(settings) | words | allowed
-    return recipe, question_of(place, recipe, files, set() if overrides.written_in else typed)
+    return _with_model(data)
 
 
 def _place_with_files(place: str, files: Files) -> str:
@@ -236,9 +259,11 @@ def _read_base(name: TeamLike, files: Files, converter: ObjectConverter) -> dict
     return {"team": str(name)}
 
 
-def _expand_recipe(data: dict[str, Any], files: Files) -> dict[str, Any]:
+def _expand_recipe(
+    data: dict[str, Any], files: Files, kinds: Sequence[Kind] = ("team", "task", "trainer")
+) -> dict[str, Any]:
     expanded = dict(data)
-    for kind in ("team", "task", "trainer"):
+    for kind in kinds:
         value = expanded.get(kind)
         if kind == "task":
             value = _as_suite(value, _suite_for_files(expanded.get("team"), files))
@@ -272,7 +297,8 @@ def _with_model(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_suite(task: Any, name: str) -> bool:
-    """Return True if `task` is the suite `name` with its data, which another machine may lack."""
+    """Return True if a recipe's `task` is the suite `name`, and the file of its rows, if any, is on
+    this machine."""
     if not isinstance(task, dict) or task.get("name", "") != name:
         return False
     source = task.get("source")
