@@ -115,7 +115,8 @@ def split_keywords(
 
     Raises:
         UnknownName: no section has the key.
-        RecipeError: several sections have the key, or the settings are not a list.
+        RecipeError: several sections have the key, or only one that is not in `sections`, or the
+            settings are not a list.
     """
     if isinstance(typed_settings, str):
         raise RecipeError(f"settings is a list, e.g. ['team.turns=2'], got '{typed_settings}'")
@@ -125,16 +126,16 @@ def split_keywords(
             continue
         paths = paths_of(key, sections)
         paths = [f"{preferred}.{key}"] if f"{preferred}.{key}" in paths else paths
-        if len(paths) > 1:
-            places = [path.partition(".")[0] for path in paths]
+        if len(paths) != 1 and (others := paths or paths_of(key, SECTIONS)):
+            places = [path.partition(".")[0] for path in others]
             ways = [f"{place}={{'{key}': {value!r:.40}}}" for place in places]
             if typed_settings is not None:
-                ways = [f"settings=['{path}={value!s:.40}']" for path in paths]
+                ways = [f"settings=['{path}={value!s:.40}']" for path in others]
             raise RecipeError(
                 f"{key} is a key of {' and of '.join(places)}; write {' or '.join(ways)}"
             )
         if not paths:
-            known = {name for section in sections.values() for name in section.model_fields}
+            known = {name for section in SECTIONS.values() for name in section.model_fields}
             raise UnknownName("setting", key, known | top_keys)
         text = yaml.safe_dump(converter.convert(value, key), default_flow_style=True, width=10**9)
         settings.append(f"{paths[0]}={text}")

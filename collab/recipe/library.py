@@ -89,7 +89,7 @@ def find_component(kind: Kind, name: str, project: Path | None = None, remedy: s
     if kind == "reward" and re.fullmatch(r".+:[^\W\d]\w*", name):
         raise RecipeError(
             f"unknown reward {name!r}; to use a function, make it a part:"
-            f" reward: {{parts: {{NAME: {{use: {name}}}}}}}"
+            f" reward: {{parts: {{NAME: {{use: {name}}}}}}} (in Python: rewards=[...])"
         )
     if is_yaml(name) or "/" in name:
         path = Path(name)

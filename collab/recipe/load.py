@@ -43,8 +43,9 @@ from collab.wording import plain_reason
 S = TypeVar("S", bound=Spec)
 
 _MAX_EXTENDS = 8
-_NAMEABLE_KEYS = ("team", "task", "trainer", "model", "reward")
-"""Keys that take a name or a mapping."""
+_REWARDS_ARGUMENT = " (in Python: rewards=[...])"
+_NAMEABLE_KEYS = {"team": "", "task": "", "trainer": "", "model": "", "reward": _REWARDS_ARGUMENT}
+"""Keys that take a name or a mapping, with the Python argument that takes other values."""
 
 
 def load_recipe(
@@ -233,13 +234,15 @@ def _error_lines(place: str, error: ValidationError) -> list[str]:
     lines = []
     for problem in error.errors():
         path = ".".join(str(key) for key in problem["loc"])
-        message = plain_reason(problem["msg"])
-        if problem["type"] == "model_type" and path.rpartition(".")[2] in _NAMEABLE_KEYS:
-            message = "must be a name or a mapping"
+        key, message = path.rpartition(".")[2], plain_reason(problem["msg"])
+        if problem["type"] == "model_type" and key in _NAMEABLE_KEYS:
+            message = f"must be a name or a mapping{_NAMEABLE_KEYS[key]}"
         if problem["type"] == "missing" and path == "team":
             message = "missing; name a team, e.g. team: coding (`collab teams` lists them)"
         if problem["type"] not in ("missing", "value_error"):
             message += f", got {problem['input']!r:.80}"
+        if problem["type"] == "string_type" and isinstance(problem["input"], int | float):
+            message += "; write it in quotes"
         lines += [f"{place}: {path + ': ' if path else ''}{text}" for text in message.split("\n")]
     return list(dict.fromkeys(lines))
 

@@ -181,4 +181,7 @@ class TaskSpec(Spec):
         if self.kind == "code" and self.reward is None:
             missing.append("reward")
         if missing:
-            yield f"kind '{self.kind}' needs {' and '.join(missing)}"
+            yield (
+                f"kind '{self.kind}' needs {' and '.join(missing)}; add what is missing, or extend"
+                " a suite, e.g. `extends: humaneval` (in Python: task='humaneval')"
+            )

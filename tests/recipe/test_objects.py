@@ -279,6 +279,20 @@ def test_engine_is_passed_by_a_function() -> None:
         collab.Team({"a": Agent()}, model=engine)
 
 
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"reward": [right]}, r"task\.reward: must be a name .* \(in Python: rewards=\[\.{3}\]\)"),
+        ({"reward": right}, r"unknown reward .* \(in Python: rewards=\[\.{3}\]\)$"),
+        ({"id_field": "id"}, r"needs source and reward; .* \(in Python: task='humaneval'\)$"),
+        ({"trainer": {"tasks": 12}}, r"trainer\.tasks: .* got 12; write it in quotes$"),
+    ],
+)
+def test_wrong_keyword_names_the_remedy(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        collab.Team({"a": Agent()}, **keys)
+
+
 def test_a_key_of_several_sections_needs_its_section() -> None:
     keys = Counter(key for section in SECTIONS.values() for key in section.model_fields)
     shared = {key for key, times in keys.items() if times > 1} - {*Recipe.model_fields}

@@ -253,8 +253,10 @@ def test_rollout_repr_is_short_and_its_html_escaped() -> None:
 def test_load_accepts_keys_of_a_section() -> None:
     recipe = collab.load(make().recipe, max_new_tokens=7, turns=2, seed=3).recipe
     assert (recipe.sampling.max_new_tokens, recipe.team.turns, recipe.seed) == (7, 2, 3)
-    with pytest.raises(RecipeError, match="unknown setting 'steps'"):
+    with pytest.raises(RecipeError, match=r"steps is a key of trainer; write .*=2'\]"):
         collab.load(make().recipe, steps=2)
+    with pytest.raises(RecipeError, match=r"key of trainer; write trainer={'steps': 2}$"):
+        collab.Team({"a": collab.Agent()}, steps=2)
 
 
 def test_own_run_needs_no_approval(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
