@@ -19,7 +19,8 @@ from collab.recipe import Recipe
 from collab.records import read_episodes
 from collab.trainers import TrainingRun
 from collab.trainers.learner.learner import Learner
-from collab.trainers.training import run, skipping
+from collab.trainers.ranks import orders
+from collab.trainers.training import skipping
 from collab.trainers.training.events import StepFinished, TrainingEvent
 from collab.trainers.training.skipping import History
 
@@ -156,7 +157,7 @@ def test_persistent_nan_gradients_end_the_training(
         poison(learner, "a")
         return learner
 
-    monkeypatch.setattr(run, "Learner", poisoned)
+    monkeypatch.setattr(orders, "Learner", poisoned)
     recipe = make_game(tiny_words, tmp_path, steps=20)
     with pytest.raises(TrainingError, match="the gradient norm of policy 'a' is nan"):
         train(recipe, tmp_path / "run")
@@ -174,7 +175,7 @@ def test_nan_gradients_of_all_policies_end_an_alternating_training(
             poison(learner, name)
         return learner
 
-    monkeypatch.setattr(run, "Learner", poisoned)
+    monkeypatch.setattr(orders, "Learner", poisoned)
     recipe = make_game(tiny_words, tmp_path, steps=20, update_order="alternating")
     with pytest.raises(TrainingError, match="4 steps in a row were skipped"):
         train(recipe, tmp_path / "run")

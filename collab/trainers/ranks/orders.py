@@ -29,6 +29,7 @@ from collab.runs.layout import LOGS, RANK_LOG, SERVER_LOG
 from collab.signals import ending_signals
 from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.policy import Policies, open_policies
+from collab.trainers.learner.ranks import Ranks
 from collab.trainers.learner.samples import Sample
 from collab.trainers.learner.update import Update
 from collab.trainers.ranks.group import ProcessRanks, is_known_to_all
@@ -67,6 +68,14 @@ Order = Begin | Restore | Learn | None
 
 STEPS_PER_CHECK = 10
 """Number of steps between two comparisons of all ranks' parameters."""
+
+
+def open_learner(begin: Begin, ranks: Ranks, loading: StoreProgress | None) -> Learner:
+    """Open a team's policies on every rank, and return their learner."""
+    if isinstance(ranks, ProcessRanks):
+        return open_on_rank(ranks.send_order(begin), ranks, LeadingLearner, loading)
+    policies = open_policies(begin.recipe, begin.spec, loading=loading)
+    return Learner(policies, begin.spec, begin.total_steps, ranks)
 
 
 def open_on_rank(

@@ -6,15 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from collab.errors import CollabError, TrainingError, convert_error
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
-from collab.recipe import Recipe, TrainerSpec
-from collab.recipe.model import VLLMSpec
+from collab.recipe import Recipe
 from collab.records import failure_of
 from collab.runs import metric_names as names
 from collab.runs.about import write_about
@@ -27,12 +25,10 @@ from collab.runtime.notes import make_run_started, start_entries, tool_forms
 from collab.telemetry import operation
 from collab.trainers.credit import Algorithm
 from collab.trainers.learner.learner import Learner
-from collab.trainers.learner.policy import Policies, open_policies
+from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.update import OutOfMemory
-from collab.trainers.ranks import orders
-from collab.trainers.ranks.group import ProcessRanks
-from collab.trainers.ranks.orders import Begin, LeadingLearner
+from collab.trainers.ranks.orders import Begin, open_learner
 from collab.trainers.training.check import check_recipe, describe_trainer, dry_run_phases
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import choose_tasks
@@ -45,41 +41,11 @@ from collab.trainers.training.events import (
 )
 from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.metrics import generated_tokens, step_metrics
-from collab.trainers.training.plan.cards import local_card
-from collab.trainers.training.plan.memory import may_sleep
-from collab.trainers.training.plan.plan import make_plan
+from collab.trainers.training.plan.plan import make_plan, with_sleeping_engines
 from collab.trainers.training.recorded import RecordedStepper
 from collab.trainers.training.skipping import History
 from collab.trainers.training.step import OnProgress, Stepper
 from collab.trainers.training.trackers import TrackedRun, Trackers
-
-
-def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Recipe:
-    """Let vLLM sleep while the trainer learns if a GPU cannot hold both. Return the recipe."""
-    if not may_sleep(recipe, spec, ranks):
-        return recipe
-    import torch
-
-    if not torch.cuda.is_available() or not make_plan(recipe, local_card(0)).sleeps:
-        return recipe
-    models = {name: recipe.model_of(name) for name in recipe.team.agents}
-    changes = {
-        name: {"model": model.model_copy(update={"sleep": True})}
-        for name, model in models.items()
-        if isinstance(model, VLLMSpec) and model.sleep is None
-    }
-    return recipe.with_agents(changes)
-
-
-def open_learner(begin: Begin, ranks: Ranks, loading: StoreProgress | None) -> Learner:
-    """Open a team's policies on every rank, and return their learner."""
-    recipe = with_sleeping_engines(begin.recipe, begin.spec, ranks.world)
-    if isinstance(ranks, ProcessRanks):
-        begin = ranks.send_order(replace(begin, recipe=recipe))
-        return orders.open_on_rank(begin, ranks, LeadingLearner, loading)
-    policies = open_policies(recipe, begin.spec, loading=loading)
-    return Learner(policies, begin.spec, begin.total_steps, ranks)
-
 
 Emit = Callable[[TrainingEvent], None]
 
@@ -154,8 +120,7 @@ class TrainingRun:
     async def _run(self) -> dict[str, Any]:
         about = self._check_folder()
         self._emit(self._started_event)
-        begin = Begin(self.recipe, self.spec, self.total_steps, self.out)
-        learner = await asyncio.to_thread(open_learner, begin, self._ranks, self._loading)
+        learner = await asyncio.to_thread(self._open_learner)
         policies = learner.policies
         for name, model in policies.models.items():
             self._pool.share(self.recipe.model_of(name), model)
@@ -174,6 +139,11 @@ class TrainingRun:
             await policies.aclose()
         self._emit(RunFinished(run=about["run"], status="done", summary=summary))
         return summary
+
+    def _open_learner(self) -> Learner:
+        recipe = with_sleeping_engines(self.recipe, self.spec, self._ranks.world)
+        begin = Begin(recipe, self.spec, self.total_steps, self.out)
+        return open_learner(begin, self._ranks, self._loading)
 
     async def _record(
         self,

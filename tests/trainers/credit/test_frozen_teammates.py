@@ -16,7 +16,7 @@ from collab.trainers import TrainingRun
 from collab.trainers.credit.games import code_like, gradient, outcomes, sample, word_pair
 from collab.trainers.credit.games.estimate import gradient_of
 from collab.trainers.learner.policy import Policies, open_policies
-from collab.trainers.training import run as run_module
+from collab.trainers.ranks import orders
 
 ALGORITHMS = ["magrpo", "marloo", "cross", "coma"]
 
@@ -75,7 +75,7 @@ def test_base_and_frozen_teammate_stay_bit_for_bit_equal(
             module = opened[0].by_name["a"].engine.module
             snapshots.append({name: p.detach().clone() for name, p in module.named_parameters()})
 
-    monkeypatch.setattr(run_module, "open_policies", opening)
+    monkeypatch.setattr(orders, "open_policies", opening)
     written = (adapter / "adapter_model.safetensors").read_bytes()
     recipe = recipe_with_frozen_b(tiny_words, tmp_path, adapter, algorithm)
     asyncio.run(TrainingRun(recipe, tmp_path / "run", emit=watch).run())

@@ -11,10 +11,10 @@ from collab.errors import RecipeError
 from collab.recipe import Recipe
 from collab.recipe.model import VLLMSpec
 from collab.trainers import Plan, make_plan
-from collab.trainers.training import run
+from collab.trainers.training.plan import plan as plan_module
 from collab.trainers.training.plan.cards import CARDS, Card, find_card
 from collab.trainers.training.plan.memory import count_memory
-from collab.trainers.training.run import with_sleeping_engines
+from collab.trainers.training.plan.plan import with_sleeping_engines
 
 
 def plan_on(tiny: Path, folder: Path, on: Card, ranks: int = 1, **options: object) -> Plan:
@@ -71,7 +71,7 @@ def test_vllm_sleeps_if_both_do_not_fit(
     assert plan.sleeps == sleeps
     assert ("vLLM sleeps while the trainer learns" in plan.text()) == sleeps
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(run, "local_card", lambda _: gpu)
+    monkeypatch.setattr(plan_module, "local_card", lambda _: gpu)
     assert recipe.trainer is not None
     model = with_sleeping_engines(recipe, recipe.trainer, 1).model_of("a")
     assert isinstance(model, VLLMSpec)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
+from collab.recipe.model import VLLMSpec
 from collab.rewards.declared import describe_scoring
 from collab.runtime.dry_run import max_episode_tokens, max_move_responses
 from collab.runtime.rehearsal import describe_rounds
@@ -15,11 +16,12 @@ from collab.trainers.credit import algorithm_for
 from collab.trainers.learner.device_sizes import check_device
 from collab.trainers.training.check import check_recipe, describe_trainer, dry_run_phases
 from collab.trainers.training.data import choose_tasks
-from collab.trainers.training.plan.cards import Card
+from collab.trainers.training.plan.cards import Card, local_card
 from collab.trainers.training.plan.memory import (
     MEMORY_LABELS,
     count_memory,
     lengths_of,
+    may_sleep,
     step_episodes,
 )
 from collab.wording import counted
@@ -208,6 +210,23 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
             gradient_checkpointing=least.gradient_checkpointing,
         )
     return plan
+
+
+def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Recipe:
+    """Let vLLM sleep while the trainer learns if a GPU cannot hold both. Return the recipe."""
+    if not may_sleep(recipe, spec, ranks):
+        return recipe
+    import torch
+
+    if not torch.cuda.is_available() or not make_plan(recipe, local_card(0)).sleeps:
+        return recipe
+    models = {name: recipe.model_of(name) for name in recipe.team.agents}
+    changes = {
+        name: {"model": model.model_copy(update={"sleep": True})}
+        for name, model in models.items()
+        if isinstance(model, VLLMSpec) and model.sleep is None
+    }
+    return recipe.with_agents(changes)
 
 
 def _unused_split(spec: TrainerSpec, suite: TaskSpec) -> str:
