@@ -6,7 +6,7 @@ import resource
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from math import fsum
@@ -27,17 +27,23 @@ from collab.trainers.training.skipping import WHOLE_STEP, lost_group_warnings, n
 
 
 @dataclass(frozen=True)
-class StepData:
-    """The episodes, credit, update and times of a step."""
+class StepEpisodes:
+    """The episodes of a step, and the times of their sampling."""
 
-    groups: Sequence[Sequence[Episode]]
-    """Episodes of each task, failed ones included."""
+    groups: Sequence[Sequence[Episode]] = ()
+    """Episodes of each task, failed ones included. Recorded episodes are not among them."""
+    times: dict[str, float] = field(default_factory=dict)
+    """Seconds by kind of work, and of the whole `step`."""
+    sampler: SamplerReport = field(default_factory=SamplerReport)
+    """Load of separate sampling engines while the step was sampled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepData(StepEpisodes):
+    """A step's episodes, their credit, and the update that was learned from them."""
+
     credit: Credit
     update: Update
-    times: dict[str, float]
-    """Seconds by kind of work, and of the whole `step`."""
-    sampler: SamplerReport
-    """Load of separate sampling engines while the step was sampled."""
     skip_reason: str = ""
     """Reason why the whole step was skipped, if it was."""
     version: int = 0

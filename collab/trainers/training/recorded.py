@@ -16,7 +16,7 @@ from collab.records import Decision, Episode, Message, Problem, Turn
 from collab.runtime.agents import prefix_of, template_fields
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.samples import Sample, weigh_tokens
-from collab.trainers.training.step import OnProgress, StepEpisodes, Stepper
+from collab.trainers.training.step import Stepper
 
 
 def episodes_of_visit(episodes: Sequence[Episode], limit: int, visit: int) -> list[Episode]:
@@ -43,27 +43,19 @@ class RecordedStepper(Stepper):
             for episode in self._tasks.recorded[problem.address]:
                 list(self._samples_of(episode, problem, 1.0))
 
-    async def _run_episodes(
-        self,
-        step: int,  # noqa: ARG002
-        report: OnProgress,  # noqa: ARG002
-    ) -> StepEpisodes:
-        """Return no episodes and no times: recorded episodes are read in `learn`."""
-        return [], {}
-
-    async def _make_samples(
+    async def make_samples(
         self,
         step: int,
         groups: Sequence[Sequence[Episode]],  # noqa: ARG002
     ) -> tuple[Credit, list[Sample]]:
-        return Credit(), weigh_tokens(list(self._samples(step)), self._samplings, self._spec)
+        return Credit(), weigh_tokens(list(self._samples(step)), self._samplings, self.spec)
 
     def _samples(self, step: int) -> Iterator[Sample]:
         problems = self._tasks.batch(step)
         visit = step // self._tasks.steps_per_epoch
         for problem in problems:
             recorded = self._tasks.recorded[problem.address]
-            episodes = episodes_of_visit(recorded, self._spec.group_size, visit)
+            episodes = episodes_of_visit(recorded, self.spec.group_size, visit)
             for episode in episodes:
                 scale = 1 / (len(problems) * len(episodes))
                 yield from self._samples_of(episode, problem, scale)
@@ -100,12 +92,12 @@ class RecordedStepper(Stepper):
 
     @cached_property
     def _parsers(self) -> dict[str, Parser]:
-        agents = self._recipe.team.agents
+        agents = self.recipe.team.agents
         return {agent: parser_for(spec.parser) for agent, spec in agents.items()}
 
     @cached_property
     def _prefixes(self) -> dict[str, Template]:
-        agents = self._recipe.team.agents
+        agents = self.recipe.team.agents
         return {agent: prefix_of(agent, agents[agent]) for agent in self._samplings}
 
     def _prefix(self, problem: Problem, turn: Turn, before: Turn | None, decision: Decision) -> str:
@@ -123,7 +115,7 @@ class RecordedStepper(Stepper):
         }
         feedback = before.feedback.get(agent, ()) if before else ()
         fields = template_fields(
-            self._recipe, problem, turn=turn.index, others=others, feedback=feedback
+            self.recipe, problem, turn=turn.index, others=others, feedback=feedback
         )
         earlier_fields = {"previous": {n: text for n, text in previous.items() if n != agent}}
         return self._prefixes[agent].render(agent=agent, **{**earlier_fields, **fields})
@@ -134,7 +126,7 @@ class RecordedStepper(Stepper):
         """Return the prompt and the response. `place` identifies the response in messages."""
         agent, action = decision.agent, decision.action
         engine = self._policies.of(agent).engine
-        spec, sampling = self._recipe.team.agents[agent], self._samplings[agent]
+        spec, sampling = self.recipe.team.agents[agent], self._samplings[agent]
         if spec.tools:
             if not action.token_ids or action.model != engine.name:
                 raise RecipeError(

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,7 @@ from collab.runs.metrics import STEP_FINISHED
 from collab.runtime.events import RunFinished
 from collab.runtime.notes import make_run_started, start_entries, tool_forms
 from collab.telemetry import operation
-from collab.trainers.credit import Algorithm
 from collab.trainers.learner.learner import Learner
-from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.update import OutOfMemory
 from collab.trainers.ranks.orders import Begin, open_learner
@@ -44,7 +43,7 @@ from collab.trainers.training.metrics import generated_tokens, step_metrics
 from collab.trainers.training.plan.plan import make_plan, with_sleeping_engines
 from collab.trainers.training.recorded import RecordedStepper
 from collab.trainers.training.skipping import History
-from collab.trainers.training.step import OnProgress, Stepper
+from collab.trainers.training.step import OnProgress, SampledStepper, Stepper
 from collab.trainers.training.trackers import TrackedRun, Trackers
 
 Emit = Callable[[TrainingEvent], None]
@@ -59,11 +58,6 @@ class TrainingRun:
     Raises:
         RecipeError, TaskError, RecordError: before any work is done.
     """
-
-    _folder: TrainingFolder
-    """The run's folder, open once everything that the run needs is open."""
-    _stateful: tuple[Learner, Algorithm]
-    """Objects whose states a checkpoint keeps, made by `run`."""
 
     def __init__(
         self,
@@ -90,7 +84,6 @@ class TrainingRun:
         held_out = self.tasks.held_out
         self.evaluations = Evaluations(recipe, self.spec.evaluation, held_out, self._pool)
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
-        self._saved_step, self._trackers = -1, Trackers(self.spec.report_episodes)
         models = {name: recipe.model_of(name).name for name in recipe.team.agents}
         samples = self.spec.group_size
         started = make_run_started(recipe, models, self.tasks.training, samples, out)
@@ -121,22 +114,23 @@ class TrainingRun:
         about = self._check_folder()
         self._emit(self._started_event)
         learner = await asyncio.to_thread(self._open_learner)
-        policies = learner.policies
-        for name, model in policies.models.items():
+        for name, model in learner.policies.models.items():
             self._pool.share(self.recipe.model_of(name), model)
-        make = RecordedStepper if self.spec.learn_from is not None else Stepper
-        stepper = make(self.recipe, self.spec, self.tasks, policies, learner, pool=self._pool)
+        parts = self.recipe, self.spec, self.tasks, learner
+        is_recorded = self.spec.learn_from is not None
+        stepper = RecordedStepper(*parts) if is_recorded else SampledStepper(*parts, self._pool)
         try:
-            self._stateful = learner, stepper.algorithm
             await stepper.open()
-            checkpoint = self._checkpoints.restore(*self._stateful) if self._resume else None
+            checkpoint = None
+            if self._resume:
+                checkpoint = self._checkpoints.restore(learner, stepper.algorithm)
             await stepper.check()
             self._began = time.perf_counter()
-            summary = await self._record(about, policies, stepper, checkpoint)
+            summary = await self._record(about, stepper, checkpoint)
         finally:
             await stepper.aclose()
             await self._pool.aclose()
-            await policies.aclose()
+            await learner.policies.aclose()
         self._emit(RunFinished(run=about["run"], status="done", summary=summary))
         return summary
 
@@ -146,29 +140,35 @@ class TrainingRun:
         return open_learner(begin, self._ranks, self._loading)
 
     async def _record(
-        self,
-        about: dict[str, Any],
-        policies: Policies,
-        stepper: Stepper,
-        checkpoint: CheckpointState | None,
+        self, about: dict[str, Any], stepper: Stepper, checkpoint: CheckpointState | None
     ) -> dict[str, Any]:
         """Train in the run's folder, record it in `run.json`, and return the final summary."""
-        about.update(self._stateful[0].about())
+        about.update(stepper.learner.about())
         if tools := tool_forms(self.recipe):
             about["tools"] = tools
         step = checkpoint.step if checkpoint else 0
         if self._earlier_recipe is None:
-            self._folder = TrainingFolder.create(self.out, self.recipe, about)
+            folder = TrainingFolder.create(self.out, self.recipe, about)
         else:
             before = self._earlier_recipe
-            self._folder = TrainingFolder.reopen(self.out, before, self.recipe, about, step)
+            folder = TrainingFolder.reopen(self.out, before, self.recipe, about, step)
+        trackers = Trackers(self.spec.report_episodes)
+        loop = _Loop(
+            stepper,
+            folder,
+            trackers,
+            self._history,
+            self.evaluations,
+            self._checkpoints,
+            self._emit,
+        )
         status = "interrupted"
         try:
             config = self.recipe.model_dump(mode="json")
             run = TrackedRun(str(about["run"]), str(about["started"]), self.out, config, step)
-            self._trackers.open(self.spec.report_to, run)
-            self._start_or_restore(policies, checkpoint)
-            await self._train(policies, stepper)
+            trackers.open(self.spec.report_to, run)
+            loop.start(checkpoint)
+            await loop.run()
             status = "done"
         except OutOfMemory as error:
             status = "failed"
@@ -178,9 +178,9 @@ class TrainingRun:
             about["failure"] = failure_of(convert_error(error, CollabError)).model_dump()
             raise
         finally:
-            self._trackers.close()
+            trackers.close()
             summary = self._summary()
-            with closing(self._folder):
+            with closing(folder):
                 write_about(self.out, {**about, "status": status, "summary": summary})
         return summary
 
@@ -203,118 +203,130 @@ class TrainingRun:
         """Number of finished steps."""
         return self._history.step
 
-    @property
-    def tokens(self) -> int:
-        """Number of tokens generated in the finished steps."""
-        return self._history.tokens
-
-    @property
-    def is_over(self) -> bool:
-        """True if the last step is finished."""
-        return self._is_end(self.step, self.tokens)
-
-    def _is_end(self, step: int, tokens: int) -> bool:
-        """Return True if `step` steps and `tokens` generated tokens end the run."""
-        limit = self.spec.tokens
-        return step >= self.total_steps or (limit is not None and tokens >= limit)
-
     def _limits(self) -> dict[str, int]:
         """Return the limits for `run.json`, without a number of steps that is only a bound."""
         tokens = {} if self.spec.tokens is None else {"tokens": self.spec.tokens}
         bounded = tokens and self.spec.steps is None
         return tokens if bounded else {**tokens, "steps": self.total_steps}
 
-    async def _train(self, policies: Policies, stepper: Stepper) -> None:
-        if await self._evaluate_when_due(policies) and self.step > 0:
-            self._save_when_due(policies)
-        try:
-            while not self.is_over:
-                await self._take_step(stepper, policies)
-                self._save_when_due(policies)
-        finally:
-            if not stepper.update_interrupted and self._saved_step < self.step:
-                self._save(policies)
+    def _summary(self) -> dict[str, Any]:
+        return {
+            "steps": self.step,
+            "of": self._limits().get("steps"),
+            "tokens": self._history.tokens,
+            "seconds": round(time.perf_counter() - self._began, 3),
+            "unlearned": self._history.unlearned,
+            **self.evaluations.summary(),
+        }
 
-    def _start_or_restore(self, policies: Policies, state: CheckpointState | None) -> None:
+
+@dataclass
+class _Loop:
+    """Takes a run's steps, evaluates and saves, once its models and folder are open."""
+
+    stepper: Stepper
+    folder: TrainingFolder
+    trackers: Trackers
+    history: History
+    evaluations: Evaluations
+    checkpoints: Checkpoints
+    emit: Emit
+    saved_step: int = -1
+
+    def __post_init__(self) -> None:
+        self.recipe, self.spec = self.stepper.recipe, self.stepper.spec
+        self.policies = self.stepper.learner.policies
+
+    @property
+    def step(self) -> int:
+        return self.history.step
+
+    def start(self, state: CheckpointState | None) -> None:
         """Save a first checkpoint, or restore folder, history and evaluations from a `state`."""
         if state is None:
-            self._folder.cut({})
+            self.folder.cut({})
             seed_random_states(self.recipe.seed)
-            self._save(policies)
+            self._save()
             return
-        self._folder.cut(state.sizes)
-        self._folder.save_team(self.recipe, policies)  # the run may have ended between the two
-        rows = self._folder.rows()
-        self._history.restore(state.step, rows)
-        self._saved_step = policies.version = self.step
+        self.folder.cut(state.sizes)
+        self.folder.save_team(self.recipe, self.policies)  # the run may have ended between the two
+        rows = self.folder.rows()
+        self.history.restore(state.step, rows)
+        self.saved_step = self.policies.version = self.step
         self.evaluations.restore(rows)
 
-    async def _take_step(self, stepper: Stepper, policies: Policies) -> None:
-        with operation("training_step", {"collab.step": self.step + 1}) as step, step.as_current():
+    async def run(self) -> None:
+        """Train to the end of the run. However that ends, its last whole step is saved."""
+        if await self._evaluate_when_due() and self.step > 0:
+            self._save_when_due()
+        try:
+            while not self.history.is_over():
+                await self._take_step()
+                self._save_when_due()
+        finally:
+            if not self.stepper.update_interrupted and self.saved_step < self.step:
+                self._save()
+
+    async def _take_step(self) -> None:
+        history, stepper, step = self.history, self.stepper, self.step
+        with operation("training_step", {"collab.step": step + 1}) as span, span.as_current():
             began = time.perf_counter()
-            report = self._reporter(self.step + 1)
-            groups, times = await stepper.run_episodes(self.step, report)
-            self._folder.append_groups(groups, first=self.step * self.spec.tasks_per_step)
-            if not self._is_end(self.step + 1, self.tokens + generated_tokens(groups)):
-                stepper.sample_ahead(self.step + 1, self._reporter(self.step + 2))
-            data = await stepper.learn(self.step, groups, times, report)
+            report = self._reporter(step + 1)
+            played = await stepper.run_episodes(step, report)
+            self.folder.append_groups(played.groups, first=step * self.spec.tasks_per_step)
+            if not history.is_over(1, generated_tokens(played.groups)):
+                stepper.sample_ahead(step + 1, self._reporter(step + 2))
+            data = await stepper.learn(step, played, report)
             data.times["step"] = time.perf_counter() - began
-            metrics = step_metrics(data, policies)
-            warnings = (*data.warnings, *self._history.add(metrics))
-            self._folder.append_metrics({"type": STEP_FINISHED, "step": self.step, **metrics})
-            self._trackers.log(metrics, self.step)
-            self._trackers.show(groups, self.step)
-            self._emit(
+            metrics = step_metrics(data, self.policies)
+            warnings = (*data.warnings, *history.add(metrics))
+            self.folder.append_metrics({"type": STEP_FINISHED, "step": self.step, **metrics})
+            self.trackers.log(metrics, self.step)
+            self.trackers.show(played.groups, self.step)
+            self.emit(
                 StepFinished(
                     step=self.step,
-                    steps=self.total_steps,
+                    steps=history.total_steps,
                     metrics=metrics,
                     warnings=warnings,
-                    tokens=self.tokens,
+                    tokens=history.tokens,
                     of_tokens=self.spec.tokens,
                 )
             )
-            step.add_score("return", metrics.get(names.RETURN_MEAN))
-            self._history.check_skipped(data.skipped)
-        await self._evaluate_when_due(policies)
+            span.add_score("return", metrics.get(names.RETURN_MEAN))
+            history.check_skipped(data.skipped)
+        await self._evaluate_when_due()
 
-    async def _evaluate_when_due(self, policies: Policies) -> bool:
-        if not self.evaluations.due(self.step, self.tokens, last=self.is_over):
+    async def _evaluate_when_due(self) -> bool:
+        tokens, last = self.history.tokens, self.history.is_over()
+        if not self.evaluations.due(self.step, tokens, last=last):
             return False
+        report = self._reporter(self.step)
         evaluation = await self.evaluations.evaluate(
-            self.step, self.tokens, policies, self._folder, self._reporter(self.step)
+            self.step, tokens, self.policies, self.folder, report
         )
         if evaluation.sampled:
-            self._trackers.log({"held_out/return": mean_return(evaluation.sampled)}, self.step)
-        self._emit(evaluation)
+            self.trackers.log({"held_out/return": mean_return(evaluation.sampled)}, self.step)
+        self.emit(evaluation)
         return True
 
-    def _save_when_due(self, policies: Policies) -> None:
+    def _save_when_due(self) -> None:
         best_now = self.evaluations.best_step == self.step
-        if self.is_over or best_now or self.step % self.spec.checkpoint_every == 0:
-            self._save(policies)
+        if self.history.is_over() or best_now or self.step % self.spec.checkpoint_every == 0:
+            self._save()
 
-    def _save(self, policies: Policies) -> None:
-        state = {"best_step": self.evaluations.best_step, "sizes": self._folder.sync()}
-        path = self._checkpoints.save(self.step, *self._stateful, state)
-        self._folder.save_team(self.recipe, policies)
-        self._saved_step = self.step
-        self._emit(CheckpointSaved(step=self.step, path=str(path)))
+    def _save(self) -> None:
+        state = {"best_step": self.evaluations.best_step, "sizes": self.folder.sync()}
+        learner, algorithm = self.stepper.learner, self.stepper.algorithm
+        path = self.checkpoints.save(self.step, learner, algorithm, state)
+        self.folder.save_team(self.recipe, self.policies)
+        self.saved_step = self.step
+        self.emit(CheckpointSaved(step=self.step, path=str(path)))
 
     def _reporter(self, step: int) -> OnProgress:
         """Return a function that emits the progress of work on `step`, counted from 1."""
 
         def report(phase: Any, done: int, total: int) -> None:
-            self._emit(TrainingProgress(step=step, phase=phase, done=done, total=total))
+            self.emit(TrainingProgress(step=step, phase=phase, done=done, total=total))
 
         return report
-
-    def _summary(self) -> dict[str, Any]:
-        return {
-            "steps": self.step,
-            "of": self._limits().get("steps"),
-            "tokens": self.tokens,
-            "seconds": round(time.perf_counter() - self._began, 3),
-            "unlearned": self._history.unlearned,
-            **self.evaluations.summary(),
-        }

@@ -105,9 +105,14 @@ class History:
             trainer.turn_structure if trainer else None,
         )
         self._alarms = Alarms(recipe.reward, turns_compare=compare)
-        self._total_steps = total_steps
+        self.total_steps, self._token_limit = total_steps, trainer.tokens if trainer else None
         self._recent_skips: Counter[str] = Counter()
         self._total_skips: Counter[str] = Counter()
+
+    def is_over(self, steps: int = 0, tokens: int = 0) -> bool:
+        """Return True if the run ends after this many more steps and generated tokens."""
+        reached = self._token_limit is not None and self.tokens + tokens >= self._token_limit
+        return reached or self.step + steps >= self.total_steps
 
     def restore(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Restore the counts of `step` steps from rows of metrics. Skips in a row start at 0."""
@@ -137,7 +142,7 @@ class History:
         self._recent_skips = Counter({key: self._recent_skips[key] + 1 for key in skipped})
         self._total_skips.update(skipped.keys())
         for key, reason in skipped.items():
-            if self._total_skips[key] >= self._total_steps:
+            if self._total_skips[key] >= self.total_steps:
                 raise TrainingError(f"training skipped every step; the last: {reason}")
             if self._recent_skips[key] > MAX_SKIPPED_STEPS:
                 raise TrainingError(

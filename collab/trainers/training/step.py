@@ -9,7 +9,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from collab.models.base import SamplerReport
 from collab.models.open import ModelPool
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode
@@ -28,19 +27,15 @@ from collab.trainers.credit.step_credit import Credit, StepCredit
 from collab.trainers.learner.frozen_models import PolicyModels
 from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.optimizer import rate_at
-from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import Sample, make_samples
 from collab.trainers.learner.update import Update
 from collab.trainers.training.data import TaskOrder, phases
-from collab.trainers.training.metrics import StepData
+from collab.trainers.training.metrics import StepData, StepEpisodes
 from collab.trainers.training.rollouts import complete_episodes, run_groups
 from collab.trainers.training.skipping import skip_reason
 
 OnProgress = Callable[[str, int, int], None]
 """Called with the current part of the step, and the numbers of finished and of all episodes."""
-
-StepEpisodes = tuple[list[list[Episode]], dict[str, float]]
-"""Episodes of each task, and seconds by kind of work."""
 
 
 class StepTimer:
@@ -93,42 +88,94 @@ class StepTimer:
 
 
 class Stepper:
-    """Takes the steps of training, and can sample one step ahead.
+    """Learns from the episodes of one step after another. A subclass provides them."""
+
+    def __init__(
+        self, recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder, learner: Learner
+    ) -> None:
+        self.recipe, self.spec, self._tasks = recipe, spec, tasks
+        self.learner, self._policies = learner, learner.policies
+        self.algorithm = algorithm_for(spec.algorithm)
+        self._samplings = {agent: recipe.sampling_of(agent) for agent in self._policies.agents}
+        self.update_interrupted = False
+        """True if an update was interrupted, so the parameters belong to no step."""
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
+
+    async def open(self) -> None:
+        """Pass the team's models to the algorithm, before the first step."""
+        await self.algorithm.open(PolicyModels(self._policies, self.spec, self._thread))
+
+    async def check(self) -> None:
+        """Check the sources of all episodes before any work."""
+
+    async def run_episodes(self, step: int, report: OnProgress) -> StepEpisodes:  # noqa: ARG002
+        """Return the episodes that are sampled for `step`, counted from 0."""
+        return StepEpisodes()
+
+    def sample_ahead(self, step: int, report: OnProgress) -> None:
+        """Start to sample `step` while the step before it is learned, if that is possible."""
+
+    async def learn(self, step: int, played: StepEpisodes, report: OnProgress) -> StepData:
+        """Give credit, learn, and return the step's data."""
+        report("credit", 0, 0)
+        began = time.perf_counter()
+        credit, samples = await self.make_samples(step, played.groups)
+        played.times["credit"] = time.perf_counter() - began
+        report("update", 0, 0)
+        began = time.perf_counter()
+        if not self.spec.max_staleness:
+            await self._policies.sleep()
+        version = self._policies.version
+        update = await self._update(samples, step)
+        played.times["update"] = time.perf_counter() - began
+        return StepData(**vars(played), credit=credit, update=update, version=version)
+
+    async def make_samples(
+        self, step: int, groups: Sequence[Sequence[Episode]]
+    ) -> tuple[Credit, list[Sample]]:
+        """Give credit to the episodes of a step, and return the responses to learn from."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        await asyncio.to_thread(self._thread.shutdown)
+
+    async def _update(self, samples: Sequence[Sample], step: int) -> Update:
+        """Learn from the responses of `step` on the learner's thread, and return its statistics."""
+        cancelled = threading.Event()
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._thread, self.learner.learn, samples, step, cancelled)
+        self.update_interrupted = self._policies.samplers_are_stale = True
+        try:
+            update = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            cancelled.set()
+            await asyncio.wait([work])
+            if not work.cancelled():
+                work.exception()  # it is the cancellation, or too late to matter
+            raise
+        self.update_interrupted = False
+        self._policies.version = step + 1
+        return update
+
+
+class SampledStepper(Stepper):
+    """Takes steps with episodes that the team plays, and can sample one step ahead.
 
     The session of a phase stays open between steps.
     """
 
     def __init__(
-        self,
-        recipe: Recipe,
-        spec: TrainerSpec,
-        tasks: TaskOrder,
-        policies: Policies,
-        learner: Learner,
-        *,
-        pool: ModelPool,
+        self, recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder, learner: Learner, pool: ModelPool
     ) -> None:
         """Set up the steps. `pool` holds the models of feedback, for all sessions of a run."""
+        super().__init__(recipe, spec, tasks, learner)
         self._pool = pool
-        self._recipe, self._spec, self._tasks = recipe, spec, tasks
-        self._policies, self._learner = policies, learner
-        self.algorithm = algorithm_for(spec.algorithm)
-        self._samplings = {agent: recipe.sampling_of(agent) for agent in policies.agents}
-        self.update_interrupted = False
-        """True if an update was interrupted, so the parameters belong to no step."""
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
         self._session: Session | None = None
         self._phases = phases(recipe, spec)
         self._phase = -1
         self._credit: StepCredit | None = None
         self._ahead: tuple[int, asyncio.Task[StepEpisodes]] | None = None
         """Step that is sampled while the step before it is learned."""
-        self._sampler_reports: dict[int, SamplerReport] = {}
-        """Load reports of steps that were sampled and not yet learned, by step."""
-
-    async def open(self) -> None:
-        """Pass the team's models to the algorithm, before the first step."""
-        await self.algorithm.open(PolicyModels(self._policies, self._spec, self._thread))
 
     async def check(self) -> None:
         """Open each phase's resources once, so that missing ones are reported before any work."""
@@ -142,10 +189,11 @@ class Stepper:
         began = time.perf_counter()
         await self._policies.publish()
         published = time.perf_counter() - began
-        groups, times = await self._ahead[1]
+        played = await self._ahead[1]
         self._ahead = None  # not earlier: `aclose` ends the work
         waited = time.perf_counter() - began
-        return groups, {**times, "publishing": published, "waiting": waited - published}
+        played.times.update(publishing=published, waiting=waited - published)
+        return played
 
     def sample_ahead(self, step: int, report: OnProgress) -> None:
         """Start to sample `step` while the step before it is learned, if the trainer allows it and
@@ -154,7 +202,7 @@ class Stepper:
         The step starts with the current policies. Responses that begin after the next update are
         sampled from the updated policies.
         """
-        if self._spec.max_staleness and self._phase_at(step) == self._phase_at(step - 1):
+        if self.spec.max_staleness and self._phase_at(step) == self._phase_at(step - 1):
             self._ahead = step, asyncio.create_task(self._run_episodes(step, report))
 
     async def _run_episodes(self, step: int, report: OnProgress) -> StepEpisodes:
@@ -175,51 +223,31 @@ class Stepper:
         began = time.perf_counter()
         if await self._policies.publish():
             timer.seconds["publishing"] = time.perf_counter() - began
-        seed = derive_seed(self._recipe.seed, "step", step)
+        seed = derive_seed(self.recipe.seed, "step", step)
         on_group_end = None
-        if not self._spec.max_staleness:  # with it, another step's credit may be running
+        if not self.spec.max_staleness:  # with it, another step's credit may be running
             self._credit = self._begin_credit(session)
             on_group_end = self._credit.prepare
         groups = await run_groups(session, problems, shape, seed, watch, on_group_end=on_group_end)
-        self._sampler_reports[step] = await self._policies.report()
-        return groups, timer.seconds
+        return StepEpisodes(groups, timer.seconds, await self._policies.report())
 
-    async def learn(
-        self,
-        step: int,
-        groups: Sequence[Sequence[Episode]],
-        times: dict[str, float],
-        report: OnProgress,
-    ) -> StepData:
-        """Give credit, learn unless too many episodes failed, and return the step's data."""
-        sampler = self._sampler_reports.pop(step, SamplerReport())
-        if reason := skip_reason(groups, self._spec):
+    async def learn(self, step: int, played: StepEpisodes, report: OnProgress) -> StepData:
+        """Learn unless too many episodes failed."""
+        if reason := skip_reason(played.groups, self.spec):
             await self._end_credit()
-            update = Update(rate=rate_at(step, self._learner.total_steps, self._spec))
-            return StepData(groups, Credit(), update, times, sampler, skip_reason=reason)
-        report("credit", 0, 0)
-        began = time.perf_counter()
-        credit, samples = await self._make_samples(step, groups)
-        times["credit"] = time.perf_counter() - began
-        report("update", 0, 0)
-        began = time.perf_counter()
-        if not self._spec.max_staleness:
-            await self._policies.sleep()
-        version = self._policies.version
-        update = await self._update(samples, step)
-        times["update"] = time.perf_counter() - began
-        return StepData(groups, credit, update, times, sampler, version=version)
+            update = Update(rate=rate_at(step, self.learner.total_steps, self.spec))
+            return StepData(**vars(played), credit=Credit(), update=update, skip_reason=reason)
+        return await super().learn(step, played, report)
 
-    async def _make_samples(
+    async def make_samples(
         self, step: int, groups: Sequence[Sequence[Episode]]
     ) -> tuple[Credit, list[Sample]]:
-        """Give credit to the episodes of a step, and return the responses to learn from."""
         session = await self._session_at(step)
         step_credit = self._credit = self._credit or self._begin_credit(session)
         played = zip(self._tasks.batch(step), map(complete_episodes, groups), strict=True)
         credit = await step_credit.credit(list(played))
         await self._end_credit()
-        return credit, make_samples(credit, self._samplings, self._spec)
+        return credit, make_samples(credit, self._samplings, self.spec)
 
     async def aclose(self) -> None:
         if self._ahead is not None:
@@ -229,25 +257,7 @@ class Stepper:
         session, self._session = self._session, None
         if session is not None:
             await session.aclose()
-        await asyncio.to_thread(self._thread.shutdown)
-
-    async def _update(self, samples: Sequence[Sample], step: int) -> Update:
-        """Learn from the responses of `step` on the learner's thread, and return its statistics."""
-        cancelled = threading.Event()
-        loop = asyncio.get_running_loop()
-        work = loop.run_in_executor(self._thread, self._learner.learn, samples, step, cancelled)
-        self.update_interrupted = self._policies.samplers_are_stale = True
-        try:
-            update = await asyncio.shield(work)
-        except asyncio.CancelledError:
-            cancelled.set()
-            await asyncio.wait([work])
-            if not work.cancelled():
-                work.exception()  # it is the cancellation, or too late to matter
-            raise
-        self.update_interrupted = False
-        self._policies.version = step + 1
-        return update
+        await super().aclose()
 
     def _phase_at(self, step: int) -> int:
         """Return the number of the phase to which `step` belongs."""
@@ -268,7 +278,7 @@ class Stepper:
         return StepCredit(
             session.score,
             agents=self._policies.agents,
-            spec=self._spec,
+            spec=self.spec,
             shape=self._shape(session),
             algorithm=self.algorithm,
         )
@@ -280,4 +290,4 @@ class Stepper:
 
     def _shape(self, session: Session) -> Shape:
         turns = session.recipe.team.turns
-        return Shape(self._spec.turn_structure, self._spec.group_size, turns)
+        return Shape(self.spec.turn_structure, self.spec.group_size, turns)

@@ -17,7 +17,6 @@ from support.tiny_words import save_tiny
 from support.trainer_recipes import WORDS, make_solvable, steps_of
 
 from collab.errors import RecipeError, RecordError
-from collab.models.open import ModelPool
 from collab.recipe import Recipe, TrainerSpec, load_recipe
 from collab.records import Episode, read_episodes
 from collab.trainers import TrainingRun
@@ -63,7 +62,7 @@ def open_stepper(recipe: Recipe) -> Iterator[tuple[Policies, RecordedStepper]]:
     policies.by_name["a"].engine.module.double()
     learner = Learner(policies, spec, total_steps=1)
     tasks = choose_tasks(recipe, spec)
-    stepper = RecordedStepper(recipe, spec, tasks, policies, learner, pool=ModelPool())
+    stepper = RecordedStepper(recipe, spec, tasks, learner)
     yield policies, stepper
     asyncio.run(stepper.aclose())
     asyncio.run(policies.aclose())
