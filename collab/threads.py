@@ -1,4 +1,4 @@
-"""Runs a user's function in a thread of its own."""
+"""Runs a user's function in a thread of its own, and waits for the work of other threads."""
 
 from __future__ import annotations
 
@@ -6,8 +6,28 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
+
+
+async def wait_for_job(job: Future[Any], stop: Callable[[], object] = lambda: None) -> None:
+    """Wait until another thread has done `job`, or has canceled it.
+
+    If this call is canceled, call `stop`, cancel a job that has not begun, and wait for the end of
+    one that has.
+    """
+    work = asyncio.wrap_future(job)
+    try:
+        await asyncio.wait([work])
+    except asyncio.CancelledError:
+        stop()
+        if not job.cancel():
+            await asyncio.wait([work])
+        raise
+    finally:
+        if work.done() and not work.cancelled():
+            work.exception()  # the caller reads it from the job
 
 
 async def run_in_thread(function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:

@@ -10,12 +10,14 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from collab.errors import SandboxError, SandboxUnavailable
 from collab.recipe.sandbox import SandboxSpec
 from collab.sandbox.client import JailClient
 from collab.sandbox.verdict import Trial, Verdict
+from collab.threads import wait_for_job
 from collab.wording import counted
 
 CORRECT_TRIAL = Trial(
@@ -64,19 +66,10 @@ class Sandbox:
                     self.spec.workers or processor_count(), "sandbox"
                 )
             job_future = self._threads.submit(self._run_job, job, self._threads)
-        outcome = asyncio.wrap_future(job_future)
-        try:
-            await asyncio.wait([outcome])
-        except asyncio.CancelledError:
-            self._cancel(job)
-            if not job_future.cancel():
-                await asyncio.wait([outcome])  # the thread ends together with its supervisor
-                if not outcome.cancelled():
-                    outcome.exception()  # nobody waits for this job anymore
-            raise
-        if outcome.cancelled():  # by `close`, not by the caller
+        await wait_for_job(job_future, partial(self._cancel, job))
+        if job_future.cancelled():  # by `close`, not by the caller
             raise _closed_error()
-        return self._make_verdict(outcome.result())
+        return self._make_verdict(job_future.result())
 
     def close(self) -> None:
         """End every process of the sandbox. Running trials raise SandboxError."""

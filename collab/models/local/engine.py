@@ -21,6 +21,7 @@ from collab.models import store
 from collab.models.base import Batching, Capabilities, Model, OnAnswer, Progress, Request
 from collab.recipe.model import TransformersSpec
 from collab.records import Action
+from collab.threads import wait_for_job
 
 if TYPE_CHECKING:
     from collab.models.local.generation import Generation, Report
@@ -137,20 +138,10 @@ class TransformersEngine(Model):
         queued = self._thread.submit(
             self._answer, requests, deliver_action, time.monotonic(), cancelled, report
         )
-        work = asyncio.wrap_future(queued)
-        try:
-            await asyncio.wait([work])
-        except asyncio.CancelledError:
-            cancelled.set()
-            if queued.cancel():  # it has not begun, and what is before it is somebody else's
-                raise
-            await asyncio.wait([work])
-            if not work.cancelled():
-                work.exception()  # it is the cancellation, or comes too late for anybody
-            raise
-        if work.cancelled():  # by `aclose`, not by whoever waits
+        await wait_for_job(queued, cancelled.set)
+        if queued.cancelled():  # by `aclose`, not by whoever waits
             raise self._closed_error()
-        work.result()
+        queued.result()
 
     def _answer(
         self,

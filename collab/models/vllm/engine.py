@@ -32,6 +32,7 @@ from collab.models.vllm.adapters import ServedAdapters
 from collab.models.vllm.backend import GenerationRequest, Report, prefix_key
 from collab.recipe.model import VLLMSpec
 from collab.records import Action, Sampling
+from collab.threads import wait_for_job
 
 if TYPE_CHECKING:
     from collab.models.vllm.process import Process
@@ -65,16 +66,10 @@ class EngineThread:
                 work.close()
                 raise self._closed_error()
             started = asyncio.run_coroutine_threadsafe(work, self._loop)
-        waiting = asyncio.wrap_future(started)
-        try:
-            await asyncio.wait([waiting])
-        except asyncio.CancelledError:
-            if not waiting.cancel() and not waiting.cancelled():
-                waiting.exception()  # nobody waits for this work anymore
-            raise
-        if waiting.cancelled():  # by `close`, not by the caller
+        await wait_for_job(started)
+        if started.cancelled():  # by `close`, not by the caller
             raise self._closed_error()
-        return waiting.result()
+        return started.result()
 
     def close(self, cleanup: Callable[[], Awaitable[None]]) -> None:
         """Cancel work in progress, run `cleanup`, and stop the loop. A second call does nothing."""

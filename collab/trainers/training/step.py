@@ -21,6 +21,7 @@ from collab.runtime.events import (
     TurnScored,
 )
 from collab.seeds import derive_seed
+from collab.threads import wait_for_job
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import Credit, StepCredit
@@ -142,17 +143,10 @@ class Stepper:
     async def _update(self, samples: Sequence[Sample], step: int) -> Update:
         """Learn from the responses of `step` on the learner's thread, and return its statistics."""
         cancelled = threading.Event()
-        loop = asyncio.get_running_loop()
-        work = loop.run_in_executor(self._thread, self.learner.learn, samples, step, cancelled)
+        work = self._thread.submit(self.learner.learn, samples, step, cancelled)
         self.update_interrupted = self._policies.samplers_are_stale = True
-        try:
-            update = await asyncio.shield(work)
-        except asyncio.CancelledError:
-            cancelled.set()
-            await asyncio.wait([work])
-            if not work.cancelled():
-                work.exception()  # it is the cancellation, or too late to matter
-            raise
+        await wait_for_job(work, cancelled.set)
+        update = work.result()
         self.update_interrupted = False
         self._policies.version = step + 1
         return update
