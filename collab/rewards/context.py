@@ -13,31 +13,10 @@ from collab.errors import RewardError
 from collab.recipe.team import Roles
 from collab.records import Problem
 from collab.records.episode import FormerArtifacts
+from collab.stats import Stopwatch
 
 if TYPE_CHECKING:
     from collab.sandbox import Sandbox, Treatment, Trial, Verdict
-
-
-class Stopwatch:
-    """Measures the wall time during which at least one task is in progress."""
-
-    def __init__(self) -> None:
-        self._active, self._since, self._total = 0, 0.0, 0.0
-
-    def __enter__(self) -> None:
-        if not self._active:
-            self._since = time.perf_counter()
-        self._active += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._active -= 1
-        if not self._active:
-            self._total += time.perf_counter() - self._since
-
-    @property
-    def seconds(self) -> float:
-        running = time.perf_counter() - self._since if self._active else 0.0
-        return self._total + running
 
 
 MakeTrial = Callable[["RewardContext", str, "Treatment | None", Hashable], "Trial"]

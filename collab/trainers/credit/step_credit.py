@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from collab.errors import TrainingError, convert_error
 from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score
-from collab.rewards.context import Stopwatch
 from collab.runs import metric_names as names
+from collab.stats import Stopwatch
 from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.checks import check_weights
 from collab.trainers.credit.group import Group, Weights, group_of

@@ -21,6 +21,7 @@ from collab.runtime.events import (
     TurnScored,
 )
 from collab.seeds import derive_seed
+from collab.stats import Stopwatch
 from collab.threads import wait_for_job
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.shape import Shape
@@ -47,9 +48,13 @@ class StepTimer:
     """
 
     def __init__(self) -> None:
-        self.seconds = dict.fromkeys(("sampling", "scoring", "feedback"), 0.0)
-        self._active: dict[str, set[tuple[str, str]]] = {work: set() for work in self.seconds}
-        self._began: dict[str, float] = {}
+        self._watches = {work: Stopwatch() for work in ("sampling", "scoring", "feedback")}
+        self._active: set[tuple[str, ...]] = set()
+        """Work in progress, by its kind, its episode and, if it samples, its agent."""
+
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds by kind of work."""
+        return {work: watch.seconds for work, watch in self._watches.items()}
 
     def record(self, event: Event) -> None:
         """Record an event at the present time."""
@@ -60,7 +65,7 @@ class StepTimer:
                 self._begin("sampling", event.episode, event.agent)
             case AgentActed():
                 self._end("sampling", event.episode, event.decision.agent)
-                if all(episode != event.episode for episode, _ in self._active["sampling"]):
+                if not self._of(event.episode):
                     self._begin("scoring", event.episode)
             case TurnScored():
                 self._end("scoring", event.episode)
@@ -68,24 +73,23 @@ class StepTimer:
             case FeedbackGiven():
                 self._end("feedback", event.episode)
             case EpisodeFinished():
-                for work, active in self._active.items():
-                    for episode, agent in [
-                        entry for entry in active if entry[0] == event.episode.id
-                    ]:
-                        self._end(work, episode, agent)
+                for entry in self._of(event.episode.id):
+                    self._end(*entry)
             case _:
                 pass
 
-    def _begin(self, work: str, episode: str, agent: str = "") -> None:
-        if not self._active[work]:
-            self._began[work] = time.perf_counter()
-        self._active[work].add((episode, agent))
+    def _begin(self, *entry: str) -> None:
+        if entry not in self._active:
+            self._active.add(entry)
+            self._watches[entry[0]].start()
 
-    def _end(self, work: str, episode: str, agent: str = "") -> None:
-        if (episode, agent) in self._active[work]:
-            self._active[work].remove((episode, agent))
-            if not self._active[work]:
-                self.seconds[work] += time.perf_counter() - self._began[work]
+    def _end(self, *entry: str) -> None:
+        if entry in self._active:
+            self._active.remove(entry)
+            self._watches[entry[0]].stop()
+
+    def _of(self, episode: str) -> list[tuple[str, ...]]:
+        return [entry for entry in self._active if entry[1] == episode]
 
 
 class Stepper:
@@ -215,15 +219,17 @@ class SampledStepper(Stepper):
 
         report("sampling", 0, total)
         began = time.perf_counter()
+        publishing = {}
         if await self._policies.publish():
-            timer.seconds["publishing"] = time.perf_counter() - began
+            publishing = {"publishing": time.perf_counter() - began}
         seed = derive_seed(self.recipe.seed, "step", step)
         on_group_end = None
         if not self.spec.max_staleness:  # with it, another step's credit may be running
             self._credit = self._begin_credit(session)
             on_group_end = self._credit.prepare
         groups = await run_groups(session, problems, shape, seed, watch, on_group_end=on_group_end)
-        return StepEpisodes(groups, timer.seconds, await self._policies.report())
+        times = {**timer.seconds(), **publishing}
+        return StepEpisodes(groups, times, await self._policies.report())
 
     async def learn(self, step: int, played: StepEpisodes, report: OnProgress) -> StepData:
         """Learn unless too many episodes failed."""
