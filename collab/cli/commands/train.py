@@ -91,75 +91,76 @@ def command(
     """
     from collab.recipe import allow, read_recipe
     from collab.recipe.in_python import Overrides
-    from collab.runs.about import check_is_training, new_run_path
+    from collab.runs.about import new_run_path
     from collab.runs.layout import TRAINING
     from collab.runtime.notes import warn_unused_settings
     from collab.trainers import make_plan
-    from collab.trainers.ranks.launching import (
-        follow_rank_0,
-        is_leader,
-        is_rank,
-        launch,
-        lead_ranks,
-    )
-    from collab.trainers.training.folder import TrainingFolder
+    from collab.trainers.ranks import launching
     from collab.trainers.training.plan.placement import choose_card_and_ranks, choose_ranks
 
-    if not is_leader():
-        follow_rank_0()
+    if not launching.is_leader():
+        launching.follow_rank_0()
         return
-    if (recipe is None) == (resume is None):
-        problem = "both a recipe and --resume are given" if recipe else "nothing to train"
-        raise RecipeError(f"{problem}; specify a recipe to train, or --resume RUN to continue")
-    if resume is not None and (out or task or trainer or model or seed is not None):
-        raise RecipeError("--resume takes all settings from the run; change them with --set")
     dry_run = dry_run or show_recipe
-    if card is not None and not dry_run:
-        raise RecipeError("--card needs --dry-run, because training uses this machine's GPUs")
-    if card is not None and ranks is not None:
-        raise RecipeError(
-            f"--ranks {ranks} runs on CPUs, but --card {card} plans for GPUs; use --gpus,"
-            " or leave out --card"
-        )
-    if resume is not None:
-        check_is_training(resume)
+    has_own = bool(out or task or trainer or model) or seed is not None
+    _check_source(recipe, resume, has_own_settings=has_own)
+    _check_card(card, ranks, is_dry=dry_run)
     name = str(recipe if resume is None else resume / TRAINING)
-    suite, selection = _split_single_address(task) if task else (None, "")
-    task_setting = [f"trainer.tasks={dumps(selection)}"] if selection else []
-    all_settings = options.with_sandbox([*(settings or ()), *task_setting], sandbox, workers)
+    suite, tasks = _split_single_address(task) if task else (None, [])
     given = Overrides(
         task=suite,
-        settings=all_settings,
+        settings=options.with_sandbox([*(settings or ()), *tasks], sandbox, workers),
         keys={"trainer": trainer, "model": model, "seed": seed},
         written_in=written_in,
     )
     loaded, question = read_recipe(name, given, defaults={"trainer": "magrpo"})
     allow(loaded, question, options.consent(trust))
     notes = warn_unused_settings(loaded, model, settings or ())
-    _check_folder(loaded, out, resume)
+    summary = _check_folder(loaded, out, resume)
     if dry_run:
         options.print_remarks(notes, "note")
         plan = make_plan(loaded, *choose_card_and_ranks(loaded, card, gpus, ranks, resume))
         _show_plan(plan, loaded, json=json, with_recipe=show_recipe)
         return
-    if resume is not None and (summary := TrainingFolder.finished(resume, loaded)):
+    if resume is not None and summary:
         _show_finished(resume, loaded, summary, json=json)
         return
     folder = resume or out or new_run_path(loaded.name or loaded.team.name)
-    rank_plan = None if is_rank() else choose_ranks(loaded, gpus, ranks, resume)
+    rank_plan = None if launching.is_rank() else choose_ranks(loaded, gpus, ranks, resume)
     if rank_plan is not None:
         print(rank_plan.text(folder), file=sys.stderr)
-        place = [] if resume or out else ["--out", str(folder)]
-        raise typer.Exit(
-            launch(rank_plan.ranks, [*sys.argv[1:], *place], folder, rank_plan.on_gpus)
-        )
+        command = [*sys.argv[1:], *([] if resume or out else ["--out", str(folder)])]
+        raise typer.Exit(launching.launch(rank_plan.ranks, command, folder, rank_plan.on_gpus))
     options.print_remarks(notes, "note")
-    with lead_ranks() as group:
+    with launching.lead_ranks() as group:
         status = _train(loaded, folder, group, resumed=resume is not None, json=json)
     raise typer.Exit(status)
 
 
-def _split_single_address(addresses: list[str]) -> tuple[str, str]:
+def _check_source(recipe: str | None, resume: Path | None, *, has_own_settings: bool) -> None:
+    from collab.runs.about import check_is_training
+
+    if (recipe is None) == (resume is None):
+        problem = "both a recipe and --resume are given" if recipe else "nothing to train"
+        raise RecipeError(f"{problem}; specify a recipe to train, or --resume RUN to continue")
+    if resume is not None:
+        if has_own_settings:
+            raise RecipeError("--resume takes all settings from the run; change them with --set")
+        check_is_training(resume)
+
+
+def _check_card(card: str | None, ranks: int | None, *, is_dry: bool) -> None:
+    if card is not None and not is_dry:
+        raise RecipeError("--card needs --dry-run, because training uses this machine's GPUs")
+    if card is not None and ranks is not None:
+        raise RecipeError(
+            f"--ranks {ranks} runs on CPUs, but --card {card} plans for GPUs; use --gpus,"
+            " or leave out --card"
+        )
+
+
+def _split_single_address(addresses: list[str]) -> tuple[str, list[str]]:
+    """Return the suite of the only address, and the setting that selects its tasks."""
     from collab.tasks import split_address
 
     suite, selection = split_address(addresses[0])
@@ -168,16 +169,18 @@ def _split_single_address(addresses: list[str]) -> tuple[str, str]:
             f"--task is given {len(addresses)} times, and a training run has one suite; write"
             f" several ranges as {suite}/0-3,10-12"
         )
-    return suite, selection
+    return suite, [f"trainer.tasks={dumps(selection)}"] if selection else []
 
 
-def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> None:
+def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> dict[str, Any] | None:
+    """Check the folder of the run, and return the summary of a run that is complete."""
     from collab.trainers.training.folder import TrainingFolder
 
     if resume is not None:
-        TrainingFolder.check(resume, recipe)
-    elif out is not None:
+        return TrainingFolder.finished(resume, recipe)
+    if out is not None:
         TrainingFolder.check_is_free(out)
+    return None
 
 
 def _show_finished(run: Path, recipe: Recipe, summary: dict[str, Any], *, json: bool) -> None:
