@@ -105,7 +105,7 @@ class Model:
     batching: Batching
     capabilities: Capabilities = Capabilities()
     has_own_weights: bool = False
-    """True if the engine samples for a trainer with its own copy of the weights."""
+    """True if the engine samples with its own copy of the weights, which a trainer has to renew."""
 
     async def generate(
         self, requests: Sequence[Request], progress: Progress | None = None
@@ -121,8 +121,9 @@ class Model:
     async def answer_each(
         self, requests: Sequence[Request], answered: OnAnswer, progress: Progress | None = None
     ) -> None:
-        """Generate as `generate` does, but pass each action to `answered` as soon as it is
-        complete. The runtime then scores and records it while the rest is generated.
+        """Answer the requests, and pass each action to `answered` as soon as it is complete.
+
+        The runtime then scores and records it while the rest is generated.
         """
         actions = await self.generate(requests, progress)
         if len(actions) != len(requests):
@@ -139,7 +140,8 @@ class Model:
         """
 
     async def open_early(self, adapter: str | None = None) -> None:
-        """Load the weights, or start or reach the process that holds them, and load an adapter.
+        """Prepare for the first request: load the weights, or reach the process that holds them,
+        and load the adapter in the folder `adapter`.
 
         Raises:
             ModelUnavailable, ModelTimeout: the model cannot be reached.

@@ -31,13 +31,20 @@ class Shape:
         return self.group_size * self.leaves(0)
 
     def child(self, sample: int, turn: int, sibling: int) -> int:
-        """Return the number of the sample that continues `sample` with a sibling in `turn`."""
+        """Return the number of the sample that continues `sample` with a sibling in `turn`.
+
+        In a tree with 2 siblings and 2 turns, turn 0 has the samples 0 and 2, and turn 1 continues
+        sample 2 as the samples 2 and 3.
+        """
         if self.structure == "greedy":
             return turn * self.group_size + sibling
         return sample + sibling * self.leaves(turn)
 
     def key(self, sample: int, turn: int) -> tuple[int, int]:
-        """Return a key that is the same for episodes with the same joint action at `turn`."""
+        """Return a key that is the same for episodes with the same joint action at `turn`.
+
+        In that tree, the samples 2 and 3 have the same joint action at turn 0, with the key (0, 1).
+        """
         if self.structure == "tree":
             return turn, sample // self.leaves(turn)
         shared = self.structure == "greedy" and turn < sample // self.group_size
