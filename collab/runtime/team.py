@@ -174,8 +174,7 @@ class Team:
 
         Use it with `contextlib.aclosing`: leaving early cancels the work in progress. With
         `progress`, it also yields `agent.progress` events. `loading` is called for models being
-        downloaded. A team in a `with` block, not `async with`, opens separate models for the
-        stream.
+        downloaded. To keep models open between streams, use `async with`, not `with`.
         """
         recipe, addresses = self._recipe_for(problems)
         if samples is not None or seed is not None:

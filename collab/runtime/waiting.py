@@ -140,5 +140,14 @@ class OpenModels:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._thread.loop))
 
     def pool_here(self) -> ModelPool | None:
-        """Return the open models if they belong to the running event loop, otherwise None."""
-        return self._pool if self._loop is asyncio.get_running_loop() else None
+        """Return the open models, or None if there are none.
+
+        Raises:
+            CollabError: they belong to another event loop, which `with` makes.
+        """
+        if self._pool is not None and self._loop is not asyncio.get_running_loop():
+            raise CollabError(
+                "the models of the `with` block belong to another event loop, so `stream` cannot"
+                " use them; use `async with`, or `run` and `arun`"
+            )
+        return self._pool

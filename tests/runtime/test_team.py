@@ -265,6 +265,17 @@ def test_summary_counts_only_recorded_episodes(
     assert (about["status"], about["summary"]["episodes"]) == ("failed", 0)
 
 
+def test_stream_in_a_plain_with_block_is_refused(project: Path) -> None:
+    async def follow(team: collab.Team) -> None:
+        async with aclosing(team.stream("words/0")) as events:
+            await anext(events)
+
+    with collab.load("pair", model="echo") as team:
+        with pytest.raises(collab.CollabError, match="use `async with`"):
+            asyncio.run(follow(team))
+        assert team.run("words/0").answer
+
+
 def test_stream_yields_the_events_of_a_run(project: Path) -> None:
     async def collect() -> list[Event]:
         async with aclosing(collab.load("pair", model="echo").stream("words/0-1")) as events:
