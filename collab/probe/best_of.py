@@ -12,10 +12,10 @@ from collab.agents import join_for
 from collab.errors import RecipeError
 from collab.models.fakes import EchoModel
 from collab.probe.probe import groups_of
+from collab.probe.results import BestOf
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode, Problem
 from collab.rewards.declared import parts_about_others
-from collab.runtime.events import BestOf
 from collab.runtime.independence import are_independent
 from collab.runtime.rehearsal import rehearse_team
 from collab.runtime.session import Session

@@ -1,4 +1,4 @@
-"""The results of a probe: `probe.json`, the last line of `--json`, and the tables.
+"""The results of a probe (`probe.json`, the last line of `--json`, the tables) and of `--best-of`.
 
 Shares are from 0 to 1. Returns and rewards are in points. Intervals are over tasks.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from collab.evaluation.results import Estimate
-from collab.records import Record
+from collab.records import Failure, Record, Score
 
 
 class AgentProbe(Record):
@@ -121,3 +121,25 @@ class TeamProbe(Record):
     scoring_seconds: float = 0.0
     advice: tuple[str, ...] = ()
     """Suggested changes."""
+
+
+class BestOf(Record):
+    """The best of all combinations of a problem's answers, by the suite's own reward."""
+
+    type: Literal["best_of"] = "best_of"
+    task: str
+    made_of: dict[str, int]
+    """Sample of each agent's answer."""
+    played: bool
+    """True if these answers belong to one sample. Otherwise, the joint artifact is new."""
+    artifacts: dict[str, str]
+    joint: str
+    score: Score
+    samples: int
+    """Number of episodes whose answers were combined."""
+    scored: int
+    """Number of combinations with a score, including played ones."""
+    best_played: float
+    """Largest reward of an episode."""
+    failures: tuple[Failure, ...] = ()
+    """Reasons why combinations have no score."""

@@ -112,38 +112,6 @@ class RunFinished(Record):
     summary: dict[str, Any]
 
 
-class BestOf(Record):
-    """The best of all combinations of a problem's answers, by the suite's own reward."""
-
-    type: Literal["best_of"] = "best_of"
-    task: str
-    made_of: dict[str, int]
-    """Sample of each agent's answer."""
-    played: bool
-    """True if these answers belong to one sample. Otherwise, the joint artifact is new."""
-    artifacts: dict[str, str]
-    joint: str
-    score: Score
-    samples: int
-    """Number of episodes whose answers were combined."""
-    scored: int
-    """Number of combinations with a score, including played ones."""
-    best_played: float
-    """Largest reward of an episode."""
-    failures: tuple[Failure, ...] = ()
-    """Reasons why combinations have no score."""
-
-    def text(self) -> str:
-        """Format the result in a line."""
-        made_of = ", ".join(f"{agent} of sample {n}" for agent, n in self.made_of.items())
-        how = "from one sample" if self.played else "a new combination"
-        return (
-            f"{self.task}: best of {self.scored} combinations of {self.samples} samples: reward"
-            f" {self.score.reward:.2f} of {self.score.maximum:.2f} by {made_of}, {how}; best"
-            f" sample: {self.best_played:.2f}; an upper bound, because the reward itself chose"
-        )
-
-
 Event = Annotated[
     RunStarted
     | EpisodeStarted

@@ -126,6 +126,8 @@ class RunProgress:
     status: Status = "interrupted"
     since: float | None = None
     """Time at which the first episode started."""
+    summary: dict[str, Any] = field(default_factory=dict)
+    """The run's numbers, once it has ended."""
 
     def see(self, event: Event) -> None:
         """Record an event at the present time."""
@@ -138,10 +140,11 @@ class RunProgress:
                 self.episodes.append(event.episode)
 
     def finished(self) -> RunFinished:
-        """Return the run's last event, if it ends now."""
-        seconds = time.perf_counter() - self.since if self.since else 0.0
-        summary = summarize(self.episodes, seconds)
-        return RunFinished(run=self.run, status=self.status, summary=summary)
+        """Return the run's last event. The first call ends the run."""
+        if not self.summary:
+            seconds = time.perf_counter() - self.since if self.since else 0.0
+            self.summary = summarize(self.episodes, seconds)
+        return RunFinished(run=self.run, status=self.status, summary=self.summary)
 
 
 _MAX_ROWS = 20

@@ -294,12 +294,14 @@ async def stream_run(
     progress: bool = False,
     loading: StoreProgress | None = None,
     pool: ModelPool | None = None,
+    so_far: RunProgress | None = None,
 ) -> AsyncGenerator[Event, None]:
-    """Yield the events of a run of given problems, like `Team.stream`.
+    """Yield the events of a run of given problems, like `Team.stream`, and collect them in
+    `so_far`.
 
     Models of a `pool` belong to the caller, and stay open.
     """
-    so_far = RunProgress()
+    so_far = so_far or RunProgress()
     about: dict[str, Any] = {}
     folder = None
     try:

@@ -186,13 +186,13 @@ def _check_folder(recipe: Recipe, out: Path | None, resume: Path | None) -> dict
 def _show_finished(run: Path, recipe: Recipe, summary: dict[str, Any], *, json: bool) -> None:
     """Show the result of a training run that has nothing left to do."""
     from collab.cli.live.view import JsonView, TextView
-    from collab.runtime.events import RunFinished
+    from collab.trainers.training.events import TrainingFinished
 
     token_limit = recipe.trainer.tokens if recipe.trainer else None
     limit = "steps" if token_limit is None or summary["tokens"] < token_limit else "tokens"
     print(f"{run} is finished; to train longer, add --set trainer.{limit}=N", file=sys.stderr)
     view = JsonView() if json else TextView(open_page(), folder=str(run))
-    view.show(RunFinished(run=run.name, status="done", summary=summary))
+    view.show(TrainingFinished(run=run.name, status="done", summary=summary))
 
 
 def _show_plan(plan: Plan, recipe: Recipe, *, json: bool, with_recipe: bool) -> None:

@@ -57,11 +57,16 @@ def run_with_view(
     so_far = RunProgress()
 
     async def follow() -> None:
-        async with aclosing(
-            stream_run(recipe, problems, out=out, progress=view.progress, loading=view.show_loading)
-        ) as events:
+        run = stream_run(
+            recipe,
+            problems,
+            out=out,
+            progress=view.progress,
+            loading=view.show_loading,
+            so_far=so_far,
+        )
+        async with aclosing(run) as events:
             async for event in events:
-                so_far.see(event)
                 if not isinstance(event, RunFinished):  # shown once everything is closed
                     view.show(event)
 

@@ -11,6 +11,7 @@ from typing import TextIO
 from collab.cli.screen.episode import show_episode, show_episode_line
 from collab.cli.screen.page import BAD, BOLD, GOOD, WARN, WARNING, Page
 from collab.cli.screen.results import (
+    best_of_line,
     held_out_text,
     held_out_title,
     opening_line,
@@ -23,11 +24,11 @@ from collab.cli.screen.results import (
 )
 from collab.cli.screen.streams import guard_stream, json_text
 from collab.evaluation.results import EvaluationFinished, EvaluationStarted, TeamStarted
-from collab.probe.results import TeamProbe
+from collab.probe.results import BestOf, TeamProbe
 from collab.records import Record
-from collab.runtime.events import BestOf, EpisodeFinished, RunFinished, RunStarted
+from collab.runtime.events import EpisodeFinished, RunFinished, RunStarted
 from collab.study.results import CellFinished, StudyResults, StudyStarted
-from collab.trainers.training.events import Evaluation, StepFinished
+from collab.trainers.training.events import Evaluation, StepFinished, TrainingFinished
 from collab.wording import counted
 
 MAX_FULL_EPISODES = 4
@@ -99,10 +100,12 @@ class TextView(View):
                     show_episode(self.page, event.episode)
                 else:
                     show_episode_line(self.page, event.episode, self._width)
+            case TrainingFinished():
+                show_training(self.page, event, self._folder)
             case RunFinished():
                 self._finish_run(event)
             case BestOf():
-                self.page.line(event.text())
+                self.page.line(best_of_line(event))
             case TeamProbe():
                 show_probe(self.page, event)
 
@@ -164,9 +167,6 @@ class TextView(View):
             self.page.line(("generated programs run without isolation (--sandbox unsafe)", WARN))
 
     def _finish_run(self, event: RunFinished) -> None:
-        if "steps" in event.summary:
-            show_training(self.page, event, self._folder)
-            return
         if not self._in_full:
             self.page.line()
         if event.summary["episodes"]:
@@ -177,7 +177,7 @@ class TextView(View):
             self.page.line("record: ", (self._folder, BOLD))
 
 
-def show_training(page: Page, event: RunFinished, folder: str) -> None:
+def show_training(page: Page, event: TrainingFinished, folder: str) -> None:
     """Show the result of a training run: steps, time, and held-out results before and after."""
     summary = event.summary
     steps = counted(summary["steps"], "step")

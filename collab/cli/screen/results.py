@@ -11,7 +11,7 @@ from collab.cli.screen.page import BAD, BOLD, DIM, GOOD, WARN, WARNING, Page, Pi
 from collab.evaluation.results import Estimate, Results, result_tables
 from collab.evaluation.table import ResultTable, TableCell, agents_table
 from collab.evaluation.values import explain_results
-from collab.probe.results import TeamProbe
+from collab.probe.results import BestOf, TeamProbe
 from collab.runs import metric_names as names
 from collab.runtime.events import RunStarted
 from collab.trainers.training.events import Evaluation, StepFinished, largest_return
@@ -76,6 +76,17 @@ def counts_text(summary: Mapping[str, Any]) -> str:
     if summary["flagged"]:
         text += f"; {summary['flagged']} flagged"
     return text
+
+
+def best_of_line(best: BestOf) -> str:
+    """Format the best combination of a problem's answers in a line."""
+    made_of = ", ".join(f"{agent} of sample {n}" for agent, n in best.made_of.items())
+    how = "from one sample" if best.played else "a new combination"
+    return (
+        f"{best.task}: best of {best.scored} combinations of {best.samples} samples: reward"
+        f" {best.score.reward:.2f} of {best.score.maximum:.2f} by {made_of}, {how}; best"
+        f" sample: {best.best_played:.2f}; an upper bound, because the reward itself chose"
+    )
 
 
 def opening_line(event: RunStarted) -> list[Piece]:

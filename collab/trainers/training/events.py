@@ -130,6 +130,10 @@ class CheckpointSaved(Record):
     path: str
 
 
+class TrainingFinished(RunFinished):
+    """A training run has ended: the last event, with the summary of `run.json`."""
+
+
 TrainingEvent = (
-    RunStarted | TrainingProgress | StepFinished | Evaluation | CheckpointSaved | RunFinished
+    RunStarted | TrainingProgress | StepFinished | Evaluation | CheckpointSaved | TrainingFinished
 )

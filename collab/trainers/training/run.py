@@ -21,7 +21,6 @@ from collab.runs.atomic import Lock
 from collab.runs.checkpoint import CheckpointState
 from collab.runs.layout import CHECKPOINTS
 from collab.runs.metrics import STEP_FINISHED
-from collab.runtime.events import RunFinished
 from collab.runtime.notes import make_run_started, start_entries, tool_forms
 from collab.telemetry import operation
 from collab.trainers.learner.learner import Learner
@@ -36,6 +35,7 @@ from collab.trainers.training.events import (
     CheckpointSaved,
     StepFinished,
     TrainingEvent,
+    TrainingFinished,
     TrainingProgress,
 )
 from collab.trainers.training.folder import TrainingFolder
@@ -131,7 +131,7 @@ class TrainingRun:
             await stepper.aclose()
             await self._pool.aclose()
             await learner.policies.aclose()
-        self._emit(RunFinished(run=about["run"], status="done", summary=summary))
+        self._emit(TrainingFinished(run=about["run"], status="done", summary=summary))
         return summary
 
     def _open_learner(self) -> Learner:
