@@ -138,12 +138,13 @@ class RunProgress:
                 self.since = self.since or time.perf_counter()
             case EpisodeFinished():
                 self.episodes.append(event.episode)
+            case RunFinished():
+                self.summary = event.summary
 
     def finished(self) -> RunFinished:
         """Return the run's last event. The first call ends the run."""
-        if not self.summary:
-            seconds = time.perf_counter() - self.since if self.since else 0.0
-            self.summary = summarize(self.episodes, seconds)
+        seconds = time.perf_counter() - self.since if self.since else 0.0
+        self.summary = self.summary or summarize(self.episodes, seconds)
         return RunFinished(run=self.run, status=self.status, summary=self.summary)
 
 

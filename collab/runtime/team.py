@@ -28,7 +28,7 @@ from collab.recipe.team import TeamSpec
 from collab.records import Problem
 from collab.records.run import sort_episodes
 from collab.runtime.episode import starts_of
-from collab.runtime.events import EpisodeFinished, Event, RunFinished
+from collab.runtime.events import EpisodeFinished, Event
 from collab.runtime.folder import RunFolder
 from collab.runtime.notes import make_run_started, start_entries, tool_forms
 from collab.runtime.problems import find_problems, flatten_addresses
@@ -213,14 +213,12 @@ class Team:
 
 
 async def _collect_rollout(run: AsyncGenerator[Event, None], out: str | Path | None) -> Rollout:
-    episodes, summary = [], {}
+    so_far = RunProgress()
     async with aclosing(run) as events:
         async for event in events:
-            if isinstance(event, EpisodeFinished):
-                episodes.append(event.episode)
-            elif isinstance(event, RunFinished):
-                summary = event.summary
-    return Rollout(tuple(sort_episodes(episodes)), summary, Path(out) if out else None)
+            so_far.see(event)
+    episodes = tuple(sort_episodes(so_far.episodes))
+    return Rollout(episodes, so_far.summary, Path(out) if out else None)
 
 
 def _make_recipe(
