@@ -75,8 +75,6 @@ class StepTimer:
             case EpisodeFinished():
                 for entry in self._of(event.episode.id):
                     self._end(*entry)
-            case _:
-                pass
 
     def _begin(self, *entry: str) -> None:
         if entry not in self._active:

@@ -214,11 +214,10 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
 
 def with_sleeping_engines(recipe: Recipe, spec: TrainerSpec, ranks: int) -> Recipe:
     """Let vLLM sleep while the trainer learns if a GPU cannot hold both. Return the recipe."""
-    if not may_sleep(recipe, spec, ranks):
-        return recipe
     import torch
 
-    if not torch.cuda.is_available() or not make_plan(recipe, local_card(0)).sleeps:
+    is_open = may_sleep(recipe, spec, ranks) and torch.cuda.is_available()
+    if not is_open or not make_plan(recipe, local_card(0)).sleeps:
         return recipe
     models = {name: recipe.model_of(name) for name in recipe.team.agents}
     changes = {
