@@ -16,6 +16,7 @@ from collab.records import Decision, Episode, Message, Problem, Turn
 from collab.runtime.agents import prefix_of, template_fields
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.samples import Sample, weigh_tokens
+from collab.trainers.training.metrics import StepEpisodes
 from collab.trainers.training.step import Stepper
 
 
@@ -46,7 +47,7 @@ class RecordedStepper(Stepper):
     async def make_samples(
         self,
         step: int,
-        groups: Sequence[Sequence[Episode]],  # noqa: ARG002
+        played: StepEpisodes,  # noqa: ARG002
     ) -> tuple[Credit, list[Sample]]:
         return Credit(), weigh_tokens(list(self._samples(step)), self._samplings, self.spec)
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from collab.trainers.training.evaluations import Evaluations, mean_return
 from collab.trainers.training.events import (
     CheckpointSaved,
     StepFinished,
+    StepPart,
     TrainingEvent,
     TrainingFinished,
     TrainingProgress,
@@ -43,7 +45,7 @@ from collab.trainers.training.metrics import generated_tokens, step_metrics
 from collab.trainers.training.plan.plan import make_plan, with_sleeping_engines
 from collab.trainers.training.recorded import RecordedStepper
 from collab.trainers.training.skipping import History
-from collab.trainers.training.step import OnProgress, SampledStepper, Stepper
+from collab.trainers.training.step import SampledStepper, Stepper
 from collab.trainers.training.trackers import TrackedRun, Trackers
 
 Emit = Callable[[TrainingEvent], None]
@@ -271,11 +273,11 @@ class _Loop:
         history, stepper, step = self.history, self.stepper, self.step
         with operation("training_step", {"collab.step": step + 1}) as span, span.as_current():
             began = time.perf_counter()
-            report = self._reporter(step + 1)
+            report = partial(self._report, step + 1)
             played = await stepper.run_episodes(step, report)
             self.folder.append_groups(played.groups, first=step * self.spec.tasks_per_step)
             if not history.is_over(1, generated_tokens(played.groups)):
-                stepper.sample_ahead(step + 1, self._reporter(step + 2))
+                stepper.sample_ahead(step + 1, partial(self._report, step + 2))
             data = await stepper.learn(step, played, report)
             data.times["step"] = time.perf_counter() - began
             metrics = step_metrics(data, self.policies)
@@ -301,7 +303,7 @@ class _Loop:
         tokens, last = self.history.tokens, self.history.is_over()
         if not self.evaluations.due(self.step, tokens, last=last):
             return False
-        report = self._reporter(self.step)
+        report = partial(self._report, self.step)
         evaluation = await self.evaluations.evaluate(
             self.step, tokens, self.policies, self.folder, report
         )
@@ -323,10 +325,6 @@ class _Loop:
         self.saved_step = self.step
         self.emit(CheckpointSaved(step=self.step, path=str(path)))
 
-    def _reporter(self, step: int) -> OnProgress:
-        """Return a function that emits the progress of work on `step`, counted from 1."""
-
-        def report(phase: Any, done: int, total: int) -> None:
-            self.emit(TrainingProgress(step=step, phase=phase, done=done, total=total))
-
-        return report
+    def _report(self, step: int, phase: StepPart, done: int, total: int) -> None:
+        """Report the progress of work on `step`, counted from 1."""
+        self.emit(TrainingProgress(step=step, phase=phase, done=done, total=total))

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from collab.models.open import ModelPool
 from collab.recipe import Recipe, TrainerSpec
-from collab.records import Episode
 from collab.runtime import Event, Session
 from collab.runtime.events import (
     AgentActed,
@@ -32,11 +31,12 @@ from collab.trainers.learner.optimizer import rate_at
 from collab.trainers.learner.samples import Sample, make_samples
 from collab.trainers.learner.update import Update
 from collab.trainers.training.data import TaskOrder, phases
+from collab.trainers.training.events import StepPart
 from collab.trainers.training.metrics import StepData, StepEpisodes
 from collab.trainers.training.rollouts import complete_episodes, run_groups
 from collab.trainers.training.skipping import skip_reason
 
-OnProgress = Callable[[str, int, int], None]
+OnProgress = Callable[[StepPart, int, int], None]
 """Called with the current part of the step, and the numbers of finished and of all episodes."""
 
 
@@ -122,7 +122,7 @@ class Stepper:
         """Give credit, learn, and return the step's data."""
         report("credit", 0, 0)
         began = time.perf_counter()
-        credit, samples = await self.make_samples(step, played.groups)
+        credit, samples = await self.make_samples(step, played)
         played.times["credit"] = time.perf_counter() - began
         report("update", 0, 0)
         began = time.perf_counter()
@@ -133,9 +133,7 @@ class Stepper:
         played.times["update"] = time.perf_counter() - began
         return StepData(**vars(played), credit=credit, update=update, version=version)
 
-    async def make_samples(
-        self, step: int, groups: Sequence[Sequence[Episode]]
-    ) -> tuple[Credit, list[Sample]]:
+    async def make_samples(self, step: int, played: StepEpisodes) -> tuple[Credit, list[Sample]]:
         """Give credit to the episodes of a step, and return the responses to learn from."""
         raise NotImplementedError
 
@@ -237,13 +235,12 @@ class SampledStepper(Stepper):
             return StepData(**vars(played), credit=Credit(), update=update, skip_reason=reason)
         return await super().learn(step, played, report)
 
-    async def make_samples(
-        self, step: int, groups: Sequence[Sequence[Episode]]
-    ) -> tuple[Credit, list[Sample]]:
+    async def make_samples(self, step: int, played: StepEpisodes) -> tuple[Credit, list[Sample]]:
         session = await self._session_at(step)
         step_credit = self._credit = self._credit or self._begin_credit(session)
-        played = zip(self._tasks.batch(step), map(complete_episodes, groups), strict=True)
-        credit = await step_credit.credit(list(played))
+        complete = map(complete_episodes, played.groups)
+        groups = list(zip(self._tasks.batch(step), complete, strict=True))
+        credit = await step_credit.credit(groups)
         await self._end_credit()
         return credit, make_samples(credit, self._samplings, self.spec)
 
