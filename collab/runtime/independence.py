@@ -32,8 +32,11 @@ class Dependence:
         return frozenset(name for name in self.followers if agent in self.followers[name]) - {agent}
 
     def is_alone(self, agent: str, team: Iterable[str]) -> bool:
-        """Return True if the answers of `agent` and of the others in `team` are independent."""
-        return not (self.descendants(agent) | self.ancestors(agent)).intersection(team)
+        """Return True if the answers of `agent` and of the others in `team` are independent: no
+        answer, of an agent in `team` or outside it, is behind both."""
+        sources = {agent} | self.ancestors(agent)
+        others = (name for name in team if name != agent)
+        return all(sources.isdisjoint({name} | self.ancestors(name)) for name in others)
 
 
 def recorded_dependence(turn: Turn) -> Dependence:

@@ -44,3 +44,8 @@ def test_agent_is_alone_only_relative_to_the_team() -> None:
     found = find_dependence([("a", 0, ()), ("b", 1, ("a",)), ("c", 0, ())])
     assert [found.is_alone(agent, "abc") for agent in "abc"] == [False, False, True]
     assert found.is_alone("a", "ac"), "agents that do not contribute do not count"
+
+
+def test_agents_that_saw_one_answer_are_not_alone() -> None:
+    found = find_dependence([("a", 0, ()), ("b", 1, ("a",)), ("c", 1, ("a",)), ("d", 1, ())])
+    assert [found.is_alone(agent, "bcd") for agent in "bcd"] == [False, False, True]

@@ -48,6 +48,17 @@ def test_forms_of_a_sequential_team_are_described(tiny_words: Path, tmp_path: Pa
     assert "credit of b: swapped" in found
 
 
+def test_agents_with_one_plan_are_not_crossed(tiny_words: Path, tmp_path: Path) -> None:
+    """With an answer to another plan, the joint action would have the wrong probability."""
+    data = team_of(tiny_words, tmp_path, {}).model_dump()
+    data["team"]["agents"]["c"] = {"prompt": "x", "contributes": False}
+    reads = {"a": ["c"], "b": ["c"]}
+    data["team"]["protocol"] = {"use": "pipeline", "options": {"reads": reads}}
+    found = described(Recipe.model_validate(data))
+    assert "credit of a: swapped" in found
+    assert "credit of b: swapped" in found
+
+
 def test_team_with_nothing_to_cross_is_refused(tiny_words: Path, tmp_path: Path) -> None:
     for protocol in ("parallel", "sequential"):
         check_recipe(team_of(tiny_words, tmp_path, {}, protocol=protocol))

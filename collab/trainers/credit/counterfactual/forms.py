@@ -4,9 +4,9 @@ A response may only get credit for a reward that the team's policies could have 
 its baseline must not depend on the response. The form depends on which agents saw which answers of
 the turn:
 
-crossed   The agent's answer depends on no teammate's answer in this turn, and none depends on it;
-          all compared responses have the same history. Any of the teammates' samples could then
-          have been drawn with the response, and its credit is its mean reward over all of them.
+crossed   The agent's answer and its teammates' depend on no common answer of this turn, of any
+          agent; all compared responses have the same history. Any of the teammates' samples could
+          then have been drawn with the response, and its credit is its mean reward over all.
 swapped   No teammate's answer in this turn depends on the agent's. The agent's other responses can
           then replace it to give a baseline for the reward that was played.
 alone     In all other cases, and if the answer is not part of the joint artifact: leave-one-out of
