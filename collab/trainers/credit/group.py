@@ -63,7 +63,8 @@ class Group:
     visit_share: Mapping[Node, float]
     """Share of the play through a joint action: 1/G at the first turn, in `greedy` at every one."""
     absorbed: Mapping[int, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
-    """In `chains`, by turn: the remaining rewards of episodes that were solved earlier."""
+    """In `chains`, by turn: the remaining rewards of episodes that ended earlier, 0 unless a solved
+    task is an absorbing state."""
     ask: Ask | None = None
     """Scores additional joint actions of the group. See `score`."""
     children: Mapping[Node, tuple[Node, ...]] = field(default_factory=dict)
@@ -96,7 +97,7 @@ class Group:
         """Return the returns of `agent` that form one baseline.
 
         These are the returns of `nodes`. If only one episode is still running, they also include
-        the earnings of episodes that were solved earlier.
+        the remaining earnings of episodes that ended earlier.
         """
         returns = [self.returns[node][agent] for node in nodes]
         if len(nodes) == 1:
@@ -155,7 +156,7 @@ def make_group(
     else:
         turns = sorted({turn for _, turn in following})
         baselines_over = tuple(tuple(n for n in following if n[1] == turn) for turn in turns)
-        absorbed = {turn: _earned_when_solved(episodes, rewards, turn, discount) for turn in turns}
+        absorbed = {turn: _earned_after_end(episodes, rewards, turn, discount) for turn in turns}
     if greedy:
         visit_share = {node: 1 / len(nodes) for nodes in baselines_over for node in nodes}
         children: Children = dict.fromkeys(following, ())
@@ -220,7 +221,7 @@ def compare(group: Group, advantages: Advantages) -> Weights:
     """Return the weights of a group, from advantages within each baseline set.
 
     `advantages` is called once for every agent and every set of `group.baselines_over`. If only one
-    episode is still running, it is compared with episodes that were solved earlier.
+    episode is still running, it is compared with episodes that ended earlier.
     """
     weights: dict[Key, float] = {}
     for nodes in group.baselines_over:
@@ -231,20 +232,19 @@ def compare(group: Group, advantages: Advantages) -> Weights:
     return weights
 
 
-def _earned_when_solved(
+def _earned_after_end(
     episodes: Sequence[Episode], rewards: Rewards, turn: int, discount: float
 ) -> tuple[Mapping[str, float], ...]:
-    """Return what each episode that was solved earlier earns from `turn` on, by agent."""
+    """Return what each episode that ended earlier earns from `turn` on, by agent."""
     earned = []
     for number, episode in enumerate(episodes):
         last = len(episode.turns) - 1
-        left = last + 1 + episode.absorbed - turn
-        if last < turn and left > 0:
-            share = _geometric_sum(discount, left)
+        if last < turn:
+            share = _geometric_sum(discount, last + 1 + episode.absorbed - turn)
             earned.append({a: share * reward for a, reward in rewards[number, last].items()})
     return tuple(earned)
 
 
 def _geometric_sum(discount: float, terms: int) -> float:
-    """Return 1 + gamma + gamma^2 + .., a sum of `terms` terms with gamma = `discount`."""
+    """Return 1 + gamma + gamma^2 + .., a sum of `terms` terms with gamma = `discount`, or 0."""
     return fsum(discount**k for k in range(terms))

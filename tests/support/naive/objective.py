@@ -236,15 +236,16 @@ def advantages(
 ) -> list[list[float]]:
     """A_t^(g) in chains: each turn is compared with the same turn of the other episodes.
 
-    A turn that no other episode played is compared with the solved ones.
+    A turn that no other episode played is compared with what the ended ones still earn.
     """
     result = [list(row[:n]) for row, n in zip(table, played, strict=True)]
     for t in range(max(played)):
         at = [g for g, n in enumerate(played) if n > t]
-        compared = at if len(at) > 1 else [g for g, row in enumerate(table) if len(row) > t]
-        column = [table[g][t] for g in compared]
+        compared = at if len(at) > 1 else range(len(table))
+        earned = {g: table[g][t] if len(table[g]) > t else 0.0 for g in compared}
+        column = [*earned.values()]
         for g in at:
-            others = [table[h][t] for h in compared if h != g]
+            others = [earned[h] for h in compared if h != g]
             result[g][t] -= {
                 "magrpo": sum(column) / len(column),
                 "marloo": sum(others) / len(others) if others else table[g][t],

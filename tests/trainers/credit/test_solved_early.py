@@ -174,10 +174,10 @@ def test_group_solved_at_once_has_weights_only_for_its_first_turn(name: str, how
 
 
 @pytest.mark.parametrize("samples", [2, 3])
-@pytest.mark.parametrize("discount", [1.0, 0.5])
+@pytest.mark.parametrize(("discount", "when"), [(1.0, "absorb"), (0.5, "absorb"), (0.5, "stop")])
 @pytest.mark.parametrize(("first", "second"), [(0.9, 0.3), (0.2, 0.6)])
 def test_the_gradient_of_both_turns_is_unbiased(
-    samples: int, discount: float, first: float, second: float
+    samples: int, discount: float, when: WhenSolved, first: float, second: float
 ) -> None:
     """Compare leave-one-out over all possible groups with the derivative of the return.
 
@@ -191,12 +191,13 @@ def test_the_gradient_of_both_turns_is_unbiased(
     found = {0: 0.0, 1: 0.0}
     for rows in product(outcomes, repeat=samples):
         chance = prod(outcomes[row][0] for row in rows)
-        weights = BUILT_IN["marloo"](group_of(*rows, horizon=2, discount=discount))
+        weights = BUILT_IN["marloo"](group_of(*rows, horizon=2, discount=discount, when=when))
         for (g, turn, agent), weight in weights.items():
             if agent == "a":
                 found[turn] += chance * weight * outcomes[rows[g]][1][turn] / samples
     later = SOLVED * second + 1.0 * (1 - second)
-    gain = SOLVED * (1 + discount) - (1.0 + discount * later)
+    at_once = SOLVED * (1 + discount if when == "absorb" else 1)
+    gain = at_once - (1.0 + discount * later)
     wanted = first * (1 - first) * gain
     assert found[0] == pytest.approx(wanted)
     # Credit at a turn is the return from that turn on, not discounted to the start.
