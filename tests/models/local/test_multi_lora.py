@@ -83,6 +83,21 @@ def test_single_adapter_gradients_match_peft(engine: TransformersEngine) -> None
         assert torch.allclose(ours, pefts, rtol=1e-3, atol=1e-4 * float(pefts.abs().max()))
 
 
+def test_single_adapter_leaves_other_layers_unchanged(engine: TransformersEngine) -> None:
+    """PEFT itself would apply its active adapter there, here another one."""
+    from peft import LoraConfig
+
+    module, base = engine.module, engine.module.get_base_model()
+    narrow = LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
+    with quiet_transformers():
+        module.add_adapter("narrow", narrow)
+    assert module.active_adapter == "adapter0"
+    with one_adapter(base, "narrow"):
+        found = base(IDS).logits
+    module.set_adapter("narrow")
+    assert torch.allclose(found, module(IDS).logits, atol=1e-5)
+
+
 def test_other_adapter_types_are_left_to_peft(engine: TransformersEngine) -> None:
     from peft import LoraConfig
 
