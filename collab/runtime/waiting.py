@@ -143,11 +143,11 @@ class OpenModels:
         """Return the open models, or None if there are none.
 
         Raises:
-            CollabError: they belong to another event loop, which `with` makes.
+            CollabError: they belong to another event loop, such as the one that `with` makes.
         """
         if self._pool is not None and self._loop is not asyncio.get_running_loop():
             raise CollabError(
-                "the models of the `with` block belong to another event loop, so `stream` cannot"
-                " use them; use `async with`, or `run` and `arun`"
+                "the team's models belong to another event loop; use `async with` in the loop that"
+                " runs the team, or, in a plain `with` block, use `run` or `arun`"
             )
         return self._pool
