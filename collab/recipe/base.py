@@ -45,8 +45,7 @@ class Spec(BaseModel):
                 if (value := data.pop(key)) != default:
                     raise ValueError(f"{key} {value!r} was removed; leave the key out{instead}")
             if unknown := [str(key) for key in data if key not in cls.model_fields]:
-                lines = _unknown_key_lines(unknown, list(cls.model_fields), cls.sections)
-                raise ValueError("\n".join(lines))
+                raise ValueError("\n".join(_unknown_key_lines(unknown, cls)))
         return data
 
     @model_validator(mode="after")
@@ -91,9 +90,8 @@ _MAX_LISTED_FAULTS = 20
 """Number of unknown keys, or of other faults, that the error about a part lists."""
 
 
-def _unknown_key_lines(
-    keys: list[str], known: list[str], sections: Mapping[str, type[Spec]]
-) -> list[str]:
+def _unknown_key_lines(keys: list[str], spec: type[Spec]) -> list[str]:
+    known, sections = list(spec.model_fields), spec.sections
     below = [field for section in sections.values() for field in section.model_fields]
     lines = []
     for key in keys[:_MAX_LISTED_FAULTS]:

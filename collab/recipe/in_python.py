@@ -175,8 +175,7 @@ class Overrides:
     keys: Mapping[str, Any] = field(default_factory=dict)
     """Keys of the recipe or of a section of it. A key of the recipe that is None is ignored."""
     written_in: Path | None = None
-    """The file that holds the overrides. Default: the user typed them, so the names in them need no
-    approval."""
+    """The file that holds the overrides. None: the user typed them, so they need no approval."""
 
 
 _DATA_KEYS = ("options", "hidden")
@@ -265,9 +264,7 @@ def task_data(
         return converter.convert(task)
     suite = suite_from_rows(task)
     converter.passed_names.add(suite["source"]["path"])
-    if has_rewards:
-        return suite
-    if current is None and like == "code" and suite["kind"] == "text":
+    if has_rewards or (current is None and like == "code" and suite["kind"] == "text"):
         return suite
     if current is None:
         return suite["source"]["path"]
@@ -276,15 +273,18 @@ def task_data(
     return {**rest, "source": source, "splits": {}, "id_field": "task_id"}
 
 
-def with_rewards(
-    task: Any, converter: ObjectConverter, rewards: Rewards | None, hidden: Sequence[str] | None
+def replace_rewards(
+    data: dict[str, Any], given: Overrides, converter: ObjectConverter
 ) -> dict[str, Any]:
-    """Return the task with `rewards` and `hidden` in place of its own; None keeps the task's.
-    Without any reward, its problems are text.
+    """Return a recipe with the given rewards and hidden fields in place of its task's own. Without
+    any reward, its problems are text.
 
     Raises:
         RecipeError: there is no task, or the rewards are invalid.
     """
+    rewards, hidden, task = given.rewards, given.hidden, data.get("task")
+    if (rewards is None and hidden is None) or isinstance(task, str):
+        return data  # the recipe refuses an address, along with all other errors
     if not isinstance(task, Mapping):
         raise RecipeError("rewards and hidden need a task, e.g. task='humaneval'")
     changed = dict(task)
@@ -294,7 +294,7 @@ def with_rewards(
             changed["kind"] = "text"
     if hidden is not None:
         changed["hidden"] = [hidden] if isinstance(hidden, str) else list(hidden)
-    return changed
+    return {**data, "task": changed}
 
 
 def recipe_of_parts(parts: Mapping[str, Any]) -> dict[str, Any]:

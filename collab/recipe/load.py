@@ -20,24 +20,26 @@ from collab.recipe.in_python import (
     Rewards,
     Task,
     TeamLike,
+    replace_rewards,
     split_keywords,
     task_data,
-    with_rewards,
 )
 from collab.recipe.library import ORIGINS, Kind, is_member, suite_data_of_member
 from collab.recipe.model import parse_model
+from collab.recipe.names import names_of_data
 from collab.recipe.overrides import (
     MODEL_PREFIX,
     apply_setting,
     order_settings,
     strings_in_settings,
 )
-from collab.recipe.question import allow, allowed_in, own_functions, question_of
+from collab.recipe.question import allow, allowed_in, question_of
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
 from collab.recipe.task import TABLE_ENDINGS, TaskSpec, drop_former_source, with_seeds
 from collab.recipe.trainer import TrainerSpec
 from collab.runs.layout import RECIPE
 from collab.trust import Consent, Question, from_hub
+from collab.trust.blocking import is_own
 from collab.wording import plain_reason
 
 S = TypeVar("S", bound=Spec)
@@ -108,7 +110,7 @@ def read_recipe(
     data = {**(defaults or {}), **_read_base(name, files, converter)}
     data |= {key: converter.convert(item, key) for key, item in keys.items() if item is not None}
     data = _expand_recipe(_replace_task(data, given, files, converter), files)
-    data = _replace_rewards(data, given, files, converter)
+    data = replace_rewards(data, given, converter)
     data = _apply_settings(data, settings, files)
     place = (
         name if isinstance(name, str) else str(data.get("name") or "the recipe passed in Python")
@@ -138,32 +140,23 @@ def _replace_task(
 
 
 def _own_functions_of_suite(name: str, project: Path | None) -> set[str]:
-    """Return the user's own functions in a suite that the user named."""
+    """Return the user's own functions in a suite, or none if one of its files is third-party."""
     files = Files()
     files.project = project
-    return own_functions(_expand_recipe({"task": name}, files), files)
-
-
-def _replace_rewards(
-    data: dict[str, Any], given: Overrides, files: Files, converter: ObjectConverter
-) -> dict[str, Any]:
-    """Put the given rewards and hidden fields in place of the task's own."""
-    is_scored = given.rewards is not None or given.hidden is not None
-    if not is_scored or _is_address(data.get("task"), files):
-        return data
-    task = with_rewards(data.get("task"), converter, given.rewards, given.hidden)
-    return {**data, "task": _expand("task", task, files)}
+    names = names_of_data(_expand_recipe({"task": name}, files))
+    functions = {text for kind, _, text in names if kind == "file function" and not files.foreign}
+    return {text for text in functions if is_own(Path(text.rpartition(":")[0]))}
 
 
 def _apply_settings(data: dict[str, Any], settings: Sequence[str], files: Files) -> dict[str, Any]:
     """Change the recipe by settings, then fill in its model. A setting may reach into a component
-    that the one before has named."""
+    that an earlier one names."""
     for setting in order_settings(settings):
+        data = _expand_recipe(data, files)
         if setting.strip().startswith(MODEL_PREFIX):
             data = _with_model(data)
         apply_setting(data, setting)
-        data = _expand_recipe(data, files)
-    return _with_model(data)
+    return _with_model(_expand_recipe(data, files))
 
 
 def _place_with_files(place: str, files: Files) -> str:
@@ -274,8 +267,6 @@ def _expand_recipe(
                 continue  # the recipe refuses it, along with all other errors
         if value is not None:
             expanded[kind] = _expand(kind, value, files)
-    if isinstance(expanded.get("model"), str):
-        expanded["model"] = parse_model(expanded["model"])
     return expanded
 
 
@@ -300,8 +291,7 @@ def _with_model(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_suite(task: Any, name: str) -> bool:
-    """Return True if a recipe's `task` is the suite `name`, and the file of its rows, if any, is on
-    this machine."""
+    """Return True if `task` is the suite `name`, and the file of its rows, if any, exists here."""
     if not isinstance(task, dict) or task.get("name", "") != name:
         return False
     source = task.get("source")

@@ -9,7 +9,6 @@ from dataclasses import replace
 from hashlib import blake2b, file_digest
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -22,7 +21,7 @@ from collab.recipe.files import Files
 from collab.recipe.hosted import AnthropicSpec, MCPServer, OpenAISpec
 from collab.recipe.in_python import is_file_of_passed_rows
 from collab.recipe.model import ENGINES, ReplaySpec, ScriptedSpec, VLLMSpec, parse_model
-from collab.recipe.names import names_of_data, names_of_spec
+from collab.recipe.names import names_of_spec
 from collab.recipe.overrides import join_command
 from collab.recipe.sandbox import SandboxSpec
 from collab.recipe.task import SourceSpec, TaskSpec
@@ -83,9 +82,8 @@ def check_functions(spec: Spec) -> None:
 def allowed_in(spec: Spec) -> set[str]:
     """Return the functions and servers in `spec` that this process may already run, and its data
     files, which it may run without isolation."""
-    kinds = ("file function", "module function")
-    named = {text for kind, _, text in names_of_spec(spec) if kind in kinds}
-    allowed = {text for text in named if is_unblocked(function_key(text))}
+    functions = {text for kind, _, text in names_of_spec(spec) if "function" in kind}
+    allowed = {text for text in functions if is_unblocked(function_key(text))}
     for part in specs_in(spec):
         if (
             isinstance(part, MCPServer | VLLMSpec)
@@ -94,15 +92,6 @@ def allowed_in(spec: Spec) -> set[str]:
         ):
             allowed.add(_as_typed(part))
     return allowed | {f"unsafe {path}" for path in _data_of_spec(spec)}
-
-
-def own_functions(data: dict[str, Any], files: Files) -> set[str]:
-    """Return the functions of the user's project that `data` names, or none if one of its `files`
-    is third-party."""
-    if files.foreign:
-        return set()
-    named = (text for kind, _, text in names_of_data(data) if kind == "file function")
-    return {text for text in named if is_own(Path(text.rpartition(":")[0]))}
 
 
 def allow(recipe: Spec, question: Question, trust: Consent) -> None:
