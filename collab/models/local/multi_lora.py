@@ -115,12 +115,14 @@ def one_adapter(module: nn.Module, name: str) -> Iterator[None]:
     PEFT computes an adapter in the adapter's own dtype. In the base's dtype it matches the sampler,
     and is a third faster if the base is in bfloat16.
     """
-    layers = adapted_layers(module)
-    for layer in layers:
-        for part in (layer.lora_A, layer.lora_B):
-            if name in part:
-                part[name].weight.requires_grad_(True)
-    with replace_forwards(layers, lambda layer: _single_forward(layer, name)):
+    changed = [layer for layer in adapted_layers(module) if name in layer.lora_A]
+    for layer in changed:
+        for part in (layer.lora_A[name], layer.lora_B[name]):
+            part.weight.requires_grad_(True)
+    with (
+        without_adapters(module),  # PEFT's active adapter may be another one
+        replace_forwards(changed, lambda layer: _single_forward(layer, name)),
+    ):
         yield
 
 
@@ -132,11 +134,9 @@ def without_adapters(module: nn.Module) -> Iterator[None]:
 
 
 def _single_forward(layer: Any, name: str) -> Forward:
-    """Return the forward pass of one layer under one adapter, which may not change this layer."""
-    base = layer.base_layer
-    if name not in layer.lora_A:
-        return base
-    down, up, scaling = layer.lora_A[name].weight, layer.lora_B[name].weight, layer.scaling[name]
+    """Return the forward pass of one layer under one adapter."""
+    base, scaling = layer.base_layer, layer.scaling[name]
+    down, up = layer.lora_A[name].weight, layer.lora_B[name].weight
 
     def forward(x: Tensor) -> Tensor:
         dtype = compute_dtype(base, x)
