@@ -69,7 +69,7 @@ def outcomes_of_an_unprivileged_user(step: int) -> Outcomes:
             },
             cwd="/",
             capture_output=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
     assert done.returncode == 0, done.stderr.decode()
