@@ -235,7 +235,7 @@ def _error_lines(place: str, error: ValidationError) -> list[str]:
         if problem["type"] not in ("missing", "value_error"):
             message += f", got {problem['input']!r:.80}"
         if problem["type"] == "string_type" and isinstance(problem["input"], int | float):
-            message += "; write it in quotes"
+            message += f'; write "{problem["input"]}", quotes included'
         lines += [f"{place}: {path + ': ' if path else ''}{text}" for text in message.split("\n")]
     return list(dict.fromkeys(lines))
 

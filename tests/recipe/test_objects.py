@@ -285,7 +285,7 @@ def test_engine_is_passed_by_a_function() -> None:
         ({"reward": [right]}, r"task\.reward: must be a name .* \(in Python: rewards=\[\.{3}\]\)"),
         ({"reward": right}, r"unknown reward .* \(in Python: rewards=\[\.{3}\]\)$"),
         ({"id_field": "id"}, r"needs source and reward; .* \(in Python: task='humaneval'\)$"),
-        ({"trainer": {"tasks": 12}}, r"trainer\.tasks: .* got 12; write it in quotes$"),
+        ({"trainer": {"tasks": 12}}, r"trainer\.tasks: .* got 12; write \"12\", quotes included$"),
     ],
 )
 def test_wrong_keyword_names_the_remedy(keys: dict[str, Any], message: str) -> None:
