@@ -361,7 +361,7 @@ def digest_files(value: Any) -> Any:
 
 
 def _digest_if_file(text: str) -> str:
-    if "\n" in text or len(text) > 1024:
+    if "\n" in text or len(text) > 1024 or not {".", "/"} & {*text}:  # a prompt, or a plain name
         return text
     file, _, function = text.partition(".py:")
     path = Path(f"{file}.py" if function else text).expanduser()

@@ -86,3 +86,13 @@ def test_identity_depends_on_the_source_of_a_reward_function(tmp_path: Path) -> 
     assert with_function("def right(context): return 0") != before
     assert with_function("def right(context): return 1", "wrong") != before
     assert with_function("def right(context): return 1") == before
+
+
+def test_a_file_called_like_a_join_keeps_the_identity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = {"agents": {"a": AGENT}, "join": "text"}
+    before = identity_of(make(team=team), ROWS)
+    (tmp_path / "text").write_text("notes")
+    monkeypatch.chdir(tmp_path)
+    assert identity_of(make(team=team), ROWS) == before
