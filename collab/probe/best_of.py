@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from collab.agents import join_for
 from collab.errors import RecipeError
-from collab.models.fakes import EchoModel
 from collab.probe.probe import groups_of
 from collab.probe.results import BestOf
 from collab.recipe import Recipe, TrainerSpec
@@ -18,7 +16,8 @@ from collab.records import Episode, Problem
 from collab.rewards.declared import parts_about_others
 from collab.runtime.independence import are_independent
 from collab.runtime.rehearsal import rehearse_team
-from collab.runtime.session import Session
+from collab.runtime.scoring import JointScorer
+from collab.sandbox import Sandbox
 from collab.trainers.credit.counterfactual.base import MAX_SCORED_ACTIONS
 from collab.trainers.credit.joint_actions import JointActions
 
@@ -63,23 +62,20 @@ async def best_of(
     Problems without a complete episode are omitted. Among equal combinations, one that was played
     wins, otherwise the first.
     """
-    silent = dict.fromkeys(recipe.team.agents, EchoModel())
     groups = groups_of(problems, episodes)
-    session = await Session(recipe, models=silent).open()
-    try:
+    async with Sandbox(recipe.sandbox) as sandbox:
+        scorer = JointScorer(recipe, sandbox)
         return [
-            await _best_combination(recipe, session, problem, groups[problem.address])
+            await _best_combination(scorer, problem, groups[problem.address])
             for problem in problems
             if problem.address in groups
         ]
-    finally:
-        await session.aclose()
 
 
 async def _best_combination(
-    recipe: Recipe, session: Session, problem: Problem, episodes: Sequence[Episode]
+    scorer: JointScorer, problem: Problem, episodes: Sequence[Episode]
 ) -> BestOf:
-    actions = JointActions(problem, episodes, TrainerSpec(), session.score)
+    actions = JointActions(problem, episodes, TrainerSpec(), scorer.score)
     nodes = [(number, 0) for number in range(len(episodes))]
     agents = actions.team(nodes)
     chosen = [
@@ -95,7 +91,7 @@ async def _best_combination(
         made_of={agent: episodes[number].sample for agent, number in best.items()},
         played=len({*best.values()}) == 1,
         artifacts=artifacts,
-        joint=join_for(recipe.team.join, recipe.team.roles)(artifacts, problem).text,
+        joint=scorer.join(artifacts, problem).text,
         score=score,
         samples=len(episodes),
         scored=len(scored),

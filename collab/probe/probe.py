@@ -15,13 +15,13 @@ from collab.environments.library import class_of
 from collab.evaluation.intervals import estimate_mean
 from collab.evaluation.results import Estimate
 from collab.evaluation.values import Groups
-from collab.models.fakes import EchoModel
 from collab.probe.results import AgentProbe, Best, Crossed, GameProbe, TeamProbe
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode, Problem, Score
 from collab.rewards.declared import parts_about_others
 from collab.runs import metric_names as names
-from collab.runtime.session import Session
+from collab.runtime.scoring import JointScorer
+from collab.sandbox import Sandbox
 from collab.stats import mean
 from collab.tasks import split_address
 from collab.trainers.credit import Group
@@ -174,19 +174,15 @@ async def score_groups(
 
     No model is called.
     """
-    silent = dict.fromkeys(recipe.team.agents, EchoModel())
-    team = recipe.team.model_copy(update={"turns": 1})  # without feedback, no source is opened
-    one_turn = recipe.model_copy(update={"team": team})
-    session = await Session(one_turn, models=silent, serve=False).open()
-    try:
-        return [await _score_group(recipe, session, *item, crosses=crosses) for item in played]
-    finally:
-        await session.aclose()
+    one_turn = recipe.model_copy(update={"team": recipe.team.model_copy(update={"turns": 1})})
+    async with Sandbox(recipe.sandbox) as sandbox:
+        scorer = JointScorer(one_turn, sandbox)
+        return [await _score_group(recipe, scorer, *item, crosses=crosses) for item in played]
 
 
 async def _score_group(
     recipe: Recipe,
-    session: Session,
+    scorer: JointScorer,
     problem: Problem,
     episodes: Sequence[Episode],
     *,
@@ -195,7 +191,7 @@ async def _score_group(
     further: list[Score] = []
 
     async def score(problem: Problem, artifacts: Mapping[str, str]) -> Score:
-        further.append(await session.score(problem, artifacts))
+        further.append(await scorer.score(problem, artifacts))
         return further[-1]
 
     spec = (recipe.trainer or TrainerSpec()).model_copy(update={"turn_structure": "chains"})

@@ -8,7 +8,6 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from collab.agents import join_for
 from collab.errors import ModelUnavailable
 from collab.feedback import open_sources
 from collab.models import Model, Progress, Request
@@ -20,15 +19,14 @@ from collab.recipe.model import ModelSpec, TransformersSpec, VLLMSpec
 from collab.recipe.recipe import LANES, WIDE_LANES
 from collab.records import Episode, Problem, Sampling, Score
 from collab.records.run import sort_episodes
-from collab.rewards import Scorer
 from collab.runtime.acting import RolloutContext
 from collab.runtime.agents import make_agents
 from collab.runtime.episode import EpisodeRun, Start, starts_of
 from collab.runtime.events import AgentProgress, Emit, EpisodeFinished, Event
-from collab.runtime.game import game_maker, score_unplayed
 from collab.runtime.protocols import protocol_for
 from collab.runtime.rehearsal import rehearse_turn
 from collab.runtime.scheduler import Scheduler
+from collab.runtime.scoring import JointScorer
 from collab.sandbox.sandbox import CORRECT_TRIAL, Sandbox
 from collab.telemetry import Attributes, Operation, trace_episode
 from collab.tools import ToolServers, open_tools
@@ -94,6 +92,7 @@ class Session:
         self._owns_pool = pool is None
         self._servers = ToolServers() if serve else None
         self._opened: RolloutContext | None = None
+        self._scorer: JointScorer | None = None
         self._parent_span = within
 
     async def open(self) -> Session:
@@ -104,9 +103,8 @@ class Session:
             for name in self.recipe.team.agents:
                 if name not in self.models:
                     self.models[name] = self._pool.open(self.recipe.model_of(name))
-            team, reward = self.recipe.team, self.recipe.reward
-            join, make_game = join_for(team.join, team.roles), game_maker(self.recipe)
-            scorer = Scorer(reward, self.sandbox, team.roles) if reward else None
+            team = self.recipe.team
+            self._scorer = scorer = JointScorer(self.recipe, self.sandbox)
             tools = await open_tools(team, self.sandbox, self._servers)
             agents = make_agents(self.recipe, self.models, tools)
             protocol = protocol_for(team.protocol)
@@ -114,7 +112,13 @@ class Session:
             feedback = team.feedback if team.turns > 1 or turn.asks_feedback else ()
             sources = open_sources(feedback, sandbox=self.sandbox, open_model=self._pool.open)
             self._opened = RolloutContext(
-                self.recipe, agents, protocol, join, scorer, sources, make_game
+                self.recipe,
+                agents,
+                protocol,
+                scorer.join,
+                scorer.scorer,
+                sources,
+                scorer.make_game,
             )
         except BaseException:
             await self.aclose()
@@ -199,22 +203,9 @@ class Session:
                 await work
 
     async def score(self, problem: Problem, artifacts: Mapping[str, str]) -> Score:
-        """Return the joint reward of a joint action, described by the artifact of each agent.
-
-        Raises:
-            RecipeError: the recipe has no reward, or it is an environment of several turns.
-            AgentError: the join failed.
-            RewardError, SandboxError: see `Scorer.score`.
-        """
-        assert self._opened is not None, "open comes first"
-        if self._opened.make_game is not None:
-            game = self._opened.make_game(problem)
-            return await score_unplayed(game, artifacts, self.recipe.team.turns)
-        self.recipe.check_scored()
-        assert self._opened.scorer is not None, "the recipe has a reward"
-        agents = self.recipe.team.roles.limited_to(artifacts).contributors
-        joint = self._opened.join({name: artifacts[name] for name in agents}, problem)
-        return await self._opened.scorer.score(problem, joint, artifacts, agents)
+        """Return the joint reward of a joint action, as `JointScorer.score` does."""
+        assert self._scorer is not None, "open comes first"
+        return await self._scorer.score(problem, artifacts)
 
     async def _run_all(
         self,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collab.recipe import Recipe
     from collab.recipe.team import TeamSpec
     from collab.records import Failure, Problem, Score
-    from collab.runtime.session import Session
+    from collab.runtime.scoring import JointScorer
 
 _MAX_CHARACTERS = 1 << 26
 
@@ -223,8 +223,8 @@ def _read_file(file: str) -> str:
 async def _score_all(
     recipe: Recipe, problem: Problem, submissions: list[Submission]
 ) -> list[Result]:
-    from collab.models.fakes import EchoModel
-    from collab.runtime.session import Session
+    from collab.runtime.scoring import JointScorer
+    from collab.sandbox import Sandbox
 
     recipe.check_scored()
     if recipe.reward is None:
@@ -233,21 +233,21 @@ async def _score_all(
             f"'{recipe.task.name}' is a game, which is played and not scored; play it with: collab"
             f" run TEAM --task {recipe.task.name}"
         )
-    models = dict.fromkeys(recipe.team.agents, EchoModel())  # no agent is asked
-    async with Session(recipe, models=models, serve=False) as session:
+    async with Sandbox(recipe.sandbox) as sandbox:
+        scorer = JointScorer(recipe, sandbox)
         return await asyncio.gather(
-            *(_score(session, problem, submission) for submission in submissions)
+            *(_score(scorer, problem, submission) for submission in submissions)
         )
 
 
-async def _score(session: Session, problem: Problem, submission: Submission) -> Result:
+async def _score(scorer: JointScorer, problem: Problem, submission: Submission) -> Result:
     from collab.records import failure_of
 
     started, (file, artifacts) = time.perf_counter(), submission
     score: Score | None = None
     failure: Failure | None = None
     try:
-        score = await session.score(problem, artifacts)
+        score = await scorer.score(problem, artifacts)
     except CollabError as error:
         if error.exit_status == 2:
             raise
