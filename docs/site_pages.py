@@ -16,7 +16,7 @@ from collab.cli.app import PANELS, app
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIES = {
-    "about.md": "README.md",
+    "index.md": "README.md",
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
 }

@@ -13,7 +13,7 @@ from support.blocks import DOCS, blocks
 
 ROOT = DOCS.parent
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-MADE = {"about.md", "contributing.md", "changelog.md", "reference/cli.md"} | {
+MADE = {"index.md", "contributing.md", "changelog.md", "reference/cli.md"} | {
     f"reference/{schema.stem}.md" for schema in DOCS.glob("schema/*.json")
 }
 
