@@ -90,12 +90,9 @@ class TrainerSpec(Spec):
     description: str = ""
 
     algorithm: NamedComponent = Component(use="magrpo")
-    """The algorithm that computes each response's weight. `magrpo` (mean baseline), `marloo`
-    (leave-one-out), `maremax` (largest), `mareinforce` (none); `cross`, `coma`, `shapley` and
-    `removal`, which score further joint actions; `iac` and `maac`, critics; `rae`, a moving
-    average; `at-grpo`, for `greedy` trees; `sft`, the likelihood of solved episodes. Your own
-    function or class: `file.py:NAME`, or a registered name. Options are given as `{use: NAME,
-    options: {...}}`."""
+    """The algorithm that computes each response's weight, e.g. `cross`; `collab trainers` lists
+    them. Your own function or class: `file.py:NAME`, or a registered name. Options are given as
+    `{use: NAME, options: {...}}`."""
     group_size: int = Field(default=4, ge=1)
     """G, the number of episodes per task that are compared with each other."""
     tasks: str | None = None
