@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from collab.errors import CollabError
+from collab.models.loop_thread import LoopThread
 from collab.models.open import ModelPool
 
 T = TypeVar("T")
@@ -22,7 +21,7 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
     """
     if not _is_loop_running():
         return asyncio.run(work)
-    loop = LoopThread()
+    loop = LoopThread("the event loop")
     try:
         return loop.wait_for(work)
     finally:
@@ -35,48 +34,6 @@ def _is_loop_running() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-class LoopThread:
-    """An event loop on its own thread, from now until `close`."""
-
-    def __init__(self) -> None:
-        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
-        self.loop = self._runner.get_loop()
-        self._thread = threading.Thread(target=self._run, name="collab loop", daemon=True)
-        self._thread.start()
-
-    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` in this event loop and return its result.
-
-        If the caller is interrupted, cancel `work`, wait until it has ended, and raise the
-        interrupt again.
-        """
-        ended: Future[None] = Future()
-        started = asyncio.run_coroutine_threadsafe(_start_task(work, ended), self.loop)
-        try:
-            ended.result()
-        except BaseException:
-            call = self.loop.call_soon_threadsafe
-            started.add_done_callback(lambda task: call(task.result().cancel))
-            ended.result()
-            raise
-        return started.result().result()
-
-    def close(self) -> None:
-        """Cancel work in progress and end the event loop and its thread."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-
-    def _run(self) -> None:
-        with self._runner:
-            self.loop.run_forever()
-
-
-async def _start_task(work: Coroutine[Any, Any, T], ended: Future[None]) -> asyncio.Task[T]:
-    task = asyncio.get_running_loop().create_task(work)
-    task.add_done_callback(lambda _: ended.set_result(None))
-    return task
 
 
 class OpenModels:
@@ -96,7 +53,7 @@ class OpenModels:
                 "the team is already in use by a `with` block; leave that block first"
             )
         self._pool = ModelPool()
-        self._thread = None if here else LoopThread()
+        self._thread = None if here else LoopThread("the team")
         self._loop = self._thread.loop if self._thread else asyncio.get_running_loop()
 
     def close(self, *, clean: bool) -> None:
@@ -137,7 +94,7 @@ class OpenModels:
         """Return the result of `work`, awaited in the event loop of the open models."""
         if self._thread is None:
             return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._thread.loop))
+        return await self._thread.run(work)
 
     def pool_here(self) -> ModelPool | None:
         """Return the open models, or None if there are none.

@@ -16,7 +16,8 @@ from collab.cli.app import app
 from collab.errors import CollabError, RecipeError, TaskError
 from collab.models import open as opening
 from collab.models.fakes import EchoModel
-from collab.runtime.waiting import LoopThread, wait_for
+from collab.models.loop_thread import LoopThread
+from collab.runtime.waiting import wait_for
 
 ROWS = [{"prompt": "red", "answer": "RED"}, {"prompt": "blue", "answer": "RED"}]
 
@@ -176,7 +177,7 @@ def test_interrupted_wait_cancels_the_work_and_waits_for_it() -> None:
             await asyncio.sleep(0.01)
             ended.set()
 
-    loop = LoopThread()
+    loop = LoopThread("loop")
     ignored = signal.signal(signal.SIGINT, signal.default_int_handler)  # xdist ignores it
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from collab.errors import CollabError, ModelUnavailable, RecipeError
+from collab.errors import CollabError, RecipeError
 from collab.models import chat, store
 from collab.models.base import (
     AdapterWriter,
@@ -27,76 +26,16 @@ from collab.models.base import (
     Request,
     SamplerReport,
 )
+from collab.models.loop_thread import LoopThread
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.adapters import ServedAdapters
 from collab.models.vllm.backend import GenerationRequest, Report, prefix_key
 from collab.recipe.model import VLLMSpec
 from collab.records import Action, Sampling
-from collab.threads import wait_for_job
 
 if TYPE_CHECKING:
     from collab.models.vllm.process import Process
     from collab.models.vllm.servers import Servers
-
-Result = TypeVar("Result")
-
-
-class EngineThread:
-    """Runs coroutines for callers in any event loop, one after another or concurrently.
-
-    Connections and waiting requests outlive a caller's loop, and a busy caller never delays them.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._loop = asyncio.new_event_loop()
-        self._start_lock, self._end_lock = Lock(), Lock()
-        self._is_open = True
-        self._thread = Thread(target=self._loop.run_forever, name=name, daemon=True)
-        self._thread.start()
-
-    async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run `work` on the thread and return its result. Canceling this call cancels the work.
-
-        Raises:
-            ModelUnavailable: the thread is closed, or was closed before the work was done.
-        """
-        with self._start_lock:
-            if not self._is_open:
-                work.close()
-                raise self._closed_error()
-            started = asyncio.run_coroutine_threadsafe(work, self._loop)
-        await wait_for_job(started)
-        if started.cancelled():  # by `close`, not by the caller
-            raise self._closed_error()
-        return started.result()
-
-    def close(self, cleanup: Callable[[], Awaitable[None]]) -> None:
-        """Cancel work in progress, run `cleanup`, and stop the loop. A second call does nothing."""
-        with self._end_lock:
-            with self._start_lock:
-                if not self._is_open:
-                    return
-                self._is_open = False
-            try:
-                asyncio.run_coroutine_threadsafe(self._cancel_all(cleanup), self._loop).result()
-            finally:
-                self._loop.call_soon_threadsafe(self._loop.stop)
-                self._thread.join()
-                self._loop.close()
-
-    async def _cancel_all(self, cleanup: Callable[[], Awaitable[None]]) -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        try:
-            await cleanup()
-        finally:
-            await self._loop.shutdown_default_executor()
-
-    def _closed_error(self) -> ModelUnavailable:
-        return ModelUnavailable(f"{self._name} is closed; open it again")
 
 
 @dataclass(frozen=True)
@@ -175,7 +114,7 @@ class VLLMEngine(Model):
         self._open_error: CollabError | None = None
         """Reason for the last failed attempt."""
         self._info: ModelInfo | None = None
-        self._thread = EngineThread(self.name)
+        self._thread = LoopThread(self.name)
 
     @property
     def tokenizer(self) -> Any:
