@@ -22,7 +22,7 @@ from collab.records.episode import solved_by_turn
 from collab.rewards.declared import best_of_readers
 from collab.rewards.measures import level_shares
 from collab.runs import metric_names as names
-from collab.runtime.session import lanes_of
+from collab.runtime.session import concurrency_of
 from collab.runtime.summary import usage_by_agent
 from collab.stats import mean
 
@@ -141,7 +141,7 @@ def team_result(
         most=game_maximum,
         metrics=estimates_of(values, largest),
         speed=speed_of(episodes),
-        concurrency=lanes_of(evaluated.recipe),
+        concurrency=concurrency_of(evaluated.recipe),
         agents=usage_by_agent(episodes),
     )
 
@@ -210,11 +210,11 @@ def estimates_of(values: Values, largest: float) -> dict[str, Estimate]:
 
 def explain_results(results: Results) -> str:
     """Return the note below the tables. It explains intervals, tokens, costs and speed."""
-    lanes = ", ".join(map(str, sorted({team.concurrency for team in results.teams})))
+    concurrency = ", ".join(map(str, sorted({team.concurrency for team in results.teams})))
     agents = [agent for team in results.teams for agent in team.agents.values()]
     costs = ", total cost" if any(agent["cost"] is not None for agent in agents) else ""
     return (
-        f"{BRACKETS_CAPTION}; new tokens per episode{costs}; speed with {lanes}"
+        f"{BRACKETS_CAPTION}; new tokens per episode{costs}; speed with {concurrency}"
         f" episodes at the same time{f'; {PAIRED_CAPTION}' if results.differences else ''}"
     )
 

@@ -27,7 +27,7 @@ from collab.records import Sampling
 from collab.wording import format_option
 
 DEFAULT_MODEL = "smollm2-135m"
-LANES, WIDE_LANES = 32, 256
+DEFAULT_CONCURRENCY, WIDE_CONCURRENCY = 32, 256
 """Default numbers of parallel episodes: in general, and per vLLM server or model on a GPU."""
 
 

@@ -16,7 +16,7 @@ from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import Recipe
 from collab.recipe.model import ModelSpec, TransformersSpec, VLLMSpec
-from collab.recipe.recipe import LANES, WIDE_LANES
+from collab.recipe.recipe import DEFAULT_CONCURRENCY, WIDE_CONCURRENCY
 from collab.records import Episode, Problem, Sampling, Score
 from collab.records.run import sort_episodes
 from collab.runtime.acting import RolloutContext
@@ -32,16 +32,16 @@ from collab.telemetry import Attributes, Operation, trace_episode
 from collab.tools import ToolServers, open_tools
 
 
-def lanes_of(recipe: Recipe) -> int:
+def concurrency_of(recipe: Recipe) -> int:
     """Return the number of concurrent episodes: `concurrency`, or enough to keep engines busy."""
     if recipe.concurrency is not None:
         return recipe.concurrency
     engines = [_count_batching_engines(recipe.model_of(agent)) for agent in recipe.team.agents]
-    return max(LANES, WIDE_LANES * max(engines, default=0))
+    return max(DEFAULT_CONCURRENCY, WIDE_CONCURRENCY * max(engines, default=0))
 
 
 def _count_batching_engines(model: ModelSpec) -> int:
-    """Return the number of engines of `model` that `WIDE_LANES` is for."""
+    """Return the number of engines of `model` that `WIDE_CONCURRENCY` is for."""
     if isinstance(model, VLLMSpec):
         return max(len(model.servers), 1)
     if not isinstance(model, TransformersSpec):
@@ -216,7 +216,7 @@ class Session:
         adjust: AdjustSampling | None,
     ) -> None:
         assert self._opened is not None, "open comes first"
-        lanes = min(lanes_of(self.recipe), len(starts))
+        lanes = min(concurrency_of(self.recipe), len(starts))
         scheduler = Scheduler(lanes, _make_reporter(emit) if progress else None)
         agents = self._opened.agents
         if adjust:

@@ -18,7 +18,7 @@ from collab.runs.about import new_run_id, now
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished, Event
 from collab.runtime.folder import RunFolder
-from collab.runtime.session import lanes_of
+from collab.runtime.session import concurrency_of
 from collab.serving.reading import TeamQuestion
 from collab.serving.refusal import (
     LIMITED,
@@ -184,7 +184,7 @@ class Service:
         """
         async with open_teams(self._recipes, self.settings) as teams:
             self.teams = teams
-            default_concurrency = min(map(lanes_of, self._recipes.values()), default=1)
+            default_concurrency = min(map(concurrency_of, self._recipes.values()), default=1)
             self.lanes.widen(self.settings.concurrency or default_concurrency)
             try:
                 self._open_records()

@@ -15,7 +15,7 @@ from torch import Tensor
 from collab.errors import ModelTimeout, RecipeError, TrainingError
 from collab.recipe import Recipe, load_recipe
 from collab.recipe.model import VLLMSpec
-from collab.recipe.recipe import LANES
+from collab.recipe.recipe import DEFAULT_CONCURRENCY
 from collab.runs.layout import ADAPTER_WEIGHTS
 from collab.runtime import Session
 from collab.tasks import open_suite
@@ -165,11 +165,13 @@ def test_dead_server_ends_the_training_and_it_can_be_resumed(game: Recipe, tmp_p
 
 def test_all_episodes_of_a_step_are_requested_at_once(game: Recipe, tmp_path: Path) -> None:
     with VLLMTwin(Path(game.model.name)) as server:
-        wide = on_servers(game, server, steps=1, tasks_per_step=1, group_size=LANES + 8)
+        wide = on_servers(
+            game, server, steps=1, tasks_per_step=1, group_size=DEFAULT_CONCURRENCY + 8
+        )
         [step] = train(wide, tmp_path / "wide")
         narrow = wide.model_copy(update={"concurrency": 4})
         [limited] = train(narrow, tmp_path / "narrow")
-    assert step["server/1/in_flight"] == 2 * (LANES + 8)
+    assert step["server/1/in_flight"] == 2 * (DEFAULT_CONCURRENCY + 8)
     assert limited["server/1/in_flight"] == 2 * 4
 
 

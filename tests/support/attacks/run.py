@@ -1,4 +1,4 @@
-"""Runs a corpus in two lanes; as a script, runs every n-th program for other users."""
+"""Runs a corpus with two sandboxes; as a script, runs every n-th program for other users."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from collab.sandbox import Sandbox, Trial
 LIMIT = 1.0
 LATEST = LIMIT + 3.0
 """Seconds until a trial must have ended, including start and end on a busy machine."""
-LANES = 2
+CONCURRENCY = 2
 HONEST = "def aux(n):\n    return n\n\ndef f(n):\n    return aux(n) + 1\n"
 TEST = """
 def check(candidate):
@@ -74,7 +74,7 @@ async def run_each(
     results: dict[str, dict[str, Any]] = {}
     queue = list(programs.items())[::-1]
 
-    async def lane() -> None:
+    async def check_queued() -> None:
         async with Sandbox(
             SandboxSpec(seconds=LIMIT, cpu_seconds=2, memory_mb=256, workers=1)
         ) as sandbox:
@@ -101,7 +101,7 @@ async def run_each(
                     "planted": planted(),
                 }
 
-    await asyncio.gather(*(lane() for _ in range(LANES)))
+    await asyncio.gather(*(check_queued() for _ in range(CONCURRENCY)))
     return results
 
 

@@ -10,7 +10,7 @@ from collab.models import Request
 from collab.models.local.batching import CPU_BATCH_TOKENS, batch_bytes, gpu_batch_tokens
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersSpec, VLLMSpec, local_weights
-from collab.recipe.recipe import LANES
+from collab.recipe.recipe import DEFAULT_CONCURRENCY
 from collab.runtime.dry_run import CHARACTERS_PER_TOKEN, count_characters
 from collab.trainers.credit.shape import Shape
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes, learning_bytes
@@ -129,8 +129,8 @@ def _sampling_peak(
     if not isinstance(model, TransformersSpec):
         return 0
     on_cpu = sizes.device.type == "cpu"
-    lanes = recipe.concurrency or (LANES if on_cpu else responses)
-    rows = min(responses, lanes * len(recipe.team.agents))
+    concurrency = recipe.concurrency or (DEFAULT_CONCURRENCY if on_cpu else responses)
+    rows = min(responses, concurrency * len(recipe.team.agents))
     peak = 0
     for width in {item.prompt + item.new for item in lengths}:
         budget = CPU_BATCH_TOKENS if on_cpu else gpu_batch_tokens(sizes.dimensions, free, width)

@@ -11,7 +11,7 @@ import torch
 from collab.models import Request
 from collab.models.local.engine import TransformersEngine
 from collab.recipe import Recipe
-from collab.recipe.recipe import LANES
+from collab.recipe.recipe import DEFAULT_CONCURRENCY
 from collab.runtime.session import Session
 from collab.tasks import open_suite
 from collab.trainers.learner.policy import Policies, open_policies
@@ -29,7 +29,7 @@ def on_device(policies: Policies, agent: str, device: str) -> None:
 @pytest.mark.parametrize(
     ("devices", "concurrency", "batches"),
     [
-        (("cpu", "cpu"), None, [2 * LANES, 2 * (EPISODES - LANES)]),
+        (("cpu", "cpu"), None, [2 * DEFAULT_CONCURRENCY, 2 * (EPISODES - DEFAULT_CONCURRENCY)]),
         (("cuda", "cuda:1"), None, [2 * EPISODES]),
         (("cpu", "cuda"), None, [2 * EPISODES]),
         (("cuda", "cuda"), 16, [32, 32, 32]),
