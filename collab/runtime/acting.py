@@ -36,7 +36,7 @@ class RolloutContext:
     sources: Sequence[Source]
     make_game: MakeGame | None
     """Maker of games, if the task is an environment."""
-    scheduler: Scheduler = field(default_factory=lambda: Scheduler(lanes=1))
+    scheduler: Scheduler = field(default_factory=lambda: Scheduler(episodes=1))
     emit: Emit = lambda _: None
 
 

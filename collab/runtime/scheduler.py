@@ -1,11 +1,11 @@
 """Groups requests to a model into batches.
 
 Requests for a `continuous` engine are dispatched at once. Requests for a `static` one wait until no
-episode can add another, so that all agents of all episodes share one padded batch. An episode's
-lane is *busy* while it works and idle while it waits here. A batch is dispatched when no lane is
-busy and no other batch is being answered. The content of a batch therefore depends only on the
-episodes, not on timing, and the same seed gives the same tokens. An episode continues as soon as it
-has its own answers: it is scored and recorded while the rest of the batch is generated.
+episode can add another, so that all agents of all episodes share one padded batch. An episode is
+*busy* while it works and idle while it waits here. A batch is dispatched when no episode is busy
+and no other batch is being answered. The content of a batch therefore depends only on the episodes,
+not on timing, and the same seed gives the same tokens. An episode continues as soon as it has its
+own answers: it is scored and recorded while the rest of the batch is generated.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class _Wait:
 
 
 class Scheduler:
-    """Serves `lanes` lanes, each of which runs one episode after another."""
+    """Serves `episodes` concurrent episodes. When one ends, another may take its place."""
 
-    def __init__(self, lanes: int, progress: Progress | None = None) -> None:
+    def __init__(self, episodes: int, progress: Progress | None = None) -> None:
         self._progress = progress
-        self._busy = lanes
+        self._busy = episodes
         self._queues: dict[int, tuple[Model, list[_Wait]]] = {}
         self._static_in_flight = 0
         self._batches_in_flight: dict[asyncio.Task[None], list[_Wait]] = {}
 
-    def add_lane(self) -> None:
-        """Add a lane. The next batch waits until its episode has sent its requests."""
+    def add_episode(self) -> None:
+        """Add an episode. The next batch waits until it has sent its requests."""
         self._busy += 1
 
-    def remove_lane(self) -> None:
-        """Remove a lane, so that batches no longer wait for it."""
+    def remove_episode(self) -> None:
+        """Remove an episode, so that batches no longer wait for it."""
         self._busy -= 1
         self._dispatch_static()
 
@@ -68,7 +68,7 @@ class Scheduler:
             raise
 
     async def together(self, branches: Sequence[Coroutine[Any, Any, object]]) -> None:
-        """Run the parts of one lane at the same time. Each part may wait for its own actions.
+        """Run the parts of one episode at the same time. Each part may wait for its own actions.
 
         If one of them raises, the others are canceled and the error is raised.
         """
@@ -81,7 +81,7 @@ class Scheduler:
                 await branch
             finally:
                 running -= 1
-                if running:  # the last one continues as the lane
+                if running:  # the last one continues as the episode
                     self._busy -= 1
                     self._dispatch_static()
 

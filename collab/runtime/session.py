@@ -216,8 +216,8 @@ class Session:
         adjust: AdjustSampling | None,
     ) -> None:
         assert self._opened is not None, "open comes first"
-        lanes = min(concurrency_of(self.recipe), len(starts))
-        scheduler = Scheduler(lanes, _make_reporter(emit) if progress else None)
+        concurrency = min(concurrency_of(self.recipe), len(starts))
+        scheduler = Scheduler(concurrency, _make_reporter(emit) if progress else None)
         agents = self._opened.agents
         if adjust:
             agents = {n: replace(a, sampling=adjust(a.sampling)) for n, a in agents.items()}
@@ -225,8 +225,8 @@ class Session:
         try:
             left = iter(starts)
             async with asyncio.TaskGroup() as group:
-                for _ in range(lanes):
-                    group.create_task(_run_lane(context, left, seed))
+                for _ in range(concurrency):
+                    group.create_task(_run_episodes(context, left, seed))
         finally:
             await scheduler.aclose()
 
@@ -241,7 +241,7 @@ class Session:
         return f"{model.name} + {'/'.join(Path(adapter).parts[-3:])}"
 
 
-async def _run_lane(context: RolloutContext, starts: Iterator[Start], seed: int) -> None:
+async def _run_episodes(context: RolloutContext, starts: Iterator[Start], seed: int) -> None:
     try:
         for start in starts:
             about: Attributes = {
@@ -251,7 +251,7 @@ async def _run_lane(context: RolloutContext, starts: Iterator[Start], seed: int)
             with trace_episode(context.recipe.team.name, about, context.emit) as emit:
                 await EpisodeRun(replace(context, emit=emit), start, seed).run()
     finally:
-        context.scheduler.remove_lane()
+        context.scheduler.remove_episode()
 
 
 def _make_reporter(emit: Emit) -> Progress:

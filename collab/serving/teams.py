@@ -64,12 +64,14 @@ class BatchedModel(Model):
     async def _generate(self, request: Request, progress: Progress | None) -> Action:
         if progress:
             self._progress[id(request)] = progress
-        self._scheduler.add_lane()
+        self._scheduler.add_episode()
         try:
             await asyncio.sleep(BATCH_WAIT_SECONDS)
             return await self._scheduler.act(self._model, request)
         finally:
-            asyncio.get_running_loop().call_later(BATCH_WAIT_SECONDS, self._scheduler.remove_lane)
+            asyncio.get_running_loop().call_later(
+                BATCH_WAIT_SECONDS, self._scheduler.remove_episode
+            )
             self._progress.pop(id(request), None)
 
     async def aclose(self) -> None:

@@ -94,22 +94,22 @@ async def act_both(scheduler: Scheduler, model: Recorder, task: str, turn: int) 
     return actions
 
 
-async def lane(
+async def episode(
     scheduler: Scheduler, model: Recorder, task: str, turns: int, pause: float = 0.0
 ) -> None:
     for turn in range(turns):
         await act_both(scheduler, model, task, turn)
         await asyncio.sleep(pause)
-    scheduler.remove_lane()
+    scheduler.remove_episode()
 
 
 async def play(
     model: Recorder, turns: dict[str, int], pauses: dict[str, float] | None = None
 ) -> list[list[str]]:
-    scheduler = Scheduler(lanes=len(turns))
+    scheduler = Scheduler(episodes=len(turns))
     pauses = pauses or {}
     await asyncio.gather(
-        *(lane(scheduler, model, task, n, pauses.get(task, 0.0)) for task, n in turns.items())
+        *(episode(scheduler, model, task, n, pauses.get(task, 0.0)) for task, n in turns.items())
     )
     return model.batches
 
@@ -132,13 +132,13 @@ def test_finished_answer_is_delivered_while_the_batch_continues() -> None:
     finished: list[str] = []
 
     async def main() -> list[list[str]]:
-        scheduler, model = Scheduler(lanes=2), OneByOne(seconds=0.02)
+        scheduler, model = Scheduler(episodes=2), OneByOne(seconds=0.02)
 
         async def one(name: str) -> None:
             for turn in range(2):
                 await scheduler.act(model, request(name, turn, "a"))
                 finished.append(f"{name}{turn} at {len(model.batches)}")
-            scheduler.remove_lane()
+            scheduler.remove_episode()
 
         await asyncio.gather(one("x"), one("y"))
         return model.batches
@@ -151,13 +151,13 @@ def test_a_batch_waits_for_another_models_batch() -> None:
     """Otherwise the batches would depend on which model is faster."""
 
     async def main(first: float, second: float) -> list[list[str]]:
-        scheduler = Scheduler(lanes=2)
+        scheduler = Scheduler(episodes=2)
         quick, slow = OneByOne(seconds=first), OneByOne(seconds=second)
 
         async def one(name: str, models: tuple[Recorder, Recorder]) -> None:
             for turn, model in enumerate(models):
                 await scheduler.act(model, request(name, turn, "a"))
-            scheduler.remove_lane()
+            scheduler.remove_episode()
 
         await asyncio.gather(one("x", (quick, quick)), one("y", (slow, quick)))
         return quick.batches
@@ -167,7 +167,7 @@ def test_a_batch_waits_for_another_models_batch() -> None:
 
 def test_batch_failure_keeps_the_complete_answers() -> None:
     async def main() -> list[Action]:
-        scheduler, model = Scheduler(lanes=2), Late()
+        scheduler, model = Scheduler(episodes=2), Late()
         both = [act_both(scheduler, model, task, 0) for task in "xy"]
         return [action for actions in await asyncio.gather(*both) for action in actions]
 
@@ -183,7 +183,7 @@ def test_too_few_answers_are_an_error() -> None:
             return (await super().generate(requests, progress))[1:]
 
     async def main() -> list[Action]:
-        return await act_both(Scheduler(lanes=1), Short(), "x", 0)
+        return await act_both(Scheduler(episodes=1), Short(), "x", 0)
 
     failures = [action.failure for action in asyncio.run(main())]
     assert [failure.message for failure in failures if failure] == [
@@ -203,7 +203,7 @@ def test_answers_that_are_no_actions_are_an_error() -> None:
             answered(0, "Hello.")
 
     for model in (Talking(), Whispering()):
-        action = asyncio.run(Scheduler(lanes=1).act(model, request("x", 0, "a")))
+        action = asyncio.run(Scheduler(episodes=1).act(model, request("x", 0, "a")))
         assert action.failure
         assert action.failure.type == "ModelError"
         assert "'recorder' answered with a str; an engine answers" in action.failure.message
@@ -216,12 +216,12 @@ def test_a_continuous_engine_is_called_at_once() -> None:
 
 def test_slow_service_does_not_delay_a_static_engine() -> None:
     async def mixed() -> list[str]:
-        scheduler, ended = Scheduler(lanes=2), []
+        scheduler, ended = Scheduler(episodes=2), []
         slow, local = Recorder("continuous", 0.2), Recorder()
 
         async def one(name: str, model: Recorder) -> None:
             await scheduler.act(model, request(name, 0, "a"))
-            scheduler.remove_lane()
+            scheduler.remove_episode()
             ended.append(name)
 
         await asyncio.gather(one("claude", slow), one("local", local))
@@ -231,26 +231,26 @@ def test_slow_service_does_not_delay_a_static_engine() -> None:
 
 
 def test_engine_error_becomes_a_failed_action() -> None:
-    action = asyncio.run(Scheduler(lanes=1).act(Recorder(), request("x", 0, "broken")))
+    action = asyncio.run(Scheduler(episodes=1).act(Recorder(), request("x", 0, "broken")))
     assert action.failure is not None
     assert (action.failure.boundary, action.failure.type) == ("model", "ModelTimeout")
 
 
 def test_canceled_request_does_not_block_the_others() -> None:
     async def main() -> list[list[str]]:
-        scheduler, model = Scheduler(lanes=2), Recorder()
+        scheduler, model = Scheduler(episodes=2), Recorder()
 
         async def impatient() -> None:
             try:
                 async with asyncio.timeout(0.01):
                     await scheduler.act(model, request("x", 0, "a"))
             except TimeoutError:
-                scheduler.remove_lane()
+                scheduler.remove_episode()
 
         async def patient() -> None:
             await asyncio.sleep(0.03)
             await scheduler.act(model, request("y", 0, "a"))
-            scheduler.remove_lane()
+            scheduler.remove_episode()
 
         await asyncio.gather(impatient(), patient())
         return model.batches
@@ -261,7 +261,7 @@ def test_canceled_request_does_not_block_the_others() -> None:
 def test_missing_answer_from_an_engine_is_a_failure() -> None:
     async def main() -> list[Action]:
         async with asyncio.timeout(5):
-            return await act_both(Scheduler(lanes=1), Forgetful(), "x", 0)
+            return await act_both(Scheduler(episodes=1), Forgetful(), "x", 0)
 
     first, last = asyncio.run(main())
     assert (first.text, first.failure) == ("a", None)
@@ -271,7 +271,7 @@ def test_missing_answer_from_an_engine_is_a_failure() -> None:
 
 def test_cancellation_during_delivery_keeps_the_other_answers() -> None:
     async def main() -> Action:
-        scheduler, model = Scheduler(lanes=2), Held()
+        scheduler, model = Scheduler(episodes=2), Held()
         leaving = asyncio.create_task(scheduler.act(model, request("x", 0, "a")))
         staying = asyncio.create_task(scheduler.act(model, request("y", 0, "a")))
         await model.begun.wait()
