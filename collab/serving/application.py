@@ -214,9 +214,9 @@ class AnswerApp:
             pass
 
     async def _answer_request(self) -> None:
-        """Run the episode once a lane is free, and send the answer or a refusal."""
+        """Run the episode after its wait in the queue, and send the answer or a refusal."""
         try:
-            async with self._keep_alive(), self.service.lanes.place():
+            async with self._keep_alive(), self.service.queue.place():
                 episode = await self._run_episode()
             await self._send_end(episode)
         except Refused as refused:

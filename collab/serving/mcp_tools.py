@@ -120,7 +120,7 @@ async def _run_call(
     """
     try:
         problem, question = _read_arguments(team, arguments)
-        async with service.lanes.place():
+        async with service.queue.place():
             episode = await run_request(
                 service, team, question, problem, uuid.uuid4().hex, on_event=on_event
             )

@@ -20,7 +20,7 @@ from collab.signals import ending_signals
 _HEADER_BYTES = 16_384
 _KEEP_ALIVE_SECONDS = 5
 _SPARE_CONNECTIONS = 256
-"""Connections in addition to those of the lanes and the queue."""
+"""Connections in addition to those of the running episodes and the queue."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -57,7 +57,7 @@ async def serve(app: ASGIApp, service: Service, listener: socket.socket, drain: 
         proxy_headers=False,
         server_header=False,
         h11_max_incomplete_event_size=_HEADER_BYTES,
-        limit_concurrency=_SPARE_CONNECTIONS + service.lanes.places,
+        limit_concurrency=_SPARE_CONNECTIONS + service.queue.places,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=5,
     )
@@ -100,7 +100,7 @@ class _Server(uvicorn.Server):
         if not self._service.is_ready and not self.should_exit:
             now = asyncio.get_running_loop().time()
             self._draining_since = now if self._draining_since is None else self._draining_since
-            if self._service.lanes.is_idle or now - self._draining_since >= self._drain:
+            if self._service.queue.is_idle or now - self._draining_since >= self._drain:
                 self._service.shut_down.set()
                 self.should_exit = True
         return await super().on_tick(counter)

@@ -35,14 +35,13 @@ from collab.serving.teams import open_teams, served_recipe
 from collab.telemetry import use_client_trace
 
 
-class Lanes:
+class EpisodeQueue:
     """Limits the number of running episodes. Other episodes wait in order of arrival."""
 
-    def __init__(self, episodes: int, queue: int) -> None:
+    def __init__(self, max_running: int, max_waiting: int) -> None:
         self.running = self.waiting = self.unfinished = 0
-        self._max_waiting = queue
-        self._free = asyncio.Semaphore(episodes)
-        self._max_running = episodes
+        self._max_waiting = max_waiting
+        self.widen(max_running)
 
     @property
     def is_idle(self) -> bool:
@@ -54,9 +53,9 @@ class Lanes:
         """Maximum number of requests that run or wait."""
         return self._max_running + self._max_waiting
 
-    def widen(self, episodes: int) -> None:
+    def widen(self, max_running: int) -> None:
         """Set the maximum number of concurrent episodes. Call this before the first request."""
-        self._max_running, self._free = episodes, asyncio.Semaphore(episodes)
+        self._max_running, self._free = max_running, asyncio.Semaphore(max_running)
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
@@ -96,12 +95,12 @@ _SECONDS_BUCKETS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 class Metrics:
     """The counters of one server."""
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, queue: EpisodeQueue) -> None:
         self._registry = CollectorRegistry()
         running = self._gauge("requests_running", "Requests whose episode is running.")
-        running.set_function(lambda: lanes.running)
+        running.set_function(lambda: queue.running)
         waiting = self._gauge("requests_waiting", "Requests that wait for their turn.")
-        waiting.set_function(lambda: lanes.waiting)
+        waiting.set_function(lambda: queue.waiting)
         self._answered = self._counter("request_success", "Answers.", "team", "finish")
         self._refused = self._counter("request_failure", "Requests without one.", "team", "type")
         self._episode = self._histogram("episode_seconds", "Of an episode.", "team")
@@ -165,8 +164,8 @@ class Service:
         self._recipes = {name: served_recipe(recipe, settings) for name, recipe in recipes.items()}
         self.teams: dict[str, ServedTeam] = {}
         """The teams by name, while they are open."""
-        self.lanes = Lanes(1, settings.queue)
-        self.metrics = Metrics(self.lanes)
+        self.queue = EpisodeQueue(1, settings.queue)
+        self.metrics = Metrics(self.queue)
         self.shut_down = asyncio.Event()
         """Set when requests in progress must be canceled."""
         self._is_ready = False
@@ -185,7 +184,7 @@ class Service:
         async with open_teams(self._recipes, self.settings) as teams:
             self.teams = teams
             default_concurrency = min(map(concurrency_of, self._recipes.values()), default=1)
-            self.lanes.widen(self.settings.concurrency or default_concurrency)
+            self.queue.widen(self.settings.concurrency or default_concurrency)
             try:
                 self._open_records()
                 self.shut_down = asyncio.Event()  # belongs to the running event loop
@@ -244,7 +243,7 @@ class Service:
         working = asyncio.create_task(work)
         ends = [asyncio.create_task(end) for end in (self.shut_down.wait(), client_left) if end]
         reason = CLIENT_LEFT
-        self.lanes.unfinished += 1
+        self.queue.unfinished += 1
         try:
             await asyncio.wait({working, *ends}, return_when=asyncio.FIRST_COMPLETED)
             reason = "shut down" if ends[0].done() else reason
@@ -252,7 +251,7 @@ class Service:
             for task in (working, *ends):
                 task.cancel()
             await asyncio.gather(working, *ends, return_exceptions=True)
-            self.lanes.unfinished -= 1
+            self.queue.unfinished -= 1
             if working.cancelled():
                 self.metrics.count_refusal(team, reason)
         if working.cancelled() and reason == "shut down":

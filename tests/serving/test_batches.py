@@ -89,7 +89,7 @@ def test_client_leaving_a_batch_does_not_affect_the_others() -> None:
             first = asyncio.create_task(ask("first"))
             await wait_until(lambda: model.batches == [1])
             leaves, stays = asyncio.create_task(ask("a")), asyncio.create_task(ask("b"))
-            await wait_until(lambda: server.lanes.running == 3)
+            await wait_until(lambda: server.queue.running == 3)
             model.go()
             await wait_until(lambda: model.batches == [1, 2])
             leaves.cancel()
@@ -135,4 +135,4 @@ def test_failed_batch_fails_its_requests_but_not_the_next_batch() -> None:
 
 def test_defaults_match_those_of_a_run() -> None:
     with Server(recipe(SOLO, concurrency=7), model=Slow()) as server:
-        assert server.lanes.places == 7 + Settings().queue
+        assert server.queue.places == 7 + Settings().queue

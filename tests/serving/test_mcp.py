@@ -145,7 +145,7 @@ def test_call_is_canceled_on_shutdown() -> None:
     result = asyncio.run(ask())
     assert result.is_error
     assert "shutting down" in result.content[0].text
-    assert (talker.cancelled, service.lanes.is_idle) == (1, True)
+    assert (talker.cancelled, service.queue.is_idle) == (1, True)
     assert (
         'request_failure_total{team="solo",type="shut down"} 1.0' in service.metrics.text().decode()
     )
@@ -166,7 +166,7 @@ def test_a_call_is_cancelled_when_its_client_leaves() -> None:
             await asyncio.gather(calling, return_exceptions=True)
 
     asyncio.run(asyncio.wait_for(leave(), 10))
-    assert (talker.cancelled, service.lanes.is_idle) == (1, True)
+    assert (talker.cancelled, service.queue.is_idle) == (1, True)
     metrics = service.metrics.text().decode()
     assert 'request_failure_total{team="solo",type="client left"} 1.0' in metrics
 

@@ -33,16 +33,16 @@ def test_request_beyond_the_queue_is_refused_and_order_is_kept() -> None:
         ThreadPoolExecutor() as pool,
     ):
         first = pool.submit(server.ask, "first")
-        until(lambda: server.lanes.running == 1)
+        until(lambda: server.queue.running == 1)
         second = pool.submit(server.ask, "second", stream=True)
-        until(lambda: server.lanes.waiting == 1)
+        until(lambda: server.queue.waiting == 1)
         third = server.ask("third")
         assert third.status_code == 429
         assert third.json()["error"]["code"] == "rate_limit_exceeded"
         assert int(third.headers["retry-after"]) >= 1
         talker.go()
         assert (first.result().status_code, second.result().status_code) == (200, 200)
-        until(lambda: server.lanes.is_idle)
+        until(lambda: server.queue.is_idle)
         assert [request.messages[0].content for request in talker.requests] == ["first", "second"]
 
 
@@ -70,7 +70,7 @@ def test_an_episode_ends_when_its_client_leaves(when: str) -> None:
         asyncio.run(asyncio.wait_for(leave(), 20))
         until(lambda: talker.under_way == 0, 2)
         assert talker.cancelled == 2
-        until(lambda: server.lanes.is_idle, 2)
+        until(lambda: server.queue.is_idle, 2)
 
 
 def test_client_leaving_the_queue_is_removed() -> None:
@@ -80,10 +80,10 @@ def test_client_leaving_the_queue_is_removed() -> None:
         ThreadPoolExecutor() as pool,
     ):
         first = pool.submit(server.ask)
-        until(lambda: server.lanes.running == 1)
+        until(lambda: server.queue.running == 1)
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{server.url}/v1/chat/completions", json=body(), timeout=0.3)
-        until(lambda: server.lanes.waiting == 0)
+        until(lambda: server.queue.waiting == 0)
         talker.go()
         assert first.result().status_code == 200
         assert len(talker.requests) == 1
@@ -129,7 +129,7 @@ def test_slow_client_gets_the_end_of_its_answer_before_shutdown() -> None:
         Server(recipe(SOLO), model=Talker(fills=20_000_000), drain=20) as server,
         httpx.stream("POST", f"{server.url}{CHAT}", json=body(stream=True), timeout=20) as answer,
     ):
-        until(lambda: server.lanes.running == 0)
+        until(lambda: server.queue.running == 0)
         server.app.service.drain()  # type: ignore[union-attr]
         time.sleep(0.5)
         assert answer.read().endswith(b"data: [DONE]\n\n")
@@ -185,9 +185,9 @@ def test_time_to_first_chunk_includes_the_wait_and_ignores_pings() -> None:
         ThreadPoolExecutor() as pool,
     ):
         first = pool.submit(server.ask, "first", stream=True)
-        until(lambda: server.lanes.running == 1)
+        until(lambda: server.queue.running == 1)
         second = pool.submit(server.ask, "second", stream=True)
-        until(lambda: server.lanes.waiting == 1)
+        until(lambda: server.queue.waiting == 1)
         time.sleep(0.4)
         talker.go()
         assert ": still working" in first.result().text
@@ -205,7 +205,7 @@ def test_many_concurrent_requests_leave_nothing_behind() -> None:
             answers = list(pool.map(lambda _: client.post(url, json=request), range(40)))
         assert {answer.status_code for answer in answers} == {200}
         assert {answer.text.count("[DONE]") for answer in answers} == {1}
-        until(lambda: server.lanes.is_idle)
+        until(lambda: server.queue.is_idle)
         assert server.model.under_way == 0
 
 
@@ -224,7 +224,7 @@ def test_client_that_does_not_read_does_not_block_others() -> None:
         Server(recipe(SOLO), model=talker, client_seconds=0.5, concurrency=1, queue=0) as server,
         unread(server),
     ):
-        until(lambda: len(talker.requests) == 1 and server.lanes.is_idle)
+        until(lambda: len(talker.requests) == 1 and server.queue.is_idle)
         assert server.ask().status_code == 200
 
 

@@ -194,7 +194,7 @@ def test_teams_with_equal_models_share_one() -> None:
     async def opened() -> int:
         service = Service({"duo": recipe(DUO), "solo": recipe(SOLO)}, Settings(queue=1))
         async with service.open():
-            assert service.lanes.places == 32 + 1
+            assert service.queue.places == 32 + 1
             teams = service.teams.values()
             return len({id(m) for team in teams for m in team.session.models.values()})
 

@@ -20,7 +20,7 @@ from collab.recipe import Recipe
 from collab.records import Action, Usage, failure_of
 from collab.serving.application import Application
 from collab.serving.server import bind, serve
-from collab.serving.service import Lanes
+from collab.serving.service import EpisodeQueue
 from collab.serving.settings import Settings
 
 if TYPE_CHECKING:
@@ -149,9 +149,9 @@ class Server:
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     @property
-    def lanes(self) -> Lanes:
+    def queue(self) -> EpisodeQueue:
         assert self.app
-        return self.app.service.lanes
+        return self.app.service.queue
 
     def client(self, key: str = "none") -> openai.OpenAI:
         """OpenAI's own client for this server."""
