@@ -1,7 +1,7 @@
 """Records a trial in the supervisor while the test runner reports.
 
 The total comes from the test, never from the program: from the syntax tree, or from a run with a
-stand-in for the program (`dry_run`). Checks that a trial did not reach count as failed.
+stand-in for the program (`assert_counts`). Checks that a trial did not reach count as failed.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class TrialResult:
             return 0, (known or 1) if due else 0
         if not known:
             # One test. All of its evaluations must hold, and none may be missing.
-            whole = evaluated >= (self._dry_run_count(number) or 0)
+            whole = evaluated >= (self._stand_in_count(number) or 0)
             whole = whole and (self._ran_to_end or not assertion.repeats)
             return int(not failed and whole), 1
         return min(evaluated - failed, max(0, known - failed)), max(known, failed)
@@ -211,9 +211,9 @@ class TrialResult:
         assertion = self._assertions[number]
         if not assertion.repeats:
             return 1
-        return None if assertion.in_branch else self._dry_run_count(number)
+        return None if assertion.in_branch else self._stand_in_count(number)
 
-    def _dry_run_count(self, number: int) -> int | None:
+    def _stand_in_count(self, number: int) -> int | None:
         """Return the number of evaluations of an assert with stand-ins for the program, if they
         agree."""
         return self.counts[number] if number < len(self.counts) else None

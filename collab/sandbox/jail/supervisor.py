@@ -86,7 +86,7 @@ class Supervisor:
         layers = ALL_LAYERS if isolation == "sealed" else frozenset[str]()
         self._workers = Zygote(Jail(layers), run_worker)
         self._runners = Zygote(Jail(layers, SHARED_LAYERS), run_test, self._workers)
-        self._cached_counts = lru_cache(MAX_CACHED_COUNTS)(self._dry_run)
+        self._cached_counts = lru_cache(MAX_CACHED_COUNTS)(self._count_with_stand_ins)
 
     def answer(self, trial: dict[str, Any]) -> dict[str, Any]:
         """Return the verdict, or `refused` or `trouble`. A lost zygote ends the supervisor."""
@@ -99,9 +99,9 @@ class Supervisor:
         """Count the evaluations of each assert, if the syntax tree leaves them open."""
         if len(_REPEATING_STATEMENTS.findall(case.test)) <= 1:
             return []
-        return self._cached_counts(replace(case, dry=True, program="", treatment=None))
+        return self._cached_counts(replace(case, counts_only=True, program="", treatment=None))
 
-    def _dry_run(self, case: Case) -> list[int | None]:
+    def _count_with_stand_ins(self, case: Case) -> list[int | None]:
         result = TrialResult()
         with _Trial(self.caller, self._runners, case) as trial:
             self._read_reports(trial, result, case.limits.seconds)

@@ -20,10 +20,10 @@ from functools import partial
 from typing import Any
 
 from . import wire
+from .assert_counts import CountingRunner, StandIn
 from .asserts import RUNNER_NAME, Assertion, BadTest, CountedTest, instrument
 from .classes.objects import CLASS
 from .classes.remote_class import remote_class
-from .dry_run import CountingRunner, StandIn
 from .limits import Limits
 from .processes import FIRST_FD
 from .remote_function import CandidateError, RemoteFunction, Trouble
@@ -42,7 +42,7 @@ class Case:
     prelude: str
     test: str
     limits: Limits
-    dry: bool = False
+    counts_only: bool = False
     """Count only the evaluations of each assert."""
     treatment: dict[str, Any] | None = None
 
@@ -91,8 +91,8 @@ def run_test(_: Limits) -> None:
     fields = wire.Reader(CASE_FD, wire.TRIAL_BYTES).receive()
     case = Case(**{**fields, "limits": Limits(**fields["limits"])})
     try:
-        if case.dry:
-            report({"counts": _dry_run_counts(case)})
+        if case.counts_only:
+            report({"counts": _count_asserts(case)})
         else:
             run_case(case, wire.WorkerConnection(INCOMING_FD, OUTGOING_FD, case.limits, report))
     except (BadTest, Trouble) as trouble:
@@ -118,7 +118,7 @@ def report(message: object) -> None:
     wire.send(REPORT_FD, message)
 
 
-def _dry_run_counts(case: Case) -> list[int | None]:
+def _count_asserts(case: Case) -> list[int | None]:
     """Return how often each assert is evaluated, or None for an assert where this depends on the
     candidate.
     """
