@@ -13,9 +13,9 @@ from collab.recipe import Recipe
 from collab.records import Problem
 from collab.rewards.declared import describe_scoring
 from collab.runtime import Session
-from collab.runtime.dry_run import dry_run, max_episode_responses, max_episode_tokens
 from collab.runtime.notes import tool_forms
 from collab.runtime.problems import find_problems
+from collab.runtime.prompt_check import check_prompts, max_episode_responses, max_episode_tokens
 from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import describe_concurrency
 from collab.wording import counted
@@ -55,14 +55,14 @@ class RunPlan:
 
 
 def prepare_run(recipe: Recipe, addresses: Sequence[str]) -> tuple[Recipe, list[Problem]]:
-    """Return the recipe with its suite, and its problems, after a dry run without models.
+    """Return the recipe with its suite, and its problems, after a check of its prompts.
 
     Raises:
-        RecipeError: the recipe is wrong, or the dry run fails.
+        RecipeError: the recipe is wrong, or its prompts cannot be rendered.
         TaskError: a problem is not in the suite.
     """
     recipe, problems = find_problems(recipe, addresses)
-    print_remarks(dry_run(recipe, problems).warnings)
+    print_remarks(check_prompts(recipe, problems).warnings)
     return recipe, problems
 
 
@@ -70,10 +70,10 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> RunPlan:
     """Check a run like `collab run` does before its first request, and return its plan.
 
     Raises:
-        RecipeError: the recipe is wrong, or the dry run fails.
+        RecipeError: the recipe is wrong, or its prompts cannot be rendered.
         ModelUnavailable, FeedbackUnavailable: something that the run needs is missing.
     """
-    result = dry_run(recipe, problems)
+    result = check_prompts(recipe, problems)
     session = await Session(recipe, serve=False).open()
     models = dict(session.model_names())
     await session.aclose()  # not `async with`, whose end asks whether a script was used up

@@ -84,7 +84,7 @@ class Environment(ABC):
     def moves(self) -> Mapping[str, Sequence[str]]:
         """Return some or all legal actions of each seat that acts now, as strings.
 
-        If the result is empty, checks and rehearsals play without legal moves.
+        If the result is empty, checks play without legal moves.
         """
         return {}
 

@@ -45,11 +45,11 @@ from collab.runs import metric_names as names
 from collab.runs.about import new_run_id, now, read_about
 from collab.runs.layout import EPISODES, EVAL, RECIPE, RUN
 from collab.runtime import Event, Session
-from collab.runtime.dry_run import dry_run
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished
 from collab.runtime.folder import RunFolder
 from collab.runtime.notes import make_run_started, versions
+from collab.runtime.prompt_check import check_prompts
 from collab.runtime.summary import summarize
 from collab.telemetry import Operation, operation
 from collab.trust import Consent, approve
@@ -91,7 +91,7 @@ class EvaluationRun:
         ]
 
     def check(self) -> list[str]:
-        """Rehearse each team with missing episodes, after approval, and return warnings.
+        """Check the prompts of each team with missing episodes, after approval. Return warnings.
 
         Raises:
             Untrusted: third-party code is not approved; nothing has run.
@@ -103,9 +103,9 @@ class EvaluationRun:
             warnings: list[str] = []
             for team in (run.team for run in self._runs if run.missing):
                 with name_team_in_errors(team, self.teams):
-                    rehearsal = dry_run(team.recipe, team.problems)
+                    found = check_prompts(team.recipe, team.problems)
                 label = f"{team.label}: " if len(self.teams) > 1 else ""
-                warnings += [f"{label}{warning}" for warning in rehearsal.warnings]
+                warnings += [f"{label}{warning}" for warning in found.warnings]
             return warnings
         except BaseException:
             self.close()

@@ -11,8 +11,8 @@ import collab
 from collab.cli.app import app
 from collab.environments import BUILT_IN
 from collab.recipe import load_recipe
-from collab.runtime.dry_run import dry_run
 from collab.runtime.problems import find_problems
+from collab.runtime.prompt_check import check_prompts
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_custom_game_can_be_played(project: Path) -> None:
     words = {"ann": ["right"] * 2, "bob": ["left"] * 2}
     Path("script.json").write_text(json.dumps(words))
     recipe = load_recipe("walkers", task="meeting", model="echo")
-    assert not dry_run(*find_problems(recipe, ["meeting"])).warnings
+    assert not check_prompts(*find_problems(recipe, ["meeting"])).warnings
     team = collab.load("walkers", task="meeting", model="scripted:script.json")
     for row in range(40):
         found = collab.load("walkers", task="meeting", model="echo").run(f"meeting/{row}").episode

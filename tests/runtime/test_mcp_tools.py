@@ -15,8 +15,8 @@ from collab.cli.plan import plan_of
 from collab.errors import RecipeError, ToolUnavailable
 from collab.recipe import load_recipe
 from collab.records import Episode
-from collab.runtime.dry_run import dry_run
 from collab.runtime.problems import find_problems
+from collab.runtime.prompt_check import check_prompts
 from collab.runtime.summary import Rollout
 
 pytestmark = pytest.mark.slow
@@ -155,7 +155,7 @@ def test_missing_extra_names_its_command(folder: Path, monkeypatch: pytest.Monke
 def test_a_dry_run_and_a_plan_start_nothing(folder: Path) -> None:
     settings = [f"agents.a.tools={json.dumps([SERVER])}"]
     recipe = load_recipe("pair", task="words", model="echo", settings=settings)
-    found = dry_run(*find_problems(recipe, ["words/0"]))
+    found = check_prompts(*find_problems(recipe, ["words/0"]))
     assert "the prompt tokens of mcp python server.py's tools are not counted" in found.warnings[0]
     asyncio.run(plan_of(*find_problems(recipe, ["words/0"])))
     assert not (folder / "starts").exists()

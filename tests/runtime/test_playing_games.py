@@ -13,8 +13,8 @@ import collab
 from collab.cli.app import app
 from collab.errors import CollabError, RecipeError
 from collab.records import Episode
-from collab.runtime.dry_run import dry_run
 from collab.runtime.problems import find_problems
+from collab.runtime.prompt_check import check_prompts
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_row_may_have_its_own_options(project: Path) -> None:
     Path("rows.jsonl").write_text('{"task_id": "x", "heeps": [1]}\n')
     team = collab.load("nim", task="nim", settings=settings, model="echo")
     with pytest.raises(RecipeError, match="did you mean 'heaps'"):
-        dry_run(*find_problems(team.recipe, ["nim"]))
+        check_prompts(*find_problems(team.recipe, ["nim"]))
 
 
 FAULTS = {
@@ -162,7 +162,7 @@ def test_error_in_a_custom_game_is_reported(project: Path, fault: str) -> None:
         assert "games.py:" in episode.failure.message
         assert "ZeroDivisionError" in str(episode.failure.traceback)
     with pytest.raises(RecipeError):
-        dry_run(*find_problems(team.recipe, ["match"]))
+        check_prompts(*find_problems(team.recipe, ["match"]))
 
 
 @pytest.mark.parametrize(
@@ -182,16 +182,18 @@ def test_error_in_a_custom_game_is_reported(project: Path, fault: str) -> None:
 )
 def test_mismatched_settings_are_refused(project: Path, settings: list[str], message: str) -> None:
     with pytest.raises(CollabError, match=message):
-        dry_run(*find_problems(collab.load("pair", task="match", settings=settings).recipe, []))
+        check_prompts(
+            *find_problems(collab.load("pair", task="match", settings=settings).recipe, [])
+        )
 
 
 def test_dry_run_plays_the_longest_game(project: Path) -> None:
     recipe = collab.load("nim", task="nim", model="echo").recipe
-    played = dry_run(*find_problems(recipe, ["nim/0"]))
+    played = check_prompts(*find_problems(recipe, ["nim/0"]))
     assert len(played.requests) > 4
     assert not played.warnings
     recipe = collab.load("nim", task="nim", model="echo", settings=["team.turns=2"]).recipe
-    (warning,) = dry_run(*find_problems(recipe, ["nim/0"])).warnings
+    (warning,) = check_prompts(*find_problems(recipe, ["nim/0"])).warnings
     assert "a game may last 15 turns, but team.turns is 2" in warning
 
 

@@ -9,8 +9,8 @@ import pytest
 import collab
 from collab.errors import RecipeError
 from collab.records import Episode, Feedback, Finding, Usage
-from collab.runtime.dry_run import dry_run
 from collab.runtime.problems import find_problems
+from collab.runtime.prompt_check import check_prompts
 
 RIGHT = "\ndef longest(strings):\n    return max(strings, key=len, default=None)\n```"
 WRONG = "\ndef longest(strings):\n    return strings[0]\n```"
@@ -70,7 +70,7 @@ def test_a_plan_counts_every_repair(project: Path) -> None:
     settings = ["team.protocol={use: repair, options: {rounds: 3}}"]
     recipe = collab.load("coding-repair", settings=settings).recipe
     found, problems = find_problems(recipe, ["humaneval/12"])
-    played = dry_run(found, problems)
+    played = check_prompts(found, problems)
     assert [request.call.agent for request in played.requests] == ["coder"] + 3 * ["repairer"]
     assert played.warnings == ()
 

@@ -16,8 +16,8 @@ from collab.models import Call, Request
 from collab.models.tool_text import UnreadableCall, plain_messages, read_calls
 from collab.recipe.names import map_names
 from collab.records import Episode, Message, ToolCall, ToolSpec
-from collab.runtime.dry_run import dry_run
 from collab.runtime.problems import find_problems
+from collab.runtime.prompt_check import check_prompts
 from collab.sandbox import Sandbox
 from collab.tools.base import function_tool, python_tool
 
@@ -215,7 +215,7 @@ def test_a_dry_run_calls_no_tool(tools: Path) -> None:
         'agents.a.prompt=\'<tool_call>{"name": "mark"}</tool_call>\'',
     ]
     team = collab.load("pair", task="words", model="echo", settings=settings)
-    dry_run(team.recipe, find_problems(team.recipe, ["words/0"])[1])
+    check_prompts(team.recipe, find_problems(team.recipe, ["words/0"])[1])
     assert not (tools / "called").exists()
     assert team.run("words/0").episode.failure is None
     assert (tools / "called").exists()

@@ -14,7 +14,7 @@ from collab.recipe import load_recipe, load_task
 from collab.recipe.team import roles_of
 from collab.records import Score
 from collab.rewards import Scorer
-from collab.runtime.dry_run import dry_run
+from collab.runtime.prompt_check import check_prompts
 from collab.sandbox import Sandbox
 from collab.tasks import Suite, open_suite
 
@@ -116,4 +116,4 @@ def test_a_part_without_tests_does_not_apply(tmp_path: Path) -> None:
 def test_shipped_teams_can_be_planned_on_their_suite(tmp_path: Path, name: str) -> None:
     found = suite(tmp_path, [ROW])
     recipe = load_recipe(name, task="mbpp-pro").model_copy(update={"task": found.spec})
-    assert dry_run(recipe, [found.problem(0)]).warnings == ()
+    assert check_prompts(recipe, [found.problem(0)]).warnings == ()

@@ -16,7 +16,7 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.feedback import PluginFeedbackSpec
 from collab.recipe.model import VLLMSpec, local_weights
 from collab.rewards import Scorer
-from collab.runtime.dry_run import DryRun, dry_run
+from collab.runtime.prompt_check import PromptCheck, check_prompts
 from collab.trainers.credit import algorithm_for
 from collab.trainers.training.data import TaskOrder, max_turns, phases
 from collab.trainers.training.trackers import check_trackers
@@ -189,10 +189,12 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
         )
 
 
-def dry_run_phases(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> DryRun:
-    """Run every phase without models, and return the dry run of the phase with the most turns."""
+def check_phase_prompts(recipe: Recipe, spec: TrainerSpec, tasks: TaskOrder) -> PromptCheck:
+    """Check the prompts of every phase, and return the check of the phase with the most turns."""
     problems = [*tasks.training, *tasks.held_out]
-    played = [(phase.team.turns, dry_run(phase, problems)) for _, phase in phases(recipe, spec)]
+    played = [
+        (phase.team.turns, check_prompts(phase, problems)) for _, phase in phases(recipe, spec)
+    ]
     longest = max(played, key=itemgetter(0))[1]
     return replace(longest, warnings=(*longest.warnings, *_temperature_warnings(recipe, spec)))
 

@@ -28,7 +28,7 @@ from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.update import OutOfMemory
 from collab.trainers.ranks.orders import Begin, open_learner
-from collab.trainers.training.check import check_recipe, describe_trainer, dry_run_phases
+from collab.trainers.training.check import check_phase_prompts, check_recipe, describe_trainer
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.evaluations import Evaluations, mean_return
@@ -77,7 +77,7 @@ class TrainingRun:
         self.spec = check_recipe(recipe)
         self.tasks = choose_tasks(recipe, self.spec)
         self.recipe = recipe = recipe.model_copy(update={"task": self.tasks.suite})
-        warnings = dry_run_phases(recipe, self.spec, self.tasks).warnings
+        warnings = check_phase_prompts(recipe, self.spec, self.tasks).warnings
         self.total_steps = self.tasks.total_steps(self.spec)
         self._history = History(recipe, self.total_steps)
         self._emit = emit or (lambda _: None)

@@ -11,7 +11,7 @@ from collab.models.local.batching import CPU_BATCH_TOKENS, batch_bytes, gpu_batc
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import TransformersSpec, VLLMSpec, local_weights
 from collab.recipe.recipe import DEFAULT_CONCURRENCY
-from collab.runtime.dry_run import CHARACTERS_PER_TOKEN, count_characters
+from collab.runtime.prompt_check import CHARACTERS_PER_TOKEN, count_characters
 from collab.trainers.credit.shape import Shape
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes, learning_bytes
 from collab.trainers.training.plan.cards import Card

@@ -9,12 +9,12 @@ from math import ceil
 from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
 from collab.recipe.model import VLLMSpec
 from collab.rewards.declared import describe_scoring
-from collab.runtime.dry_run import max_episode_tokens, max_move_responses
+from collab.runtime.prompt_check import max_episode_tokens, max_move_responses
 from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import describe_concurrency
 from collab.trainers.credit import algorithm_for
 from collab.trainers.learner.device_sizes import check_device
-from collab.trainers.training.check import check_recipe, describe_trainer, dry_run_phases
+from collab.trainers.training.check import check_phase_prompts, check_recipe, describe_trainer
 from collab.trainers.training.data import choose_tasks
 from collab.trainers.training.plan.cards import Card, local_card
 from collab.trainers.training.plan.memory import (
@@ -154,7 +154,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     """
     spec = check_recipe(recipe)
     tasks = choose_tasks(recipe, spec)
-    played = dry_run_phases(recipe, spec, tasks)
+    played = check_phase_prompts(recipe, spec, tasks)
     turn = played.turn
     per_step = min(spec.tasks_per_step, len(tasks.training))
     spec = spec.model_copy(update={"tasks_per_step": per_step})

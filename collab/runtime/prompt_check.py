@@ -109,8 +109,8 @@ MAX_TOTAL_TURNS = 6400
 
 
 @dataclass(frozen=True)
-class DryRun:
-    """The requests of a dry run, and its warnings."""
+class PromptCheck:
+    """The requests of a check, and its warnings."""
 
     requests: tuple[Request, ...]
     """Requests in the order of problems and turns. Answers in them have full length."""
@@ -119,7 +119,7 @@ class DryRun:
     warnings: tuple[str, ...] = ()
 
 
-def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
+def check_prompts(recipe: Recipe, problems: Sequence[Problem]) -> PromptCheck:
     """Run the team on its longest problems with models that echo.
 
     At most 64 problems are run, and fewer if the team has more than 100 turns. No program is
@@ -144,7 +144,7 @@ def dry_run(recipe: Recipe, problems: Sequence[Problem]) -> DryRun:
         *_warn_uncounted_tools(recipe),
     ]
     warnings += _warn_overlong_prompts(recipe, requests, len(problems))
-    return DryRun(tuple(requests), turn, tuple(warnings))
+    return PromptCheck(tuple(requests), turn, tuple(warnings))
 
 
 def is_first_prompt(request: Request) -> bool:
@@ -304,10 +304,10 @@ def _warn_unused_feedback(team: TeamSpec, turn: RehearsedTurn) -> list[str]:
 
 
 def _warn_uncounted_tools(recipe: Recipe) -> list[str]:
-    """Warn of MCP tools, whose descriptions the dry run does not count."""
+    """Warn of MCP tools, whose descriptions the check does not count."""
     return [
-        f"agent '{name}': the prompt tokens of {tool}'s tools are not counted, because a dry run"
-        " does not start it"
+        f"agent '{name}': the prompt tokens of {tool}'s tools are not counted, because it is"
+        " not started yet"
         for name, agent in recipe.team.agents.items()
         for tool in agent.tools
         if isinstance(tool, MCPServer)

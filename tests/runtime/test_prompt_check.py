@@ -1,4 +1,4 @@
-"""Rehearsals of a team without its models, before any request."""
+"""Checks of a team's prompts without its models, before any request."""
 
 import json
 from pathlib import Path
@@ -16,14 +16,14 @@ from collab.models.weights import load_model
 from collab.recipe import Recipe, load_recipe, load_task
 from collab.recipe.library import library_root
 from collab.recipe.model import TransformersSpec
-from collab.runtime.dry_run import (
+from collab.runtime.problems import find_problems
+from collab.runtime.prompt_check import (
+    check_prompts,
     count_characters,
-    dry_run,
     is_first_prompt,
     max_episode_responses,
     max_episode_tokens,
 )
-from collab.runtime.problems import find_problems
 from collab.runtime.team import Team
 
 WORDS = ("Say", "word", "long", "again")
@@ -36,9 +36,9 @@ def make(**team: Any) -> Recipe:
     return Recipe.model_validate(data)
 
 
-def rehearse(recipe: Recipe, address: str = "words/0") -> Any:
+def check(recipe: Recipe, address: str = "words/0") -> Any:
     recipe, problems = find_problems(recipe, [address])
-    return dry_run(recipe, problems)
+    return check_prompts(recipe, problems)
 
 
 @pytest.mark.parametrize("name", one_in(3, TEAMS))
@@ -47,7 +47,7 @@ def test_every_team_of_the_library_is_played(name: str) -> None:
     is_game = load_task(suite_of(name)).environment is not None  # games define their own turns
     settings = [] if is_game else ["team.turns=2"]
     recipe, problems = find_problems(load_recipe(name, settings=settings), [suite])
-    found = dry_run(recipe, problems)
+    found = check_prompts(recipe, problems)
     assert {request.call.agent for request in found.requests} == set(recipe.team.agents)
     assert {0, 1} <= {request.call.turn for request in found.requests}
     assert found.warnings == ()
@@ -58,7 +58,7 @@ def test_a_protocol_without_an_end_is_refused(project: Path) -> None:
         "async def loop(turn):\n    while True:\n        await turn.together()\n"
     )
     with pytest.raises(RecipeError, match="give its loop a limit"):
-        rehearse(make(protocol="loop.py:loop"))
+        check(make(protocol="loop.py:loop"))
 
 
 def test_others_and_feedback_have_placeholders(project: Path) -> None:
@@ -67,7 +67,7 @@ def test_others_and_feedback_have_placeholders(project: Path) -> None:
         "b": {"prompt": "{{ others.a[0] }}", "revise": "{{ others['a'][0] }}{{ feedback[0] }}"},
     }
     recipe = make(agents=agents, protocol="sequential", turns=2, feedback=["no.py:tell"])
-    found = rehearse(recipe)
+    found = check(recipe)
     places = [(r.call.turn, r.call.round, r.call.agent, is_first_prompt(r)) for r in found.requests]
     assert places == [(0, 0, "a", True), (0, 1, "b", False), (1, 0, "a", False), (1, 1, "b", False)]
 
@@ -75,7 +75,7 @@ def test_others_and_feedback_have_placeholders(project: Path) -> None:
 def test_simulated_answers_have_the_maximum_length(project: Path) -> None:
     agents = {"a": {"prompt": "x"}, "b": {"prompt": "{{ others.a }}"}}
     recipe = make(agents=agents, protocol="sequential", sampling={"max_new_tokens": 1000})
-    found = rehearse(recipe)
+    found = check(recipe)
     assert max_episode_tokens(recipe, found.requests) == 2000
     assert count_characters(found.requests[1]) > 3000
 
@@ -88,7 +88,7 @@ def test_calls_of_tools_count_as_responses(project: Path) -> None:
         "c": {"prompt": "x"},
     }
     recipe = make(agents=agents, sampling={"max_new_tokens": 10})
-    requests = rehearse(recipe).requests
+    requests = check(recipe).requests
     assert max_episode_responses(recipe, requests) == 9 + 4 + 1
     assert max_episode_tokens(recipe, requests) == 140
 
@@ -114,7 +114,7 @@ def test_custom_protocol_can_be_planned(project: Path) -> None:
         "c": {"prompt": "c", "templates": {"argue": "{{ others.keys() | join }}"}},
     }
     protocol = {"use": "own.py:moderated", "options": {"rounds": 3}}
-    found = rehearse(make(agents=agents, protocol=protocol))
+    found = check(make(agents=agents, protocol=protocol))
     assert [r.call.agent for r in found.requests] == ["b", "c"] * 3 + ["a"]
 
 
@@ -123,7 +123,7 @@ def test_unknown_template_field_is_refused(project: Path, field: str) -> None:
     agents = {"a": {"prompt": "a"}, "b": {"prompt": "b", field: "{{ task.wrod }}"}}
     recipe = make(agents=agents, protocol="discussion", turns=2)
     with pytest.raises(RecipeError, match=rf"team\.agents\.b\.{field}: .*'wrod'"):
-        rehearse(recipe)
+        check(recipe)
 
 
 def test_functions_of_the_users_are_not_called(project: Path) -> None:
@@ -135,7 +135,7 @@ def test_functions_of_the_users_are_not_called(project: Path) -> None:
     )
     agent = {"prompt": "a", "parser": "own.py:parse", "harness": "own.py:act"}
     recipe = make(agents={"a": agent}, join="own.py:join", turns=2, feedback=["own.py:tell"])
-    assert len(rehearse(recipe).requests) == 2
+    assert len(check(recipe).requests) == 2
 
 
 @pytest.mark.parametrize("source", ["static", "execution"])
@@ -145,12 +145,12 @@ def test_feedback_on_programs_is_refused_for_other_tasks(project: Path, source: 
         rf"feedback '{source}' reads programs, but words/0 is not a code problem.*self, expert"
     )
     with pytest.raises(RecipeError, match=message):
-        rehearse(recipe)
+        check(recipe)
     with pytest.raises(RecipeError, match=message):
         Team(recipe).run("words/0", out="run")
     assert not Path("run").exists()
-    assert rehearse(make(turns=1, feedback=[source])).requests
-    assert rehearse(make(turns=2, feedback=[{"source": source, "required": False}])).requests
+    assert check(make(turns=1, feedback=[source])).requests
+    assert check(make(turns=2, feedback=[{"source": source, "required": False}])).requests
 
 
 def test_unused_templates_are_warned_about(project: Path) -> None:
@@ -158,19 +158,19 @@ def test_unused_templates_are_warned_about(project: Path) -> None:
     agents["b"]["templates"] = {"rebutt": "no"}
     why = "is not used: protocol 'sequential' does not use it; leave it out, or choose a protocol"
     why += " that does"
-    assert rehearse(make(agents=agents, protocol="sequential")).warnings == (
+    assert check(make(agents=agents, protocol="sequential")).warnings == (
         f"team.agents.a.discuss {why}",
         f"team.agents.b.templates.rebutt {why}",
     )
     agents["b"].pop("templates")
-    assert rehearse(make(agents=agents, protocol="discussion")).warnings == ()
+    assert check(make(agents=agents, protocol="discussion")).warnings == ()
 
 
 def test_missing_adapter_is_refused(project: Path, tmp_path: Path) -> None:
     save_tiny(tmp_path / "tiny", WORDS)
     agents = {"a": {"prompt": "a", "adapter": "nowhere", "model": str(tmp_path / "tiny")}}
     with pytest.raises(RecipeError, match=r"adapter nowhere cannot be read.*adapter_config\.json"):
-        rehearse(make(agents=agents))
+        check(make(agents=agents))
 
 
 def test_adapter_of_another_model_is_refused(project: Path, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_adapter_of_another_model_is_refused(project: Path, tmp_path: Path) -> N
     agents = {"a": {"prompt": "a", "adapter": str(library_root() / adapter), "model": model}}
     found = r"its base is 'HuggingFaceTB/SmolLM2-135M-Instruct', with hidden size 576, not \d+; use"
     with pytest.raises(ModelError, match=found):
-        rehearse(make(agents=agents))
+        check(make(agents=agents))
     with pytest.raises(ModelError, match=found):
         Adapters(load_model(tmp_path / "tiny", TransformersSpec(**model)), "tiny").name_of(
             str(library_root() / adapter)
@@ -201,10 +201,10 @@ def test_prompts_that_are_too_long_are_named(project: Path, tmp_path: Path) -> N
     long_words(project, {1, 2})
     agents = {"a": {"prompt": "{{ task.word }}", "model": model}}
     recipe = make(agents=agents, sampling={"max_new_tokens": 20})
-    [warning] = rehearse(recipe, "words").warnings
+    [warning] = check(recipe, "words").warnings
     assert warning.startswith("agent 'a': 2 problems (words/1, words/2) cannot be run: a prompt of")
     with pytest.raises(RecipeError, match="agent 'a': a prompt of 303 tokens"):
-        rehearse(recipe, "words/1-2")
+        check(recipe, "words/1-2")
 
 
 def test_max_new_tokens_beyond_the_context_is_refused(project: Path, tmp_path: Path) -> None:
@@ -212,17 +212,17 @@ def test_max_new_tokens_beyond_the_context_is_refused(project: Path, tmp_path: P
     agents = {"a": {"prompt": "Say {{ task.word }}", "model": model}}
     recipe = make(agents=agents, sampling={"max_new_tokens": 300})
     with pytest.raises(RecipeError, match=r"set sampling\.max_new_tokens to 251 or less"):
-        rehearse(recipe)
+        check(recipe)
     later = make(agents=agents, sampling={"max_new_tokens": 200}, turns=2)
-    [warning] = rehearse(later).warnings
+    [warning] = check(later).warnings
     assert "might not fit if answers reach max_new_tokens" in warning
 
 
 def test_long_episodes_get_fewer_problems(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe, problems = find_problems(make(turns=4), ["words/0-3"])
-    assert len({r.call.task for r in dry_run(recipe, problems).requests}) == 4
-    monkeypatch.setattr("collab.runtime.dry_run.MAX_TOTAL_TURNS", 9)
-    requests = dry_run(recipe, problems).requests
+    assert len({r.call.task for r in check_prompts(recipe, problems).requests}) == 4
+    monkeypatch.setattr("collab.runtime.prompt_check.MAX_TOTAL_TURNS", 9)
+    requests = check_prompts(recipe, problems).requests
     assert len({r.call.task for r in requests}) < 4
     assert {r.call.turn for r in requests} == {0, 1, 2, 3}
 
@@ -232,9 +232,10 @@ def test_only_the_longest_prompts_of_a_long_episode_are_checked(
 ) -> None:
     checked: list[int] = []
     monkeypatch.setattr(
-        "collab.runtime.dry_run.check_fits", lambda request, spec: checked.append(request.call.turn)
+        "collab.runtime.prompt_check.check_fits",
+        lambda request, spec: checked.append(request.call.turn),
     )
-    rehearse(make(turns=9))
+    check(make(turns=9))
     assert sorted(checked) == [0, 0, 8, 8]
 
 
