@@ -18,15 +18,15 @@ from collab.runtime.independence import are_independent
 from collab.runtime.rehearsal import rehearse_team
 from collab.runtime.scoring import JointScorer
 from collab.sandbox import Sandbox
-from collab.trainers.credit.counterfactual.base import MAX_SCORED_ACTIONS
-from collab.trainers.credit.joint_actions import JointActions
+from collab.trainers.credit.combinations import Combinations
+from collab.trainers.credit.counterfactual.base import MAX_COMBINATIONS
 
 
 def check_best_of(recipe: Recipe, samples: int) -> None:
-    """Check that the answers of `samples` episodes can be recombined.
+    """Check that the answers of `samples` episodes can be combined.
 
     Raises:
-        RecipeError: the answers cannot be recombined. The message gives the remedy.
+        RecipeError: the answers cannot be combined. The message gives the remedy.
     """
     turn = rehearse_team(recipe)
     remedy = "; leave --best-of out, or give the samples with --samples"
@@ -47,10 +47,10 @@ def check_best_of(recipe: Recipe, samples: int) -> None:
             f" reads another agent's{remedy}"
         )
     combinations = samples ** len(turn.joined)
-    if combinations > MAX_SCORED_ACTIONS:
+    if combinations > MAX_COMBINATIONS:
         raise RecipeError(
             f"--best-of {samples} makes {samples}^{len(turn.joined)} = {combinations} joint"
-            f" artifacts of each problem, more than {MAX_SCORED_ACTIONS}; use fewer"
+            f" artifacts of each problem, more than {MAX_COMBINATIONS}; use fewer"
         )
 
 
@@ -75,14 +75,14 @@ async def best_of(
 async def _best_combination(
     scorer: JointScorer, problem: Problem, episodes: Sequence[Episode]
 ) -> BestOf:
-    actions = JointActions(problem, episodes, TrainerSpec(), scorer.score)
+    combinations = Combinations(problem, episodes, TrainerSpec(), scorer.score)
     nodes = [(number, 0) for number in range(len(episodes))]
-    agents = actions.team(nodes)
+    agents = combinations.team(nodes)
     chosen = [
         dict(zip(agents, numbers, strict=True))
         for numbers in product(range(len(episodes)), repeat=len(agents))
     ]
-    scores = zip(chosen, await actions.scores(nodes, chosen), strict=True)
+    scores = zip(chosen, await combinations.scores(nodes, chosen), strict=True)
     scored = [(choice, score) for choice, score in scores if score is not None]
     best, score = max(scored, key=lambda each: (each[1].reward, len({*each[0].values()}) == 1))
     artifacts = {a: episodes[n].turns[0].contributions[a] for a, n in best.items()}
@@ -96,5 +96,5 @@ async def _best_combination(
         samples=len(episodes),
         scored=len(scored),
         best_played=max(e.reward for e in episodes if e.reward is not None),
-        failures=tuple(actions.failures),
+        failures=tuple(combinations.failures),
     )

@@ -1,6 +1,4 @@
-"""Computes a probe from a team's episodes, and scores additional joint actions as `algorithm:
-cross` does.
-"""
+"""Computes a probe from a team's episodes, and scores combinations as `algorithm: cross` does."""
 
 from __future__ import annotations
 
@@ -25,11 +23,11 @@ from collab.sandbox import Sandbox
 from collab.stats import mean
 from collab.tasks import split_address
 from collab.trainers.credit import Group
+from collab.trainers.credit.combinations import Combinations
 from collab.trainers.credit.counterfactual.algorithms import Cross
-from collab.trainers.credit.counterfactual.base import MAX_SCORED_ACTIONS, max_scored_actions
+from collab.trainers.credit.counterfactual.base import MAX_COMBINATIONS, max_combinations
 from collab.trainers.credit.counterfactual.forms import FORMS, Form, forms
 from collab.trainers.credit.group import group_of
-from collab.trainers.credit.joint_actions import JointActions
 from collab.trainers.credit.magrpo import marloo
 from collab.trainers.credit.shape import Shape
 from collab.trainers.learner.samples import is_dead
@@ -43,7 +41,7 @@ async def probe(
 ) -> TeamProbe:
     """Return the probe of a team, from the `episodes` of `problems`, run in `seconds`.
 
-    Additional joint actions are scored as `algorithm: cross` does, without calling a model.
+    Combinations are scored as `algorithm: cross` does, without calling a model.
 
     Raises:
         RecipeError: the reward cannot be opened.
@@ -101,7 +99,7 @@ async def _crossed_results(scored: Sequence[ScoredGroup], agents: Sequence[str])
     if n_agents < 2:
         return None
     size = max(len(group.episodes) for group in groups)
-    fits = max_scored_actions(size, n_agents, "all") <= MAX_SCORED_ACTIONS
+    fits = max_combinations(size, n_agents, "all") <= MAX_COMBINATIONS
     cross = Cross(shifts="all" if fits else None)
     weights, measures = await cross.credit(groups), cross.measures()
     return Crossed(
@@ -160,9 +158,9 @@ class ScoredGroup:
     group: Group
     forms: Mapping[str, Form]
     played: list[Score]
-    joint: JointActions
+    joint: Combinations
     further: list[Score]
-    """Scores of joint actions that were not played."""
+    """Scores of combinations that were not played."""
     combinations: int | None
     """Number of combinations of the answers if each was scored, otherwise None."""
 
@@ -170,7 +168,7 @@ class ScoredGroup:
 async def score_groups(
     recipe: Recipe, played: Sequence[tuple[Problem, Sequence[Episode]]], *, crosses: bool
 ) -> list[ScoredGroup]:
-    """Return the groups of complete episodes, with additional joint actions scored if `crosses`.
+    """Return the groups of complete episodes, with combinations scored if `crosses`.
 
     No model is called.
     """
@@ -195,7 +193,7 @@ async def _score_group(
         return further[-1]
 
     spec = (recipe.trainer or TrainerSpec()).model_copy(update={"turn_structure": "chains"})
-    joint = JointActions(problem, episodes, spec, score)
+    joint = Combinations(problem, episodes, spec, score)
     shape = Shape("chains", len(episodes), recipe.team.turns)
     group = group_of(episodes, tuple(recipe.team.agents), spec, shape, ask=joint.score)
     nodes = [(number, 0) for number in range(len(episodes))]
@@ -203,7 +201,7 @@ async def _score_group(
     team = list(episodes[0].turns[0].contributions)
     combinations = len(nodes) ** len(team)
     crossed = len(team) > 1 and all(by_agent[name] == "crossed" for name in team)
-    every = crosses and crossed and combinations <= MAX_SCORED_ACTIONS
+    every = crosses and crossed and combinations <= MAX_COMBINATIONS
     if every:
         choices = product(range(len(nodes)), repeat=len(team))
         await group.score(nodes, [dict(zip(team, choice, strict=True)) for choice in choices])

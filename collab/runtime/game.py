@@ -173,8 +173,8 @@ def game_maker(recipe: Recipe, kind: type[Game] = Game) -> MakeGame | None:
     return lambda problem: kind(spec, make, problem, tuple(team.agents), team.turns)
 
 
-async def score_unplayed(game: Game, artifacts: Mapping[str, str], turns: int) -> Score:
-    """Return the score of a joint action that was not played, in a game of one turn.
+async def score_combination(game: Game, artifacts: Mapping[str, str], turns: int) -> Score:
+    """Return the score of a combination of answers, in a game of one turn.
 
     Raises:
         RecipeError: the team plays several turns, so the score depends on earlier turns.

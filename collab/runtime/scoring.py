@@ -8,7 +8,7 @@ from collab.agents import join_for
 from collab.recipe import Recipe
 from collab.records import Problem, Score
 from collab.rewards import Scorer
-from collab.runtime.game import game_maker, score_unplayed
+from collab.runtime.game import game_maker, score_combination
 from collab.sandbox import Sandbox
 
 
@@ -37,7 +37,7 @@ class JointScorer:
         """
         if self.make_game is not None:
             game = self.make_game(problem)
-            return await score_unplayed(game, artifacts, self._recipe.team.turns)
+            return await score_combination(game, artifacts, self._recipe.team.turns)
         self._recipe.check_scored()
         assert self.scorer is not None, "the recipe has a reward"
         agents = self._recipe.team.roles.limited_to(artifacts).contributors

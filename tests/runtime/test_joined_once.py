@@ -56,9 +56,7 @@ def test_recorded_joint_text_is_the_one_scored_and_fed_back(
     asyncio.run(play())
 
 
-def test_unplayed_joint_action_is_joined_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_combination_is_joined_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def crossed() -> str:
         async with open_session(tmp_path, monkeypatch) as session:
             score = await session.score(PROBLEM, {"b": "two", "a": "one"})

@@ -64,7 +64,7 @@ class Algorithm:
     compares: bool = False
     """True if the algorithm compares an episode with others of its group."""
     scores_unplayed: bool = False
-    """True if the algorithm scores joint actions that were not played, with `group.score`."""
+    """True if the algorithm scores combinations, with `group.score`."""
     is_centered: bool = True
     """False if the weights of a group do not add up to about 0, because the baseline comes from
     other steps. `normalize: group` would make them larger the more similar the rewards are."""

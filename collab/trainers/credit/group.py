@@ -38,7 +38,7 @@ Choice = Mapping[str, int | None]
 """Index of the joint action with each agent's response, or None for no answer."""
 
 Ask = Callable[[Sequence[Node], Sequence[Choice]], Awaitable[list[Mapping[str, float] | None]]]
-"""Scores additional joint actions, like `Group.score`."""
+"""Scores combinations, like `Group.score`."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Group:
     """In `chains`, by turn: the remaining rewards of episodes that ended earlier, 0 unless a solved
     task is an absorbing state."""
     ask: Ask | None = None
-    """Scores additional joint actions of the group. See `score`."""
+    """Scores combinations of the group's responses. See `score`."""
     children: Mapping[Node, tuple[Node, ...]] = field(default_factory=dict)
     """Following joint actions that enter each one's return: none in `greedy`."""
     discount: float = 1.0
@@ -80,11 +80,11 @@ class Group:
     async def score(
         self, nodes: Sequence[Node], choices: Sequence[Choice]
     ) -> list[Mapping[str, float] | None]:
-        """Return the rewards, by agent, of joint actions recombined from played responses.
+        """Return the rewards, by agent, of combinations of played responses.
 
         Args:
             nodes: joint actions of one set of `baselines_over`.
-            choices: one mapping per new joint action, from an agent to the position in `nodes` of
+            choices: one mapping per combination, from an agent to the position in `nodes` of
                 its response, or None for an empty answer; an agent without an entry keeps its
                 response at `nodes[0]`.
 
@@ -123,7 +123,7 @@ def group_of(
     *,
     ask: Ask,
 ) -> Group:
-    """Return the group of one task's complete episodes. `ask` scores additional joint actions."""
+    """Return the group of one task's complete episodes. `ask` scores combinations."""
 
     def rewards_at(node: Node) -> dict[str, float]:
         score = episodes[node[0]].turns[node[1]].score

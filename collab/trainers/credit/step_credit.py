@@ -13,8 +13,8 @@ from collab.runs import metric_names as names
 from collab.stats import Stopwatch
 from collab.trainers.credit.base import Algorithm
 from collab.trainers.credit.checks import check_weights
+from collab.trainers.credit.combinations import Combinations, ScoreCombination
 from collab.trainers.credit.group import Group, Weights, group_of
-from collab.trainers.credit.joint_actions import JointActions, ScoreJointAction
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
 
@@ -27,9 +27,9 @@ class Credit:
     weights: Sequence[Weights] = ()
     """Weights of each group, in the order of `groups`."""
     failures: Sequence[Failure] = ()
-    """Reasons why joint actions that were not played could not be scored."""
+    """Reasons why combinations could not be scored."""
     measures: Mapping[str, float] = field(default_factory=dict)
-    """Metrics of the algorithm, and of additional joint actions that were scored.
+    """Metrics of the algorithm, and of combinations that were scored.
 
     `joint_actions/scored` is their number, `/seconds` is the wall time for scoring them, and
     `/waited` is the part of it that did not overlap with sampling.
@@ -45,7 +45,7 @@ class StepCredit:
 
     def __init__(
         self,
-        score: ScoreJointAction,
+        score: ScoreCombination,
         *,
         agents: Sequence[str],
         spec: TrainerSpec,
@@ -57,7 +57,7 @@ class StepCredit:
         self._n_scored, self._scoring = 0, Stopwatch()
         self._overlapped = 0.0
         """Seconds of scoring before all groups were sampled."""
-        self._joint_actions: list[JointActions] = []
+        self._combinations: list[Combinations] = []
         self._groups: dict[tuple[str, ...], asyncio.Task[Group]] = {}
         """Groups by the names of their episodes."""
 
@@ -82,7 +82,7 @@ class StepCredit:
             raise self._convert_error(error) from error
         check_weights(weights, groups, self._spec.algorithm.use)
         weights = normalize(groups, weights, self._spec.normalize, self._algorithm.spreads())
-        failures = [failure for joint in self._joint_actions for failure in joint.failures]
+        failures = [failure for each in self._combinations for failure in each.failures]
         return Credit(groups, weights, failures, {**self._measures(), **numbers})
 
     async def aclose(self) -> None:
@@ -92,9 +92,9 @@ class StepCredit:
         await asyncio.gather(*self._groups.values(), return_exceptions=True)
 
     async def _prepare(self, problem: Problem, episodes: Sequence[Episode]) -> Group:
-        joint = JointActions(problem, episodes, self._spec, self._score_timed)
-        self._joint_actions.append(joint)
-        group = group_of(episodes, self._agents, self._spec, self._shape, ask=joint.score)
+        combinations = Combinations(problem, episodes, self._spec, self._score_timed)
+        self._combinations.append(combinations)
+        group = group_of(episodes, self._agents, self._spec, self._shape, ask=combinations.score)
         try:
             await self._algorithm.prepare(group)
         except Exception as error:
@@ -111,9 +111,9 @@ class StepCredit:
             return {}
         seconds = self._scoring.seconds
         return {
-            names.UNPLAYED_SCORED: self._n_scored,
-            names.UNPLAYED_SECONDS: seconds,
-            names.UNPLAYED_WAITED: seconds - self._overlapped,
+            names.COMBINATIONS_SCORED: self._n_scored,
+            names.COMBINATIONS_SECONDS: seconds,
+            names.COMBINATIONS_WAITED: seconds - self._overlapped,
         }
 
     def _convert_error(self, error: Exception) -> Exception:

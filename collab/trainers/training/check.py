@@ -183,7 +183,7 @@ def _check_game(recipe: Recipe, spec: TrainerSpec) -> None:
     turns = max_turns(recipe, spec)
     if algorithm_for(spec.algorithm).scores_unplayed and turns > 1:
         raise RecipeError(
-            f"algorithm '{spec.algorithm.use}' scores joint actions that were not played, but in a"
+            f"algorithm '{spec.algorithm.use}' scores combinations of answers, but in a"
             f" game of {turns} turns their value depends on earlier turns; set algorithm to"
             " e.g. 'marloo' or 'rae'"
         )

@@ -37,7 +37,7 @@ def test_forms_of_a_parallel_team_are_described(tiny_words: Path, tmp_path: Path
     found = described(team_of(tiny_words, tmp_path, {}, turns=2))
     assert "credit of a: crossed, its responses are scored with all" in found
     assert "from turn 2 on swapped" in found
-    assert "at most 12 further joint actions" in found
+    assert "at most 12 combinations" in found
     tree = described(team_of(tiny_words, tmp_path, {"turn_structure": "tree"}, turns=2))
     assert "swapped" not in tree
 

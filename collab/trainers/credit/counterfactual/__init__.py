@@ -1,5 +1,5 @@
-"""Algorithms that compare a response with joint actions that were not played.
+"""Algorithms that compare a response in combinations with others of its group.
 
-The responses of a group are recombined and scored again. No response is generated. `forms` decides
+Each combination of a group's responses is scored. No response is generated. `forms` decides
 when that is unbiased, `table` holds the scores, and `algorithms` uses them.
 """

@@ -1,4 +1,4 @@
-"""The common part of algorithms that compare a response with joint actions that were not played."""
+"""The common part of algorithms that score combinations of a group's responses."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def _squared_differences(values: Cells) -> tuple[float, float]:
     return float(squares.sum()), float((numbers * (numbers - 1) / 2).sum())
 
 
-MAX_SCORED_ACTIONS = 4096
-"""Maximum number of joint actions to score at one turn of one group."""
+MAX_COMBINATIONS = 4096
+"""Maximum number of combinations to score at one turn of one group."""
 
 
 class Counterfactual(Algorithm):
@@ -154,26 +154,26 @@ class Counterfactual(Algorithm):
         n_agents = len(recipe.team.roles.contributors)
         if n_agents > 1 and set(agent_forms.values()) == {"alone"}:
             raise RecipeError(
-                f"algorithm '{name}' cannot recombine any response: in this team's protocol,"
+                f"algorithm '{name}' cannot combine any response: in this team's protocol,"
                 " teammates see each trained agent's answer, or the protocol chooses whose answer"
                 " counts; set algorithm to 'marloo', which gives the same weights here"
             )
         if n_agents > 1 and (parts := parts_about_others(recipe)):
             raise RecipeError(
-                f"algorithm '{name}' recombines only the answers that make the joint artifact,"
+                f"algorithm '{name}' combines only the answers that make the joint artifact,"
                 f" but the reward's {', '.join(parts)} reads another agent's; set algorithm to"
                 " 'marloo'"
             )
-        scored = max_scored_actions(spec.group_size, n_agents, self._shifts(n_agents))
-        if scored > MAX_SCORED_ACTIONS:
+        scored = max_combinations(spec.group_size, n_agents, self._shifts(n_agents))
+        if scored > MAX_COMBINATIONS:
             raise RecipeError(
-                f"algorithm '{name}' would score {scored} joint actions per turn of a group of"
-                f" {spec.group_size}, more than {MAX_SCORED_ACTIONS}; lower trainer.group_size, or"
+                f"algorithm '{name}' would score {scored} combinations per turn of a group of"
+                f" {spec.group_size}, more than {MAX_COMBINATIONS}; lower trainer.group_size, or"
                 " set an algorithm that scores fewer, e.g. {use: cross, options: {shifts: 3}}"
             )
 
     def describe(self, recipe: Recipe, spec: TrainerSpec) -> list[str]:
-        """Return the form of each agent's credit, and the number of joint actions to score."""
+        """Return the form of each agent's credit, and the number of combinations to score."""
         first = planned_forms(recipe, shared=True)
         later = planned_forms(recipe, shared=spec.turn_structure != "chains")
         lines = []
@@ -183,8 +183,8 @@ class Counterfactual(Algorithm):
                 line += f"; from turn 2 on {later[agent]}, {FORMS[later[agent]]}"
             lines.append(line)
         n_agents = len(recipe.team.roles.contributors)
-        scored = max_scored_actions(spec.group_size, n_agents, self._shifts(n_agents))
-        lines.append(f"scoring: at most {scored:,} further joint actions per turn and task")
+        scored = max_combinations(spec.group_size, n_agents, self._shifts(n_agents))
+        lines.append(f"scoring: at most {scored:,} combinations per turn and task")
         return lines
 
     async def _credit(self, group: Group) -> Weights:
@@ -236,8 +236,8 @@ def later_returns(group: Group, nodes: Sequence[Node], agent: str) -> Vector:
     return np.array([group.returns[n][agent] - group.rewards[n][agent] for n in nodes])
 
 
-def max_scored_actions(group_size: int, n_agents: int, shifts: Shifts) -> int:
-    """Return the maximum number of joint actions to score at one turn, except the played ones."""
+def max_combinations(group_size: int, n_agents: int, shifts: Shifts) -> int:
+    """Return the maximum number of combinations to score at one turn, except the played ones."""
     if shifts == "all":
         return int(group_size**n_agents) - group_size
     tables = 1 if n_agents == 2 else n_agents

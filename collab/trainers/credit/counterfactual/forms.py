@@ -1,4 +1,4 @@
-"""The forms in which joint actions that were not played can give unbiased credit.
+"""The forms in which combinations can give unbiased credit.
 
 A response may only get credit for a reward that the team's policies could have earned with it, and
 its baseline must not depend on the response. The form depends on which agents saw which answers of

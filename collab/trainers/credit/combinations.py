@@ -1,4 +1,4 @@
-"""Recombines responses of several episodes to new joint actions, and scores these."""
+"""Scores combinations: joint actions of responses from different episodes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from collab.recipe import TrainerSpec
 from collab.records import Episode, Failure, Problem, Score, Turn, failure_of
 from collab.trainers.credit.group import Choice, Node, reward_of
 
-ScoreJointAction = Callable[[Problem, Mapping[str, str]], Awaitable[Score]]
-"""Scores a joint action, given a problem and each agent's artifact."""
+ScoreCombination = Callable[[Problem, Mapping[str, str]], Awaitable[Score]]
+"""Scores a combination, given a problem and each agent's artifact."""
 
 Artifacts = tuple[tuple[str, str], ...]
 """The parts of a joint artifact, each with its agent."""
 
 MAX_CONCURRENT_SCORES = 64
-"""Maximum number of joint actions to score at the same time."""
+"""Maximum number of combinations to score at the same time."""
 
 
-class JointActions:
-    """The joint actions of one group's responses, and their rewards. Each is scored once.
+class Combinations:
+    """The combinations of one group's responses, and their rewards. Each is scored once.
 
-    Equal answers count as one joint action. Joint actions that were played keep their recorded
+    Equal answers count as one combination. Joint actions that were played keep their recorded
     score.
     """
 
@@ -32,12 +32,12 @@ class JointActions:
         problem: Problem,
         episodes: Sequence[Episode],
         spec: TrainerSpec,
-        score: ScoreJointAction,
+        score: ScoreCombination,
     ) -> None:
         self.failures: list[Failure] = []
-        """Reasons why joint actions could not be scored."""
+        """Reasons why combinations could not be scored."""
         self._problem, self._episodes, self._spec = problem, episodes, spec
-        self._score_joint_action = score
+        self._score_combination = score
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_SCORES)
         self._scores: dict[Artifacts, Score | asyncio.Future[Score | None]] = {}
         for turn in (turn for episode in episodes for turn in episode.turns):
@@ -53,7 +53,7 @@ class JointActions:
         teams = [list(self._turn(node).contributions) for node in nodes]
         if any(team != teams[0] for team in teams):
             raise TrainingError(
-                "responses can be recombined only if the same agents contribute to every joint"
+                "responses can be combined only if the same agents contribute to every joint"
                 f" artifact, but the protocol chose others in {self._problem.address}; set"
                 " trainer.algorithm to 'marloo'"
             )
@@ -91,9 +91,9 @@ class JointActions:
     async def _compute_score(self, artifacts: Mapping[str, str]) -> Score | None:
         async with self._slots:
             try:
-                return await self._score_joint_action(self._problem, artifacts)
+                return await self._score_combination(self._problem, artifacts)
             except RecipeError:
-                raise  # this recipe cannot score new joint actions at all
+                raise  # this recipe cannot score combinations at all
             except CollabError as error:
                 self.failures.append(failure_of(error))
                 return None
