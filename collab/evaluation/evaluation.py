@@ -103,9 +103,9 @@ class EvaluationRun:
             warnings: list[str] = []
             for team in (run.team for run in self._runs if run.missing):
                 with name_team_in_errors(team, self.teams):
-                    found = check_prompts(team.recipe, team.problems)
+                    check = check_prompts(team.recipe, team.problems)
                 label = f"{team.label}: " if len(self.teams) > 1 else ""
-                warnings += [f"{label}{warning}" for warning in found.warnings]
+                warnings += [f"{label}{warning}" for warning in check.warnings]
             return warnings
         except BaseException:
             self.close()
