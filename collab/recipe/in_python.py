@@ -147,10 +147,9 @@ Function = Callable[..., Any]
 TeamLike = str | PathLike[str] | Mapping[str, Any] | Spec
 """A recipe as a name or file, or as data: the mapping of a team or of a recipe, as in YAML."""
 
-Row = Mapping[str, Any]
-Rows = Iterable[Row]
+Rows = Iterable[Mapping[str, Any]]
 """Problems as mappings of fields, e.g. a list of dicts or a `datasets.Dataset`."""
-Problems = str | Sequence[str] | Rows | Row
+Problems = str | Sequence[str] | Rows | Mapping[str, Any]
 """Problems as addresses, as rows, or as one row."""
 
 Reward = Function | str | tuple[Function | str, float] | Mapping[str, Any]

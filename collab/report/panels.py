@@ -9,9 +9,10 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from collab.records import Score
-from collab.report.runs import Cohort, Row, Run, largest_return, metric_titles
+from collab.report.runs import Cohort, Run, largest_return, metric_titles
 from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
+from collab.trainers.training.alarms import StepMetrics
 
 Unit = Literal["number", "share", "seconds", "count"]
 Bound = Literal["open", "return", "reward", "part"]
@@ -338,7 +339,7 @@ def _stacked_panel(
     return Panel(title, family.section, series, family.unit, stacked=True)
 
 
-def _curve(rows: Sequence[Row], key: str, absent: float | None = None) -> Curve:
+def _curve(rows: Sequence[StepMetrics], key: str, absent: float | None = None) -> Curve:
     values = {row["step"]: row.get(key, absent) for row in rows}
     return {step: value for step, value in values.items() if value is not None}
 

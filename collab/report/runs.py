@@ -24,11 +24,10 @@ from collab.runs.listing import finite_number
 from collab.runs.log import read_episode_lines, read_lines, unique_items
 from collab.runs.metrics import EVALUATION_FINISHED, parse_row
 from collab.runs.reading import check_within
+from collab.trainers.training.alarms import StepMetrics
 from collab.trainers.training.events import Evaluation, HeldOut
 
 MAX_COMPLAINTS = 10
-
-Row = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Run:
     recipe: dict[str, Any] = field(default_factory=dict)
     recipe_text: str = ""
     episodes: list[Episode] = field(default_factory=list)
-    steps: list[Row] = field(default_factory=list)
+    steps: list[StepMetrics] = field(default_factory=list)
     """The metrics of every step of training, with `step`, counted from 1."""
     evaluations: list[Evaluation] = field(default_factory=list)
     """Held-out evaluations, by step."""
@@ -132,7 +131,7 @@ def _read_record(path: Path, complaints: list[str]) -> tuple[dict[str, Any], lis
     return record.about, record.episodes
 
 
-def _read_metrics(path: Path, complaints: list[str]) -> tuple[list[Row], list[Evaluation]]:
+def _read_metrics(path: Path, complaints: list[str]) -> tuple[list[StepMetrics], list[Evaluation]]:
     if not path.is_file():
         return [], []
     lines = read_lines(path, _row, "neither a step nor an evaluation")
@@ -142,7 +141,7 @@ def _read_metrics(path: Path, complaints: list[str]) -> tuple[list[Row], list[Ev
     return [steps[n] for n in sorted(steps)], [evaluations[n] for n in sorted(evaluations)]
 
 
-def _row(line: bytes) -> Row | Evaluation:
+def _row(line: bytes) -> StepMetrics | Evaluation:
     row = parse_row(line)
     if row["type"] == EVALUATION_FINISHED:
         return Evaluation.model_validate(row)

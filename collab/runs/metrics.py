@@ -14,10 +14,10 @@ from collab.runs.log import Lines, read_lines
 STEP_FINISHED, EVALUATION_FINISHED = "step.finished", "evaluation.finished"
 """Types of rows."""
 
-Row = dict[str, Any]
+MetricsRow = dict[str, Any]
 
 
-def parse_row(line: bytes) -> Row:
+def parse_row(line: bytes) -> MetricsRow:
     """Return the row of a line, with the current names of its metrics.
 
     Raises:
@@ -35,7 +35,7 @@ def parse_row(line: bytes) -> Row:
     return {**current, "type": row["type"], "step": row["step"]}
 
 
-def read_rows(run: Path) -> Lines[Row]:
+def read_rows(run: Path) -> Lines[MetricsRow]:
     """Return the rows of a training run, or none if it has not finished a step.
 
     Raises:
@@ -45,6 +45,6 @@ def read_rows(run: Path) -> Lines[Row]:
     return read_lines(path, parse_row, "not JSON") if path.is_file() else Lines([], [], "")
 
 
-def last_rows(rows: Iterable[Row], kind: str) -> list[Row]:
+def last_rows(rows: Iterable[MetricsRow], kind: str) -> list[MetricsRow]:
     """Return the rows of one type, in order, and only the last one of each step."""
     return list({row["step"]: row for row in rows if row["type"] == kind}.values())

@@ -10,14 +10,15 @@ from collab.recipe import TaskSpec
 from collab.recipe.in_python import source_name
 from collab.recipe.task import ALWAYS_HIDDEN, SEED_FIELD
 from collab.recipe.team import HELPER_NAME_FIELD
+from collab.tasks.formats import SuiteRow
 from collab.tasks.formats.fields import suggest_field
-from collab.tasks.origins import PlacedRow, Row
+from collab.tasks.origins import PlacedRow
 
 _DEFAULT_ID = "task_id"
 _CODE_FIELDS = ("prompt", "entry_point", "test")
 
 
-def id_of(spec: TaskSpec, row: Row) -> str:
+def id_of(spec: TaskSpec, row: SuiteRow) -> str:
     """Return a row's id as text, or "" if it has none."""
     identifier = row.get(spec.id_field) if spec.id_field else None
     return "" if identifier is None else str(identifier).strip()

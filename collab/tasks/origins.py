@@ -15,11 +15,10 @@ from collab.recipe import SourceSpec, documents
 from collab.recipe.in_python import source_name
 from collab.recipe.task import TABLE_ENDINGS
 from collab.runs.reading import read_data
+from collab.tasks.formats import SuiteRow
 from collab.tasks.generated import generated_rows
 from collab.tasks.hub import dataset_name, hub_rows
 from collab.wording import explain_read_error
-
-Row = dict[str, Any]
 
 MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO = 1 << 26, 30
 """Maximum unpacked size of a gzipped file in bytes; a larger one may have at most this many
@@ -35,7 +34,7 @@ class PlacedRow(NamedTuple):
     """Source of the row: a file, or a dataset's name and revision."""
     place: str
     """Position within the source, e.g. `line 3`, or `row 2` for rows counted from 0."""
-    fields: Row
+    fields: SuiteRow
 
 
 def published_rows(source: SourceSpec) -> list[PlacedRow]:

@@ -15,7 +15,8 @@ from collab.lazy import BuiltIn
 from collab.plugins import bind_options, call_function
 from collab.recipe.base import Component
 
-Row = dict[str, Any]
+SuiteRow = dict[str, Any]
+"""The fields of a row, by name."""
 
 BUILT_IN = BuiltIn(
     "collab.tasks.formats",
@@ -32,7 +33,7 @@ BUILT_IN = BuiltIn(
 )
 
 
-def converter_for(form: Component) -> Callable[[str, Row], Row]:
+def converter_for(form: Component) -> Callable[[str, SuiteRow], SuiteRow]:
     """Return a function that converts a published row, given its position for messages.
 
     Raises:
@@ -42,7 +43,7 @@ def converter_for(form: Component) -> Callable[[str, Row], Row]:
     """
     function = bind_options("format", form.use, form.options, BUILT_IN, "row")
 
-    def adapt(place: str, row: Row) -> Row:
+    def adapt(place: str, row: SuiteRow) -> SuiteRow:
         what = f"{place}: the format '{form.use}'"
         try:
             made = call_function(what, TaskError, function, row)

@@ -11,9 +11,9 @@ from collab.rewards.declared import WatchedMetric, watched_metrics
 from collab.runs import metric_names as names
 from collab.runtime.summary import truncation_warning
 
-Row = Mapping[str, float]
+StepMetrics = Mapping[str, float]
 """Metrics of one step, by name."""
-Alarm = Callable[[Sequence[Row]], Iterator[tuple[str, str]]]
+Alarm = Callable[[Sequence[StepMetrics]], Iterator[tuple[str, str]]]
 """Yields the name and text of each warning, given the metrics of all steps so far."""
 
 WINDOW = 10
@@ -36,10 +36,10 @@ class Alarms:
         ]
         if turns_compare:
             self._alarms.append(feedback_hurts)
-        self._rows: list[Row] = []
+        self._rows: list[StepMetrics] = []
         self._raised: set[str] = set()
 
-    def read(self, row: Row) -> tuple[str, ...]:
+    def read(self, row: StepMetrics) -> tuple[str, ...]:
         """Add a step's metrics, and return the messages of alarms that were not already raised."""
         self._rows.append(row)
         alarms: dict[str, str] = {}
@@ -59,23 +59,23 @@ def can_compare_turns(environment: Any, when_solved: Any, turn_structure: Any) -
     return environment is None and when_solved != "stop" and turn_structure != "greedy"
 
 
-def _recent_mean(rows: Sequence[Row], key: str) -> float | None:
+def _recent_mean(rows: Sequence[StepMetrics], key: str) -> float | None:
     """Return the mean of a metric over the last steps, or None if a step lacks it."""
     values = [row[key] for row in rows[-WINDOW:] if key in row]
     return fmean(values) if len(values) == WINDOW else None
 
 
-def _first_mean(rows: Sequence[Row], key: str) -> float | None:
+def _first_mean(rows: Sequence[StepMetrics], key: str) -> float | None:
     """Return the mean of a metric over the first steps, or None if a step lacks it."""
     return _recent_mean(rows[:WINDOW], key)
 
 
-def _agent_names(rows: Sequence[Row]) -> list[str]:
+def _agent_names(rows: Sequence[StepMetrics]) -> list[str]:
     matches = (names.match_pattern(names.AGENT, key) for key in rows[-1])
     return list(dict.fromkeys(name.partition("/")[0] for name in matches if name))
 
 
-def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+def one_does_everything(rows: Sequence[StepMetrics]) -> Iterator[tuple[str, str]]:
     """Yield a warning if the parser finds nothing in most answers of some agents, not of all."""
     empty = {
         a: _recent_mean(rows, names.fill_pattern(names.EMPTY, a)) or 0.0 for a in _agent_names(rows)
@@ -90,7 +90,7 @@ def one_does_everything(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         )
 
 
-def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+def entropy_collapse(rows: Sequence[StepMetrics]) -> Iterator[tuple[str, str]]:
     """Yield a warning if an agent's entropy fell below a tenth of its first values."""
     for agent in _agent_names(rows):
         key = names.fill_pattern(names.ENTROPY, agent)
@@ -103,7 +103,7 @@ def entropy_collapse(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
             )
 
 
-def many_truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+def many_truncated(rows: Sequence[StepMetrics]) -> Iterator[tuple[str, str]]:
     """Yield a warning if more than half of an agent's responses are truncated."""
     for agent in _agent_names(rows):
         share = _recent_mean(rows, names.fill_pattern(names.TRUNCATED, agent))
@@ -113,7 +113,7 @@ def many_truncated(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
             yield f"truncated/{agent}", f"{text}, or ask for shorter answers"
 
 
-def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+def servers_overloaded(rows: Sequence[StepMetrics]) -> Iterator[tuple[str, str]]:
     """Yield a warning if a vLLM server preempts responses, or if most of its requests wait."""
     keys = [names.match_pattern(names.SERVER, key) for key in rows[-1]]
     for place in dict.fromkeys(key.rpartition("/")[0] for key in keys if key):
@@ -136,7 +136,7 @@ def servers_overloaded(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
             )
 
 
-def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+def feedback_hurts(rows: Sequence[StepMetrics]) -> Iterator[tuple[str, str]]:
     """Yield a warning if the second turn earns less than the first."""
     first, second = (_recent_mean(rows, names.reward_of_turn(n)) for n in (1, 2))
     if first is not None and second is not None and second < first:
@@ -147,7 +147,7 @@ def feedback_hurts(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         )
 
 
-def unequal_influence(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+def unequal_influence(rows: Sequence[StepMetrics]) -> Iterator[tuple[str, str]]:
     """Yield warnings of agents without influence on the reward, or of one that decides it alone."""
     shares = [
         {
@@ -190,7 +190,7 @@ def credit_warnings(
 def _declared_alarm(item: WatchedMetric) -> Alarm:
     """Return the alarm of a metric that the reward declares."""
 
-    def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    def alarm(rows: Sequence[StepMetrics]) -> Iterator[tuple[str, str]]:
         now, solved = _recent_mean(rows, item.metric), _recent_mean(rows, names.SOLVED)
         least = item.alarm.while_solved
         if now is None or (least is not None and (solved is None or solved <= least)):
@@ -204,7 +204,9 @@ def _declared_alarm(item: WatchedMetric) -> Alarm:
     return alarm
 
 
-def _out_of_bounds(item: WatchedMetric, rows: Sequence[Row], first: float, now: float) -> bool:
+def _out_of_bounds(
+    item: WatchedMetric, rows: Sequence[StepMetrics], first: float, now: float
+) -> bool:
     alarm, late = item.alarm, len(rows) >= 2 * WINDOW
     if alarm.above is not None:
         return now > alarm.above
@@ -217,7 +219,7 @@ def _out_of_bounds(item: WatchedMetric, rows: Sequence[Row], first: float, now: 
     return late and is_measured and bool(_significant_gain(rows)) and now <= first
 
 
-def _significant_gain(rows: Sequence[Row]) -> float | None:
+def _significant_gain(rows: Sequence[StepMetrics]) -> float | None:
     """Return the gain in return if it exceeds half of the return's spread, otherwise None."""
     first, now = _first_mean(rows, names.RETURN_MEAN), _recent_mean(rows, names.RETURN_MEAN)
     spread = _recent_mean(rows, names.RETURN_STD)
@@ -229,7 +231,7 @@ def _significant_gain(rows: Sequence[Row]) -> float | None:
 def _threshold_alarm(metric: str, limit: float, text: str) -> Alarm:
     """Make an alarm of a metric above a limit. The text takes `{share}` and `{agent}`."""
 
-    def alarm(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    def alarm(rows: Sequence[StepMetrics]) -> Iterator[tuple[str, str]]:
         for agent in _agent_names(rows) if "*" in metric else [""]:
             share = _recent_mean(rows, names.fill_pattern(metric, agent) if agent else metric)
             if share is not None and share > limit:

@@ -12,7 +12,7 @@ from collab.models.open import ModelPool
 from collab.recipe import EvaluationSpec, Recipe
 from collab.records import Episode, Problem
 from collab.records.episode import solved_flags
-from collab.runs.metrics import EVALUATION_FINISHED, Row, last_rows
+from collab.runs.metrics import EVALUATION_FINISHED, MetricsRow, last_rows
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
 from collab.seeds import derive_seed
@@ -116,7 +116,7 @@ class Evaluations:
         means = {n: mean_return(e.sampled) for n, e in self._by_step.items() if e.sampled}
         return max(means, key=means.__getitem__, default=None)
 
-    def restore(self, rows: Sequence[Row]) -> None:
+    def restore(self, rows: Sequence[MetricsRow]) -> None:
         """Restore the evaluations among the rows of `metrics.jsonl`."""
         evaluations = map(Evaluation.model_validate, last_rows(rows, EVALUATION_FINISHED))
         self._by_step = {evaluation.step: evaluation for evaluation in evaluations}

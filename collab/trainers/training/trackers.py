@@ -26,7 +26,7 @@ TABLE_INTERVAL = 10
 MAX_RESPONSE_CHARACTERS = 4000
 """Maximum number of characters of a response in a table."""
 
-Row = tuple[int, str, int, str, str, float]
+SampleRow = tuple[int, str, int, str, str, float]
 """A response, by column."""
 
 
@@ -59,7 +59,7 @@ class Trackio:
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         self._module.log(dict(metrics), step=step)
 
-    def show(self, rows: Sequence[Row], step: int) -> None:
+    def show(self, rows: Sequence[SampleRow], step: int) -> None:
         table = self._module.Table(columns=list(COLUMNS), data=[list(row) for row in rows])
         self._module.log({SAMPLES: table}, step=step)
 
@@ -93,7 +93,7 @@ class TensorBoard:
         for name, value in metrics.items():
             self._writer.add_scalar(name, value, step)
 
-    def show(self, rows: Sequence[Row], step: int) -> None:
+    def show(self, rows: Sequence[SampleRow], step: int) -> None:
         self._writer.add_text(SAMPLES, format_table(rows), step)
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class MLflow:
         # In a file store, `a` and `a/b` cannot both be metrics.
         self._module.log_metrics({k.replace("/", "."): v for k, v in metrics.items()}, step=step)
 
-    def show(self, rows: Sequence[Row], step: int) -> None:
+    def show(self, rows: Sequence[SampleRow], step: int) -> None:
         # The same format as `log_table`, which would need pandas.
         table = {"columns": list(COLUMNS), "data": [list(row) for row in rows]}
         self._module.log_dict(table, f"{SAMPLES}/step-{step}.json")
@@ -190,7 +190,7 @@ def choose_episodes(groups: Sequence[Sequence[Episode]], limit: int) -> list[Epi
     return [ranked[place * (len(ranked) - 1) // max(1, number - 1)] for place in range(number)]
 
 
-def format_table(rows: Sequence[Row]) -> str:
+def format_table(rows: Sequence[SampleRow]) -> str:
     """Return a table in Markdown. Responses are shown literally, not as markup."""
     lines = ["|".join(COLUMNS), "|".join("---" for _ in COLUMNS)]
     lines += ["|".join(_format_cell(value) for value in row) for row in rows]
