@@ -17,7 +17,7 @@ from collab.wording import drop_python_remedies
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from collab.recipe.library import Kind
+    from collab.recipe.library import ComponentKind
     from collab.trust import Consent, Question
 
 
@@ -67,7 +67,7 @@ def complete_runs(incomplete: str) -> list[str]:
     return _matching_names(folders, incomplete)
 
 
-def _complete_components(kind: Kind, incomplete: str) -> list[str]:
+def _complete_components(kind: ComponentKind, incomplete: str) -> list[str]:
     from collab.recipe import library
 
     return _matching_names({name for name, _ in library.components(kind)}, incomplete)

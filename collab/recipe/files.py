@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.recipe import documents, library
-from collab.recipe.names import Kind, map_names
+from collab.recipe.names import NameKind, map_names
 from collab.runs.layout import REFERENCED_FILES
 from collab.trust.blocking import is_own, mark_foreign
 
@@ -66,7 +66,7 @@ def _anchor_names(data: dict[str, Any], folder: Path, project: Path) -> dict[str
     relative to the current folder.
     """
 
-    def change(kind: Kind, key: str, text: str) -> str:  # noqa: ARG001
+    def change(kind: NameKind, key: str, text: str) -> str:  # noqa: ARG001
         if kind == "module function":
             return text
         if kind == "file function":

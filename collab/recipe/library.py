@@ -15,9 +15,9 @@ from typing import Any, Literal
 from collab.errors import RecipeError, UnknownName
 from collab.runs.layout import RECIPE
 
-Kind = Literal["team", "task", "reward", "trainer"]
+ComponentKind = Literal["team", "task", "reward", "trainer"]
 
-FOLDERS: dict[Kind, str] = {
+FOLDERS: dict[ComponentKind, str] = {
     "team": "agents",
     "task": "tasks",
     "reward": "tasks/rewards",
@@ -73,11 +73,15 @@ def is_shipped(path: Path) -> bool:
 
 
 _KIND_NOUNS = {"task": "suite"}
-_CURRENT_NAMES: dict[tuple[Kind, str], list[str]] = {("trainer", "magrpo-tree"): ["cross-tree"]}
+_CURRENT_NAMES: dict[tuple[ComponentKind, str], list[str]] = {
+    ("trainer", "magrpo-tree"): ["cross-tree"]
+}
 """The current names of renamed components."""
 
 
-def find_component(kind: Kind, name: str, project: Path | None = None, remedy: str = "") -> Path:
+def find_component(
+    kind: ComponentKind, name: str, project: Path | None = None, remedy: str = ""
+) -> Path:
     """Return the YAML file of a component, by path or by name. A name is looked up in `project`
     first. `remedy` ends the error for an unknown name.
 
@@ -109,7 +113,7 @@ def find_component(kind: Kind, name: str, project: Path | None = None, remedy: s
     return known[name]
 
 
-def components(kind: Kind, project: Path | None = None) -> Iterator[tuple[str, Path]]:
+def components(kind: ComponentKind, project: Path | None = None) -> Iterator[tuple[str, Path]]:
     """Yield the name and the file of every component of a kind. A project's own component hides a
     shipped one."""
     seen: set[str] = set()

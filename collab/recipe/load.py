@@ -24,7 +24,7 @@ from collab.recipe.in_python import (
     split_keywords,
     task_data,
 )
-from collab.recipe.library import ORIGINS, Kind, is_member, suite_data_of_member
+from collab.recipe.library import ORIGINS, ComponentKind, is_member, suite_data_of_member
 from collab.recipe.model import parse_model
 from collab.recipe.names import names_of_data
 from collab.recipe.overrides import (
@@ -256,7 +256,7 @@ def _read_base(name: TeamLike, files: Files, converter: ObjectConverter) -> dict
 
 
 def _expand_recipe(
-    data: dict[str, Any], files: Files, kinds: Sequence[Kind] = ("team", "task", "trainer")
+    data: dict[str, Any], files: Files, kinds: Sequence[ComponentKind] = ("team", "task", "trainer")
 ) -> dict[str, Any]:
     expanded = dict(data)
     for kind in kinds:
@@ -323,7 +323,7 @@ def _as_suite(task: Any, like: str) -> Any:
     }
 
 
-def _expand(kind: Kind, value: Any, files: Files, depth: int = 0, where: str = "") -> Any:
+def _expand(kind: ComponentKind, value: Any, files: Files, depth: int = 0, where: str = "") -> Any:
     """Replace a name, which is given `where`, by the component's mapping, and follow `extends`."""
     if depth > _MAX_EXTENDS:
         raise RecipeError(

@@ -9,7 +9,7 @@ from collab.passed_functions import is_in_file, is_in_module, is_passed_in_pytho
 from collab.recipe import library
 from collab.recipe.base import Component, Spec, specs_in
 
-Kind = Literal[
+NameKind = Literal[
     "file function", "module function", "component", "data", "model", "adapter", "program"
 ]
 """The kind of thing that a name refers to.
@@ -18,7 +18,7 @@ Kind = Literal[
 trainer), a suite's rows or an earlier run's episodes (`data`), a model's folder or file, a folder
 with an adapter, or a Python file in an MCP server's command (`program`)."""
 
-Change = Callable[[Kind, str, str], str]
+Change = Callable[[NameKind, str, str], str]
 """Maps the kind of a name, its key and the name to its replacement."""
 
 _FUNCTION_KEYS = {
@@ -53,7 +53,7 @@ def environment_function(name: str) -> str:
     return f"{name.replace('-', '_').lower()}:taskset"
 
 
-def names_of_spec(spec: Spec) -> list[tuple[Kind, str, str]]:
+def names_of_spec(spec: Spec) -> list[tuple[NameKind, str, str]]:
     """Return the names in a part of a recipe and in the parts below it: kind, key, text."""
     names = names_of_data(spec.model_dump(mode="json", exclude_none=True))
     components = (part for part in specs_in(spec) if isinstance(part, Component))
@@ -63,11 +63,11 @@ def names_of_spec(spec: Spec) -> list[tuple[Kind, str, str]]:
     return names
 
 
-def names_of_data(data: Any) -> list[tuple[Kind, str, str]]:
+def names_of_data(data: Any) -> list[tuple[NameKind, str, str]]:
     """Return the names in recipe data: kind, key, text."""
-    names: list[tuple[Kind, str, str]] = []
+    names: list[tuple[NameKind, str, str]] = []
 
-    def note(kind: Kind, key: str, text: str) -> str:
+    def note(kind: NameKind, key: str, text: str) -> str:
         names.append((kind, key, text))
         return text
 
@@ -113,7 +113,7 @@ def _last_key(path: str) -> str:
     return "" if is_chosen else key
 
 
-def _find_kind(text: str, key: str) -> Kind | None:
+def _find_kind(text: str, key: str) -> NameKind | None:
     if key == "mcp":
         return "program" if text.endswith(".py") else None
     if is_in_file(text):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.passed_functions import is_in_file
-from collab.recipe.names import Kind, map_names
+from collab.recipe.names import NameKind, map_names
 from collab.recipe.recipe import Recipe
 from collab.runs.layout import DATA, EPISODES, FUNCTIONS
 from collab.runs.reading import last_read_data
@@ -26,7 +26,7 @@ class RecipePacker:
     def __init__(self, folder: Path, *, as_read: bool = True) -> None:
         """Copy each file as this process last read it for a run, or with its content now."""
         self.folder, self._as_read = folder, as_read
-        self._packed: dict[tuple[Kind, str], str] = {}
+        self._packed: dict[tuple[NameKind, str], str] = {}
         """Names within the folder, by the kind and text of the original name."""
 
     def pack(self, recipe: Recipe) -> dict[str, Any]:
@@ -45,12 +45,12 @@ class RecipePacker:
         )
         return data
 
-    def _pack_name(self, kind: Kind, key: str, text: str) -> str:
+    def _pack_name(self, kind: NameKind, key: str, text: str) -> str:
         if (kind, text) not in self._packed:
             self._packed[kind, text] = self._pack_new_name(kind, key, text)
         return self._packed[kind, text]
 
-    def _pack_new_name(self, kind: Kind, key: str, text: str) -> str:
+    def _pack_new_name(self, kind: NameKind, key: str, text: str) -> str:
         if kind in ("module function", "component") or self._is_in_folder(text):
             return text
         if kind == "file function":

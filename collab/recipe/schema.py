@@ -16,9 +16,9 @@ from collab.recipe.task import TaskSpec
 from collab.recipe.team import TeamSpec
 from collab.recipe.trainer import TrainerSpec
 
-Part = Literal["recipe", "team", "task", "reward", "trainer"]
+SchemaKind = Literal["recipe", "team", "task", "reward", "trainer"]
 
-PARTS: dict[Part, type[Spec]] = {
+PARTS: dict[SchemaKind, type[Spec]] = {
     "recipe": Recipe,
     "team": TeamSpec,
     "task": TaskSpec,
@@ -31,7 +31,7 @@ _COMPONENT_CLASSES = {spec.__name__ for part, spec in PARTS.items() if part != "
 """Parts that may be a name in a recipe, or extend a component of a name."""
 
 
-def json_schema(part: Part = "recipe") -> dict[str, Any]:
+def json_schema(part: SchemaKind = "recipe") -> dict[str, Any]:
     """Return the JSON schema of a part of the recipe, including its short forms (a name for a
     mapping).
     """

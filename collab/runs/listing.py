@@ -69,7 +69,7 @@ def finite_number(value: Any) -> float | None:
     return None
 
 
-Kind = Literal["run", "training", "evaluation", "probe", "study"]
+RunKind = Literal["run", "training", "evaluation", "probe", "study"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class RunRow:
 
     folder: str
     began: datetime
-    kind: Kind
+    kind: RunKind
     team: str
     task: str
     status: str
@@ -135,7 +135,7 @@ def run_row(folder: Path) -> RunRow:
     )
 
 
-def _kind(folder: Path) -> Kind:
+def _kind(folder: Path) -> RunKind:
     if (folder.parent / EVAL).exists():
         return "evaluation"
     if (folder.parent / STUDY).exists():

@@ -153,7 +153,7 @@ def _check_suites(spec: StudySpec, path: Path) -> None:
             )
 
 
-def _local_file_or_name(kind: library.Kind, name: str, study: Path) -> str:
+def _local_file_or_name(kind: library.ComponentKind, name: str, study: Path) -> str:
     """Return the component's file if it is in the study's folder, otherwise its name."""
     file = library.project_of(study) / library.FOLDERS[kind] / f"{name}.yaml"
     return str(file) if file.is_file() else name

@@ -12,20 +12,20 @@ from collab.errors import RecipeError
 from collab.recipe import library, load_recipe
 from collab.recipe.base import Spec
 from collab.recipe.packing import RecipePacker
-from collab.recipe.schema import PARTS, Part, json_schema
+from collab.recipe.schema import PARTS, SchemaKind, json_schema
 from collab.recipe.writing import write_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @cache
-def schema_of(part: Part) -> dict[str, Any]:
+def schema_of(part: SchemaKind) -> dict[str, Any]:
     """The schema of a part; cached, because it takes a second."""
     return json_schema(part)
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_the_copies_in_docs_are_up_to_date(part: Part) -> None:
+def test_the_copies_in_docs_are_up_to_date(part: SchemaKind) -> None:
     text = (ROOT / "docs" / "schema" / f"{part}.json").read_text()
     assert json.loads(text) == schema_of(part), "remedy: make schema"
 
@@ -41,7 +41,7 @@ def test_specs_defined_elsewhere_do_not_change_the_schema() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_every_field_is_described(part: Part) -> None:
+def test_every_field_is_described(part: SchemaKind) -> None:
     missing = [
         f"{name}.{field}"
         for name, node in {part: schema_of(part), **schema_of(part).get("$defs", {})}.items()
@@ -55,7 +55,7 @@ def test_every_field_is_described(part: Part) -> None:
 
 
 @pytest.mark.parametrize("kind", ["team", "task", "reward", "trainer"])
-def test_shipped_components_name_their_schema(kind: library.Kind) -> None:
+def test_shipped_components_name_their_schema(kind: library.ComponentKind) -> None:
     for _, path in library.components(kind):
         first = path.read_text().split("\n", 1)[0]
         assert first.startswith("# yaml-language-server: $schema=")
@@ -65,7 +65,7 @@ def test_shipped_components_name_their_schema(kind: library.Kind) -> None:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_schema_accepts_every_shipped_file(part: Part) -> None:
+def test_schema_accepts_every_shipped_file(part: SchemaKind) -> None:
     files = [*(ROOT / "examples" / "recipes").glob("*.yaml")]
     if part != "recipe":
         files = [path for _, path in library.components(part)]

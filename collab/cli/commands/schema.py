@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 from collab.cli.options import argument
-from collab.recipe.schema import Part, json_schema
+from collab.recipe.schema import SchemaKind, json_schema
 
 
 def command(
-    part: Part = argument("KIND", "recipe, team, task, reward or trainer.", default="recipe"),
+    part: SchemaKind = argument("KIND", "recipe, team, task, reward or trainer.", default="recipe"),
 ) -> None:
     """Print the JSON Schema of your YAML files, for editors.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         RenderResult,
     )
 
-    from collab.recipe.library import Kind
+    from collab.recipe.library import ComponentKind
 
 GOOD, BAD, WARN, DIM, BOLD = "green", "red", "yellow", "dim", "bold"
 """Styles, by their meaning."""
@@ -67,7 +67,7 @@ def open_page() -> Page:
 
 
 def show_components(
-    kind: Kind,
+    kind: ComponentKind,
     columns: Columns,
     row: Callable[[Path], Sequence[Any]],
     *remarks: str,

@@ -16,7 +16,7 @@ MODEL_PATTERNS = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model"]
 EXCLUDED_PATTERNS = ["*/*", "consolidated*"]
 """Files to skip: other formats of the same weights, and Mistral's `consolidated` files."""
 
-Kind = Literal["model", "dataset"]
+RepoKind = Literal["model", "dataset"]
 DATASET_REMEDY = "use the path of a local .jsonl file as suite"
 _MESSAGE_PARTS = {
     "model": ("hub model", "revision", "use a local folder or an alias (`collab models`)"),
@@ -68,7 +68,11 @@ def cached_folder(name: str, revision: str | None) -> Path | None:
 
 
 def download(
-    kind: Kind, name: str, revision: str | None, progress: StoreProgress | None = None, **files: Any
+    kind: RepoKind,
+    name: str,
+    revision: str | None,
+    progress: StoreProgress | None = None,
+    **files: Any,
 ) -> Path:
     """Return the folder of a repository in the hub's own cache, updated if possible.
 
@@ -92,7 +96,11 @@ def download(
 
 
 def download_snapshot(
-    kind: Kind, name: str, revision: str | None, progress: StoreProgress | None = None, **more: Any
+    kind: RepoKind,
+    name: str,
+    revision: str | None,
+    progress: StoreProgress | None = None,
+    **more: Any,
 ) -> Path:
     """Download a repository. `more` are options of the hub's client, which raises its own error."""
     from huggingface_hub import snapshot_download
@@ -101,7 +109,7 @@ def download_snapshot(
     return Path(snapshot_download(name, repo_type=kind, revision=revision, tqdm_class=bar, **more))
 
 
-def _lookup_error(kind: Kind, name: str, revision: str | None) -> Exception | None:
+def _lookup_error(kind: RepoKind, name: str, revision: str | None) -> Exception | None:
     """Return the reason why the hub cannot be reached, or None. If the hub lacks the repository or
     the revision, the error of the hub's client is raised.
     """
@@ -116,7 +124,7 @@ def _lookup_error(kind: Kind, name: str, revision: str | None) -> Exception | No
     return None
 
 
-def _message(kind: Kind, name: str, revision: str | None, error: Exception) -> str:
+def _message(kind: RepoKind, name: str, revision: str | None, error: Exception) -> str:
     """Return the message for a repository that is not completely available."""
     from huggingface_hub import errors
 
