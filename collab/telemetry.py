@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
 Attributes = Mapping[str, str | int | float]
-Emit = Callable[[Any], None]
+EmitEpisode = Callable[[Any], None]
 
 _ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
@@ -57,7 +57,7 @@ def set_up_tracing() -> str | None:
 
 
 @contextmanager
-def trace_episode(team: str, attributes: Attributes, emit: Emit) -> Iterator[Emit]:
+def trace_episode(team: str, attributes: Attributes, emit: EmitEpisode) -> Iterator[EmitEpisode]:
     """Context manager with an `emit` for an episode's events that also makes its spans."""
     named = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": team}
     about = {**named, **(_client_attributes.get() or {}), **attributes}

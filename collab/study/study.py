@@ -45,7 +45,6 @@ from collab.tasks import pin_revision
 from collab.trainers import Plan
 from collab.trainers.training.events import TaskResult, largest_return, read_evaluations
 
-Emit = Callable[[StudyEvent], None]
 StudyStatus = Literal["running", "done", "interrupted", "failed"]
 
 
@@ -63,7 +62,7 @@ class Study:
         *,
         retry: bool = False,
         trust: bool = False,
-        emit: Emit = lambda _: None,
+        emit: Callable[[StudyEvent], None] = lambda _: None,
     ) -> None:
         """Prepare the study. `retry` trains failed cells, too; each process receives `trust`."""
         self.spec, self.cells, self.marks = spec, cells_of(spec), marks_of(spec)

@@ -48,7 +48,7 @@ from collab.trainers.training.skipping import History
 from collab.trainers.training.step import SampledStepper, Stepper
 from collab.trainers.training.trackers import TrackedRun, Trackers
 
-Emit = Callable[[TrainingEvent], None]
+EmitTraining = Callable[[TrainingEvent], None]
 
 
 class TrainingRun:
@@ -67,7 +67,7 @@ class TrainingRun:
         out: Path,
         *,
         resume: bool = False,
-        emit: Emit | None = None,
+        emit: EmitTraining | None = None,
         loading: StoreProgress | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
@@ -232,7 +232,7 @@ class _Loop:
     history: History
     evaluations: Evaluations
     checkpoints: Checkpoints
-    emit: Emit
+    emit: EmitTraining
     saved_step: int = -1
 
     def __post_init__(self) -> None:
