@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from collab.wording import align_rows, format_cost
 
-Form = Literal["share", "points"]
+CellForm = Literal["share", "points"]
 
 NO_VALUE = "-"
 
@@ -100,7 +100,7 @@ def text_cell(text: object, pair: str = "") -> TableCell:
 def mean_cell(
     mean: float,
     limits: tuple[float, float] | None,
-    form: Form,
+    form: CellForm,
     *,
     change: bool = False,
     largest: float | None = None,
@@ -138,7 +138,7 @@ def with_whisker(
     return replace(cell, sign=sign, whisker=whisker)
 
 
-def format_value(value: float, form: Form, *, signed: bool = False, unit: bool = True) -> str:
+def format_value(value: float, form: CellForm, *, signed: bool = False, unit: bool = True) -> str:
     """Return a share in percent, or points with two digits, as text. `signed` adds a plus sign."""
     text = f"{100 * value:.1f}" if form == "share" else f"{value:.2f}"
     text = text.removeprefix("-") if float(text) == 0 else text

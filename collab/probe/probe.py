@@ -26,7 +26,7 @@ from collab.trainers.credit import Group
 from collab.trainers.credit.combinations import Combinations
 from collab.trainers.credit.counterfactual.algorithms import Cross
 from collab.trainers.credit.counterfactual.base import MAX_COMBINATIONS, max_combinations
-from collab.trainers.credit.counterfactual.forms import FORMS, Form, forms
+from collab.trainers.credit.counterfactual.forms import FORMS, CreditForm, forms
 from collab.trainers.credit.group import group_of
 from collab.trainers.credit.magrpo import marloo
 from collab.trainers.credit.shape import Shape
@@ -156,7 +156,7 @@ class ScoredGroup:
     """One task's group, and the joint actions of its answers in the first turn."""
 
     group: Group
-    forms: Mapping[str, Form]
+    forms: Mapping[str, CreditForm]
     played: list[Score]
     joint: Combinations
     further: list[Score]

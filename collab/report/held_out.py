@@ -13,7 +13,7 @@ from collab.evaluation.intervals import INTERVALS_CAPTION
 from collab.evaluation.results import Estimate
 from collab.evaluation.table import (
     NO_VALUE,
-    Form,
+    CellForm,
     ResultTable,
     TableCell,
     format_value,
@@ -120,7 +120,7 @@ def training_tables(cohorts: Sequence[Cohort]) -> list[ResultTable]:
 
 
 def _before_after_table(
-    cohorts: Sequence[Cohort], metric: str, title: str, form: Form
+    cohorts: Sequence[Cohort], metric: str, title: str, form: CellForm
 ) -> ResultTable | None:
     """Return a row for each recipe and mode, with one scale for all."""
     changes = [

@@ -7,7 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from collab.evaluation.intervals import INTERVALS_CAPTION
-from collab.evaluation.table import Form, ResultTable, TableCell, make_table, mean_cell, text_cell
+from collab.evaluation.table import (
+    CellForm,
+    ResultTable,
+    TableCell,
+    make_table,
+    mean_cell,
+    text_cell,
+)
 from collab.report.panels import Panel, Series
 from collab.report.report import make_page, make_report
 from collab.report.runs import read_runs
@@ -128,7 +135,7 @@ def _result_row(trainer: TrainerResult, several: bool) -> list[TableCell]:
 
 def _difference_row(change: TrainerDifference, several: bool) -> list[TableCell]:
     where = change.task if change.task is not None else "all suites"
-    form: Form = "points" if change.task is not None else "share"
+    form: CellForm = "points" if change.task is not None else "share"
     return [
         text_cell(f"{where}, {change.trainer}" if several else change.trainer),
         text_cell(change.pairs),
@@ -137,6 +144,8 @@ def _difference_row(change: TrainerDifference, several: bool) -> list[TableCell]
     ]
 
 
-def _estimate_cell(value: OverSeeds, form: Form = "points", *, change: bool = False) -> TableCell:
+def _estimate_cell(
+    value: OverSeeds, form: CellForm = "points", *, change: bool = False
+) -> TableCell:
     cell = mean_cell(value.mean, value.interval, form, change=change)
     return cell if value.interval else replace(cell, interval=value.interval_note)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.report_runs import make_episode, make_run
 
-from collab.evaluation.table import Form, ResultTable, TableCell, format_value
+from collab.evaluation.table import CellForm, ResultTable, TableCell, format_value
 from collab.records import Score
 from collab.report.episodes import ShownEpisode, episode_data
 from collab.report.page import Texts
@@ -65,5 +65,5 @@ def test_each_run_has_a_column_and_each_problem_a_row(played: Path, tmp_path: Pa
     ("value", "form", "text"),
     [(0.5, "share", "+50.0 %"), (-0.0004, "share", "0.0 %"), (-1.234, "points", "−1.23")],
 )
-def test_signed_numbers_are_formatted(value: float, form: Form, text: str) -> None:
+def test_signed_numbers_are_formatted(value: float, form: CellForm, text: str) -> None:
     assert format_value(value, form, signed=True) == text

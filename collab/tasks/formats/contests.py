@@ -116,7 +116,7 @@ def _pickled_strings(data: bytes) -> Iterator[str]:
             )
 
 
-Form = Literal["published", "function"]
+ContestForm = Literal["published", "function"]
 MAIN_MODULE = "__main__"
 """The entry point of a program that reads its standard input and prints."""
 SOLVE_FUNCTION = "solve"
@@ -127,7 +127,7 @@ _CAPITALIZED_WORD = re.compile(r"\b[A-Z]\w*")
 
 def problem_fields(
     row: Mapping[str, Any],
-    form: Form,
+    form: ContestForm,
     question: str,
     function: str,
     cases: Sequence[tuple[Any, Any]],
@@ -182,7 +182,7 @@ def _typing_imports(code: str) -> str:
     return f"from typing import {', '.join(names)}\n\n\n" if names else ""
 
 
-def apps(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:
+def apps(row: Mapping[str, Any], *, form: ContestForm = "published") -> dict[str, Any]:
     """Convert a row of APPS: `question`, `input_output` as JSON, and `starter_code`.
 
     Args:
@@ -207,7 +207,7 @@ def apps(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:
     }
 
 
-def livecodebench(row: Mapping[str, Any], *, form: Form = "published") -> dict[str, Any]:
+def livecodebench(row: Mapping[str, Any], *, form: ContestForm = "published") -> dict[str, Any]:
     """Convert a row of LiveCodeBench: `question_content`, `public_test_cases`,
     `private_test_cases`.
 

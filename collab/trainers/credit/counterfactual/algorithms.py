@@ -11,7 +11,7 @@ import numpy as np
 from collab.runs import metric_names
 from collab.stats import mean
 from collab.trainers.credit.counterfactual.base import Counterfactual, later_returns
-from collab.trainers.credit.counterfactual.forms import Form
+from collab.trainers.credit.counterfactual.forms import CreditForm
 from collab.trainers.credit.counterfactual.table import (
     SampleShifts,
     Shifts,
@@ -149,7 +149,7 @@ class Removal(Counterfactual):
         return {**super().measures(), **contributions}
 
     async def _credit_agent(
-        self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, Form]
+        self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, CreditForm]
     ) -> tuple[Vector, float | None]:
         played = np.array([group.rewards[node][agent] for node in nodes])
         without = await self._rewards_without(group, nodes, agent)

@@ -14,7 +14,7 @@ from collab.runs import metric_names as names
 from collab.runs.metric_names import fill_pattern
 from collab.stats import mean
 from collab.trainers.credit.base import Algorithm
-from collab.trainers.credit.counterfactual.forms import FORMS, Form, forms, planned_forms
+from collab.trainers.credit.counterfactual.forms import FORMS, CreditForm, forms, planned_forms
 from collab.trainers.credit.counterfactual.table import (
     Cells,
     Shifts,
@@ -98,7 +98,7 @@ class Counterfactual(Algorithm):
     def __init__(self, pair_shifts: Shifts = "samples", team_shifts: Shifts = "samples") -> None:
         """Set the shifts to score for joint artifacts of two answers, and of more."""
         self._pair_shifts, self._team_shifts = pair_shifts, team_shifts
-        self._form_counts: Counter[tuple[str, Form]] = Counter()
+        self._form_counts: Counter[tuple[str, CreditForm]] = Counter()
         self._variance_shares = VarianceShares()
         self._spreads: list[dict[Key, float]] = []
 
@@ -203,7 +203,7 @@ class Counterfactual(Algorithm):
         return weights
 
     async def _credit_agent(
-        self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, Form]
+        self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, CreditForm]
     ) -> tuple[Vector, float | None]:
         """Return the agent's weights, and the standard deviation of the values behind them."""
         form = agent_forms[agent]
@@ -218,7 +218,7 @@ class Counterfactual(Algorithm):
         return now + leave_one_out(later), float(np.nanstd(table.cells + later[:, None]))
 
     async def _table(
-        self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, Form]
+        self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, CreditForm]
     ) -> Table:
         episode, turn = nodes[0]
         team = list(group.episodes[episode].turns[turn].contributions)

@@ -24,9 +24,9 @@ from collab.runtime.independence import Dependence, planned_dependence, recorded
 from collab.runtime.rehearsal import rehearse_team
 from collab.trainers.credit.group import Group, Node
 
-Form = Literal["crossed", "swapped", "alone"]
+CreditForm = Literal["crossed", "swapped", "alone"]
 
-FORMS: dict[Form, str] = {
+FORMS: dict[CreditForm, str] = {
     "crossed": "its responses are scored with all of its teammates' samples",
     "swapped": "its baseline is the reward of its other responses in the same place",
     "alone": "leave-one-out over the rewards that were played",
@@ -34,7 +34,7 @@ FORMS: dict[Form, str] = {
 """Descriptions of the forms."""
 
 
-def forms(group: Group, nodes: Sequence[Node]) -> dict[str, Form]:
+def forms(group: Group, nodes: Sequence[Node]) -> dict[str, CreditForm]:
     """Return the form of each agent at joint actions that are compared with each other.
 
     The result has the trained agents, and frozen ones that contribute to the joint artifact.
@@ -49,7 +49,7 @@ def forms(group: Group, nodes: Sequence[Node]) -> dict[str, Form]:
     return {agent: form_of(agent, team, dependences, shared=shared) for agent in agents}
 
 
-def planned_forms(recipe: Recipe, *, shared: bool) -> dict[str, Form]:
+def planned_forms(recipe: Recipe, *, shared: bool) -> dict[str, CreditForm]:
     """Return the form of each trained agent, by a rehearsal of its protocol.
 
     `shared` is True if all compared responses have one history, as in the first turn.
@@ -64,7 +64,7 @@ def planned_forms(recipe: Recipe, *, shared: bool) -> dict[str, Form]:
 
 def form_of(
     agent: str, team: Sequence[str], dependences: Sequence[Dependence], *, shared: bool
-) -> Form:
+) -> CreditForm:
     """Return the form of an agent, given the agents whose answers make the joint artifact."""
     if agent not in team or any(d.descendants(agent).intersection(team) for d in dependences):
         return "alone"
