@@ -100,7 +100,7 @@ class EpisodeFinished(Record):
     episode: Episode
 
 
-Status = Literal["done", "interrupted", "failed"]
+RunStatus = Literal["done", "interrupted", "failed"]
 
 
 class RunFinished(Record):
@@ -108,7 +108,7 @@ class RunFinished(Record):
 
     type: Literal["run.finished"] = "run.finished"
     run: str
-    status: Status
+    status: RunStatus
     summary: dict[str, Any]
 
 

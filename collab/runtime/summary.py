@@ -21,7 +21,7 @@ from collab.runtime.events import (
     Event,
     RunFinished,
     RunStarted,
-    Status,
+    RunStatus,
 )
 from collab.wording import counted, escape_controls
 
@@ -123,7 +123,7 @@ class RunProgress:
 
     run: str = ""
     episodes: list[Episode] = field(default_factory=list)
-    status: Status = "interrupted"
+    status: RunStatus = "interrupted"
     since: float | None = None
     """Time at which the first episode started."""
     summary: dict[str, Any] = field(default_factory=dict)

@@ -71,7 +71,7 @@ class ResponseBody(CommonBody):
         return replace(question, max_new_tokens=self.max_output_tokens)
 
 
-Status = Literal["in_progress", "completed", "incomplete"]
+ResponseStatus = Literal["in_progress", "completed", "incomplete"]
 
 
 def reasoning_item(answer: str, number: int, agent: str, text: str | None) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def reasoning_item(answer: str, number: int, agent: str, text: str | None) -> di
     }
 
 
-def message_item(answer: str, status: Status, text: str | None) -> dict[str, Any]:
+def message_item(answer: str, status: ResponseStatus, text: str | None) -> dict[str, Any]:
     """Return the joint answer as an item. `text` is None until it exists."""
     return {
         "type": "message",
@@ -217,7 +217,7 @@ class ResponseReply(TeamReply):
         }
 
 
-def _status(episode: Episode) -> Status:
+def _status(episode: Episode) -> ResponseStatus:
     return "incomplete" if is_truncated(episode) else "completed"
 
 

@@ -16,7 +16,7 @@ from collab.records import Record
 from collab.stats import mean
 from collab.study.spec import Measure
 
-Status = Literal["waiting", "interrupted", "failed", "done"]
+CellStatus = Literal["waiting", "interrupted", "failed", "done"]
 
 
 class OverSeeds(Record):
@@ -56,7 +56,7 @@ class CellResult(Record):
     task: str
     trainer: str
     seed: int
-    status: Status
+    status: CellStatus
     message: str | None = None
     """The error of a failed cell."""
     seconds: float = 0.0
@@ -126,7 +126,7 @@ class CellStarted(Record):
 class CellFinished(Record):
     type: Literal["cell.finished"] = "cell.finished"
     cell: str
-    status: Status
+    status: CellStatus
     message: str | None = None
     seconds: float
 

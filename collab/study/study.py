@@ -32,8 +32,8 @@ from collab.study.results import (
     CellFinished,
     CellResult,
     CellStarted,
+    CellStatus,
     Point,
-    Status,
     StudyEvent,
     StudyResults,
     StudyStarted,
@@ -270,7 +270,7 @@ class StudyFolder:
         """Return the folder of a cell's run. It might not exist yet."""
         return self.path / cell.name
 
-    def status(self, cell: Cell) -> Status:
+    def status(self, cell: Cell) -> CellStatus:
         """Return a cell's status: `waiting`, `done`, `failed` or `interrupted`."""
         if cell.name in self.failures:
             return "failed"

@@ -20,7 +20,7 @@ from collab.errors import CollabError, error_class
 from collab.recipe import Recipe
 from collab.records import Problem
 from collab.runs.about import mark_interrupted
-from collab.runtime.events import RunFinished, Status
+from collab.runtime.events import RunFinished, RunStatus
 from collab.runtime.summary import RunProgress
 from collab.runtime.team import stream_run
 from collab.signals import INTERRUPTED_STATUS, ending_signals
@@ -70,7 +70,7 @@ def run_with_view(
                 if not isinstance(event, RunFinished):  # shown once everything is closed
                     view.show(event)
 
-    def finish(status: Status) -> str:
+    def finish(status: RunStatus) -> str:
         so_far.status = status
         if so_far.run:
             view.show(so_far.finished())
@@ -86,7 +86,7 @@ def run_with_view(
 def run_to_end(
     work: Coroutine[Any, Any, object],
     view: View,
-    finish: Callable[[Status], str],
+    finish: Callable[[RunStatus], str],
     grace_seconds: float = GRACE_SECONDS,
 ) -> bool:
     """Run the work, and return False if SIGINT, SIGTERM or SIGHUP ended it. See `interruptible`.
@@ -96,7 +96,7 @@ def run_to_end(
     """
     end_lock = threading.Lock()
 
-    def end(status: Status) -> None:
+    def end(status: RunStatus) -> None:
         if not end_lock.acquire(blocking=False):
             return
         try:
