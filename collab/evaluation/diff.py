@@ -12,7 +12,7 @@ from collab.errors import CollabError, RecordError
 from collab.evaluation.folder import is_evaluation, read_evaluation
 from collab.evaluation.results import Estimate
 from collab.evaluation.values import (
-    Values,
+    ValuesByMetric,
     estimate_of,
     estimates_of,
     paired_differences,
@@ -62,7 +62,7 @@ class Side(Record):
     """Held-out metrics before a training run. `metrics` are the metrics after it."""
     gain: dict[str, Estimate] = {}
     """Held-out metrics after training minus before it, paired by problem."""
-    values: Values = Field(exclude=True)
+    values: ValuesByMetric = Field(exclude=True)
     """Values by metric and problem."""
     tasks: frozenset[str] = Field(exclude=True)
     """Addresses of the problems."""
@@ -178,7 +178,7 @@ def read_side(folder: Path) -> Side:
     Raises:
         RecordError: there is nothing to read.
     """
-    before: Values = {}
+    before: ValuesByMetric = {}
     step, complaints = 0, list[str]()
     if is_training(folder) and (evaluations := read_evaluations(folder)):
         first, last = evaluations[0], evaluations[-1]
@@ -217,7 +217,7 @@ def read_side(folder: Path) -> Side:
     )
 
 
-def _evaluation_values(evaluation: Evaluation) -> Values:
+def _evaluation_values(evaluation: Evaluation) -> ValuesByMetric:
     metrics = (names.RETURN, names.SOLVED)
     values = {metric: values_by_task(evaluation.sampled, metric) for metric in metrics}
     return {metric: by_task for metric, by_task in values.items() if by_task}

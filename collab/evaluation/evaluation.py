@@ -34,7 +34,7 @@ from collab.evaluation.results import (
 )
 from collab.evaluation.selection import Selection, check_selectable, selection_metrics
 from collab.evaluation.teams import EvaluatedTeam, name_team_in_errors
-from collab.evaluation.values import Values, difference, speed_of, task_values, team_result
+from collab.evaluation.values import ValuesByMetric, difference, speed_of, task_values, team_result
 from collab.models.open import ModelPool
 from collab.models.store import StoreProgress
 from collab.recipe import RewardSpec
@@ -305,7 +305,7 @@ class TeamRun:
         self.models: dict[str, str] = self._about.get("models", {})
         """The name of the model that answers, by agent."""
         self.session: Session | None = None
-        self._selected: Values = {}
+        self._selected: ValuesByMetric = {}
 
     @property
     def missing(self) -> list[Start]:
@@ -380,7 +380,7 @@ class TeamRun:
             status = "interrupted" if self.missing else "done"
             self._record.finish({**self._about, "status": status, "summary": summary})
 
-    def result(self, ks: Sequence[int]) -> tuple[TeamResult, Values]:
+    def result(self, ks: Sequence[int]) -> tuple[TeamResult, ValuesByMetric]:
         """Return the team's results, and their values by metric and task."""
         team, groups = self.team, self._groups()
         values = task_values(groups, ks, team.recipe.reward)

@@ -21,7 +21,7 @@ from collab.agents.examples import Example, asserted_examples, examples_of, make
 from collab.agents.joins import preamble
 from collab.agents.parsers import docstring
 from collab.errors import AgentError, RecipeError
-from collab.evaluation.values import Values
+from collab.evaluation.values import ValuesByMetric
 from collab.recipe import Recipe
 from collab.records import Episode, Problem
 from collab.runs import metric_names as names
@@ -68,7 +68,7 @@ async def selection_metrics(
     groups: Mapping[str, Sequence[Episode]],
     ks: Sequence[int],
     selection: Selection,
-) -> Values:
+) -> ValuesByMetric:
     """Return the metrics `selected@k`, `recombined@k` and `tokens/of_k` of each problem of a team
     that `check_selectable` accepts.
 
@@ -80,7 +80,7 @@ async def selection_metrics(
     Raises:
         SandboxError: the sandbox itself failed.
     """
-    values: Values = defaultdict(dict)
+    values: ValuesByMetric = defaultdict(dict)
     limits = {"seconds": SHOWN_TESTS_SECONDS, "cpu_seconds": SHOWN_TESTS_SECONDS}
     limited = recipe.sandbox.model_copy(update=limits)
     async with Sandbox(limited) as shown, Sandbox(recipe.sandbox) as hidden:

@@ -29,11 +29,13 @@ from collab.stats import mean
 Groups = Mapping[str, Sequence[Episode]]
 """Episodes by task."""
 
-Values = dict[str, dict[str, float]]
+ValuesByMetric = dict[str, dict[str, float]]
 """Values by metric, then by task."""
 
 
-def task_values(groups: Groups, ks: Sequence[int], reward: RewardSpec | None = None) -> Values:
+def task_values(
+    groups: Groups, ks: Sequence[int], reward: RewardSpec | None = None
+) -> ValuesByMetric:
     """Return the metrics of each task with a finished episode, from the episodes by task.
 
     A metric for k tries needs k finished episodes. `reward` declares more values for which the best
@@ -41,7 +43,7 @@ def task_values(groups: Groups, ks: Sequence[int], reward: RewardSpec | None = N
     """
     best = best_of_readers(reward)
     turns = max((len(e.solved_by_turn) for group in groups.values() for e in group), default=0)
-    values: Values = {}
+    values: ValuesByMetric = {}
     for task, group in groups.items():
         finished = [e for e in group if e.joint_return is not None]
         for metric, value in _task_metrics(finished, ks, best, turns) if finished else ():
@@ -112,7 +114,7 @@ def best_of_k(values: Sequence[float], k: int) -> float:
 def team_result(
     evaluated: EvaluatedTeam,
     groups: Groups,
-    values: Values,
+    values: ValuesByMetric,
     *,
     folder: str | None,
     models: Mapping[str, str],
@@ -146,14 +148,18 @@ def team_result(
     )
 
 
-def difference(first: TeamResult, base: Values, other: TeamResult, values: Values) -> Difference:
+def difference(
+    first: TeamResult, base: ValuesByMetric, other: TeamResult, values: ValuesByMetric
+) -> Difference:
     """Return `other` - `first` for each metric, paired on the tasks that both have."""
     largest = max(team.largest_return or 0.0 for team in (first, other))
     metrics = paired_differences(base, values, largest)
     return Difference(team=other.label, baseline=first.label, metrics=metrics)
 
 
-def paired_differences(base: Values, values: Values, largest: float) -> dict[str, Estimate]:
+def paired_differences(
+    base: ValuesByMetric, values: ValuesByMetric, largest: float
+) -> dict[str, Estimate]:
     """Return `values` - `base` by metric, paired by task. `largest` is the largest return."""
     metrics = {}
     for name in (name for name in values if name in base):
@@ -203,7 +209,7 @@ def estimate_of(name: str, values: Sequence[float], largest: float) -> Estimate:
     return estimate_mean(values, most)
 
 
-def estimates_of(values: Values, largest: float) -> dict[str, Estimate]:
+def estimates_of(values: ValuesByMetric, largest: float) -> dict[str, Estimate]:
     """Return the mean of each metric over tasks, with its interval. See `estimate_of`."""
     return {name: estimate_of(name, [*v.values()], largest) for name, v in values.items()}
 

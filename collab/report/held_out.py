@@ -33,7 +33,7 @@ from collab.wording import counted
 MODES = ("sampled", "greedy")
 TITLES = {names.RETURN: "Joint return", names.SOLVED: "Solved"}
 
-Values = dict[str, float]
+ValuesByTask = dict[str, float]
 """Values by task."""
 
 
@@ -82,7 +82,9 @@ def _points(cohort: Cohort, number: int, mode: str, metric: str, *, named: bool)
     )
 
 
-def first_and_last_values(cohort: Cohort, mode: str, metric: str) -> tuple[Values, Values]:
+def first_and_last_values(
+    cohort: Cohort, mode: str, metric: str
+) -> tuple[ValuesByTask, ValuesByTask]:
     """Return each problem's mean over all seeds, in the first evaluation and in the last one.
 
     Both results have the same problems. Runs with fewer than two evaluations are left out.
@@ -92,8 +94,8 @@ def first_and_last_values(cohort: Cohort, mode: str, metric: str) -> tuple[Value
         for run in cohort.runs
         if len(steps := [evaluation.step for evaluation in run.evaluations]) > 1
     ]
-    first: Values = {}
-    last: Values = {}
+    first: ValuesByTask = {}
+    last: ValuesByTask = {}
     for task in dict.fromkeys(task for before, _ in pairs for task in before):
         seeds = [(one[task], two[task]) for one, two in pairs if task in one and task in two]
         if seeds:
@@ -101,7 +103,7 @@ def first_and_last_values(cohort: Cohort, mode: str, metric: str) -> tuple[Value
     return first, last
 
 
-def values_of(run: Run, step: int, mode: str, metric: str) -> Values:
+def values_of(run: Run, step: int, mode: str, metric: str) -> ValuesByTask:
     """Return the values of a metric in the evaluation after `step`, by task."""
     evaluation = next((each for each in run.evaluations if each.step == step), None)
     return values_by_task(getattr(evaluation, mode), metric) if evaluation else {}
@@ -197,7 +199,7 @@ def change_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTa
 
 
 def _gain_cell(
-    task: str, column: tuple[int, str], before: Values, after: Values, places: Places
+    task: str, column: tuple[int, str], before: ValuesByTask, after: ValuesByTask, places: Places
 ) -> TableCell:
     """Return the gain, with the values before and after below it."""
     if task not in before:

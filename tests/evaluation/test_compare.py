@@ -7,7 +7,7 @@ from support.episodes import make_episode, make_score
 
 from collab.evaluation.results import TeamResult
 from collab.evaluation.teams import EvaluatedTeam
-from collab.evaluation.values import Values, difference, speed_of, task_values, team_result
+from collab.evaluation.values import ValuesByMetric, difference, speed_of, task_values, team_result
 from collab.recipe import Recipe
 from collab.records import Problem, Score
 
@@ -30,7 +30,7 @@ def make_team(label: str, samples: int = 2) -> EvaluatedTeam:
 
 def result_of(
     label: str, rewards: list[tuple[float, ...]], **fields: Any
-) -> tuple[TeamResult, Values]:
+) -> tuple[TeamResult, ValuesByMetric]:
     groups = {
         task: [make_episode(task, n, make_score(r), **fields) for n, r in enumerate(given)]
         for task, given in zip(TASKS, rewards, strict=False)
