@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from collab.errors import RecordError
 from collab.evaluation.folder import (
+    EpisodeKey,
     EvaluationFolder,
-    Key,
     choose_episodes,
     keep_only,
     read_finished,
@@ -298,7 +298,7 @@ class TeamRun:
         """
         self.team, self.path, self._trust = team, path, trust
         self._about: dict[str, Any] = read_about(path) if path and (path / RUN).exists() else {}
-        self.episodes: dict[Key, Episode] = read_finished(path / EPISODES) if path else {}
+        self.episodes: dict[EpisodeKey, Episode] = read_finished(path / EPISODES) if path else {}
         self._record: RunFolder | None = None
         self.recorded = len(team.problems) * team.recipe.samples - len(self.missing)
         self.begun = self.recorded > 0

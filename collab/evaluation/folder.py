@@ -28,7 +28,7 @@ from collab.runs.log import iterate_lines, read_episode_lines
 from collab.runs.reading import read_bytes
 from collab.wording import list_errors
 
-Key = tuple[str, int]
+EpisodeKey = tuple[str, int]
 """An episode's task and sample."""
 
 
@@ -72,7 +72,7 @@ class EvaluationFolder:
 
 
 def choose_episodes(
-    episodes: Mapping[Key, Episode], tasks: Sequence[str], samples: int
+    episodes: Mapping[EpisodeKey, Episode], tasks: Sequence[str], samples: int
 ) -> dict[str, list[Episode]]:
     """Return the episodes that count, by task: the first `samples` of each of `tasks`, in order."""
     return {
@@ -80,13 +80,13 @@ def choose_episodes(
     }
 
 
-def read_finished(path: Path) -> dict[Key, Episode]:
+def read_finished(path: Path) -> dict[EpisodeKey, Episode]:
     """Return the finished episodes in a file by key."""
     episodes = read_episode_lines(path, Episode)[0] if path.exists() else []
     return {(e.task, e.sample): e for e in episodes if e.failure is None}
 
 
-def keep_only(path: Path, episodes: Mapping[Key, Episode]) -> None:
+def keep_only(path: Path, episodes: Mapping[EpisodeKey, Episode]) -> None:
     """Remove all lines but those of `episodes` from a file."""
     if path.exists() and sum(1 for _ in iterate_lines(path)) > len(episodes):
         write_atomically(path, "".join(f"{e.model_dump_json()}\n" for e in episodes.values()))

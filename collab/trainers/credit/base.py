@@ -16,7 +16,7 @@ from collab.plugins import call_function, check_call, check_not_async, check_opt
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.base import Component
 from collab.trainers.credit.algorithms import BUILT_IN
-from collab.trainers.credit.group import Group, Key, Weights
+from collab.trainers.credit.group import Group, ResponseKey, Weights
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,7 +90,7 @@ class Algorithm:
         """Return the step's metrics, by name. They are read after every `credit`."""
         return {}
 
-    def spreads(self) -> Sequence[Mapping[Key, float]]:
+    def spreads(self) -> Sequence[Mapping[ResponseKey, float]]:
         """Return, for each group, the divisors that `normalize: group` uses. They are read after
         every `credit`.
 

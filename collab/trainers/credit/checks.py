@@ -8,7 +8,7 @@ from math import isfinite
 from collab.environments.library import class_of
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe
-from collab.trainers.credit.group import Group, Key, Weights
+from collab.trainers.credit.group import Group, ResponseKey, Weights
 
 REMEDY = "set trainer.algorithm to 'iac', 'rae' or 'marloo'"
 
@@ -50,7 +50,9 @@ def check_weights(weights: Sequence[Weights], groups: Sequence[Group], algorithm
             ) from error
 
 
-def _check_weight(group: Group, key: Key, weight: float | Sequence[float], algorithm: str) -> None:
+def _check_weight(
+    group: Group, key: ResponseKey, weight: float | Sequence[float], algorithm: str
+) -> None:
     episode, turn, agent = key
     if (episode, turn) not in group.returns or agent not in group.agents:
         raise TrainingError(

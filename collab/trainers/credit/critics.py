@@ -12,7 +12,7 @@ from collab.runs.metric_names import CRITIC, fill_pattern
 from collab.stats import mean
 from collab.trainers.credit.base import Algorithm, TeamModels
 from collab.trainers.credit.checks import REMEDY, check_no_opponents
-from collab.trainers.credit.group import Group, Key, Node, Weights
+from collab.trainers.credit.group import Group, Node, ResponseKey, Weights
 
 if TYPE_CHECKING:
     from collab.trainers.credit.head import Critic
@@ -155,7 +155,7 @@ class IAC(ActorCritic):
     """
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        weights: list[dict[Key, float]] = [{} for _ in groups]
+        weights: list[dict[ResponseKey, float]] = [{} for _ in groups]
         for agent in dict.fromkeys(agent for group in groups for agent in group.agents):
             critic = self.critic(agent, agent)
             histories = {
@@ -189,7 +189,7 @@ class MAAC(ActorCritic):
     """
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:
-        weights: list[dict[Key, float]] = [{} for _ in groups]
+        weights: list[dict[ResponseKey, float]] = [{} for _ in groups]
         if not groups:
             return []
         agents = list(dict.fromkeys(agent for group in groups for agent in group.agents))

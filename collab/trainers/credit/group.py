@@ -22,10 +22,10 @@ from collab.trainers.credit.shape import Shape
 Node = tuple[int, int]
 """One joint action: an episode's position in its group, and a turn."""
 
-Key = tuple[int, int, str]
+ResponseKey = tuple[int, int, str]
 """One agent's responses in a turn: the episode's position in its group, the turn, the agent."""
 
-Weights = Mapping[Key, float | Sequence[float]]
+Weights = Mapping[ResponseKey, float | Sequence[float]]
 """Factor of each response's log-probability: one for the agent's whole turn, or one per token."""
 
 Rewards = Mapping[Node, Mapping[str, float]]
@@ -223,7 +223,7 @@ def compare(group: Group, advantages: Advantages) -> Weights:
     `advantages` is called once for every agent and every set of `group.baselines_over`. If only one
     episode is still running, it is compared with episodes that ended earlier.
     """
-    weights: dict[Key, float] = {}
+    weights: dict[ResponseKey, float] = {}
     for nodes in group.baselines_over:
         for agent in group.agents:
             values = advantages(group.compared(nodes, agent))[: len(nodes)]

@@ -7,7 +7,7 @@ from math import fsum
 
 from collab.stats import deviation, mean
 from collab.trainers.credit.base import comparing
-from collab.trainers.credit.group import Group, Key, Weights, compare
+from collab.trainers.credit.group import Group, ResponseKey, Weights, compare
 from collab.trainers.credit.normalize import NEGLIGIBLE_SPREAD
 
 
@@ -73,7 +73,7 @@ def at_grpo(group: Group) -> Weights:
     and only the best is continued. A turn gets no credit for later turns, so every turn needs a
     reward that measures the team's progress. One turn of one agent is GRPO (arXiv 2402.03300).
     """
-    weights: dict[Key, float] = {}
+    weights: dict[ResponseKey, float] = {}
     for nodes in group.baselines_over:
         for agent in group.agents:
             rewards = [group.rewards[node][agent] for node in nodes]

@@ -8,12 +8,12 @@ from itertools import product
 from collab.errors import TrainingError
 from collab.recipe.trainer import Normalize
 from collab.stats import deviation
-from collab.trainers.credit.group import Group, Key, Weights
+from collab.trainers.credit.group import Group, ResponseKey, Weights
 
-ResponseWeights = dict[Key, float]
+ResponseWeights = dict[ResponseKey, float]
 """Weights with one number per response."""
 
-Divisions = Iterator[tuple[list[tuple[int, Key]], float]]
+Divisions = Iterator[tuple[list[tuple[int, ResponseKey]], float]]
 """Weights, by the position of their group in the step and their key, and their divisor."""
 
 NEGLIGIBLE_SPREAD = 1e-9
@@ -24,7 +24,7 @@ def normalize(
     groups: Sequence[Group],
     weights: Sequence[Weights],
     mode: Normalize,
-    spreads: Sequence[Mapping[Key, float]] = (),
+    spreads: Sequence[Mapping[ResponseKey, float]] = (),
 ) -> list[Weights]:
     """Return the weights of a step's groups, divided by a population standard deviation.
 
@@ -75,7 +75,7 @@ def _baseline_divisions(groups: Sequence[Group], weights: Sequence[ResponseWeigh
 
 def _agent_divisions(weights: Sequence[ResponseWeights], mode: Normalize) -> Divisions:
     """Yield the weights of each agent, within each task or over all tasks of the step."""
-    keys_by_agent: dict[tuple[str, int], list[tuple[int, Key]]] = {}
+    keys_by_agent: dict[tuple[str, int], list[tuple[int, ResponseKey]]] = {}
     for number, group_weights in enumerate(weights):
         for key in group_weights:
             task = number if mode == "agent" else 0

@@ -10,7 +10,7 @@ from pydantic import Field
 from collab.runs import metric_names
 from collab.stats import mean
 from collab.trainers.credit.base import Algorithm
-from collab.trainers.credit.group import Group, Key, Weights
+from collab.trainers.credit.group import Group, ResponseKey, Weights
 
 Seat = tuple[str, str, int]
 """A game (the suite of a task), an agent, and a turn."""
@@ -57,7 +57,7 @@ class Rae(Algorithm):
         self._averages = {(g, agent, turn): value for g, agent, turn, value in state["averages"]}
 
     def _credit(self, group: Group) -> Weights:
-        weights: dict[Key, float] = {}
+        weights: dict[ResponseKey, float] = {}
         for (episode, turn), returns in sorted(group.returns.items()):
             game = group.task.rpartition("/")[0]
             for agent, earned in returns.items():

@@ -23,7 +23,7 @@ from collab.trainers.credit.counterfactual.table import (
     leave_one_out,
     make_table,
 )
-from collab.trainers.credit.group import Group, Key, Node, Weights
+from collab.trainers.credit.group import Group, Node, ResponseKey, Weights
 
 
 class VarianceShares:
@@ -100,7 +100,7 @@ class Counterfactual(Algorithm):
         self._pair_shifts, self._team_shifts = pair_shifts, team_shifts
         self._form_counts: Counter[tuple[str, CreditForm]] = Counter()
         self._variance_shares = VarianceShares()
-        self._spreads: list[dict[Key, float]] = []
+        self._spreads: list[dict[ResponseKey, float]] = []
 
     def crossed(self, table: Table) -> Vector:
         """Return an agent's weights, shape [G], for the form `crossed`.
@@ -133,7 +133,7 @@ class Counterfactual(Algorithm):
         }
         return {**shares, **dict(self._variance_shares.measures())}
 
-    def spreads(self) -> Sequence[Mapping[Key, float]]:
+    def spreads(self) -> Sequence[Mapping[ResponseKey, float]]:
         """Return the deviations of the rewards behind each weight, by group."""
         return self._spreads
 
@@ -188,8 +188,8 @@ class Counterfactual(Algorithm):
         return lines
 
     async def _credit(self, group: Group) -> Weights:
-        weights: dict[Key, float] = {}
-        spreads: dict[Key, float] = {}
+        weights: dict[ResponseKey, float] = {}
+        spreads: dict[ResponseKey, float] = {}
         for nodes in group.baselines_over:
             agent_forms = forms(group, nodes)
             for agent in group.agents:
