@@ -41,7 +41,7 @@ class Run:
     recipe: dict[str, Any] = field(default_factory=dict)
     recipe_text: str = ""
     episodes: list[Episode] = field(default_factory=list)
-    steps: list[StepMetrics] = field(default_factory=list)
+    steps: Sequence[StepMetrics] = ()
     """The metrics of every step of training, with `step`, counted from 1."""
     evaluations: list[Evaluation] = field(default_factory=list)
     """Held-out evaluations, by step."""
