@@ -33,7 +33,6 @@ from collab.runtime.waiting import wait_for
 from collab.trust import Consent
 
 OnEpisode = Callable[[Episode], object]
-OnEvent = Callable[[EvaluationEvent], object]
 
 
 def evaluate(
@@ -51,7 +50,7 @@ def evaluate(
     model: str | None = None,
     settings: Sequence[str] = (),
     on_episode: OnEpisode | None = None,
-    on_event: OnEvent | None = None,
+    on_event: Callable[[EvaluationEvent], object] | None = None,
     trust: Consent = False,
     out: str | Path | None = None,
     **more: Any,

@@ -18,7 +18,7 @@ NameKind = Literal[
 trainer), a suite's rows or an earlier run's episodes (`data`), a model's folder or file, a folder
 with an adapter, or a Python file in an MCP server's command (`program`)."""
 
-Change = Callable[[NameKind, str, str], str]
+ReplaceName = Callable[[NameKind, str, str], str]
 """Maps the kind of a name, its key and the name to its replacement."""
 
 _FUNCTION_KEYS = {
@@ -85,7 +85,7 @@ def functions_passed_in_python(spec: Spec) -> tuple[str, ...]:
     )
 
 
-def map_names(value: Any, change: Change, key: str = "") -> Any:
+def map_names(value: Any, change: ReplaceName, key: str = "") -> Any:
     """Return a copy of the value of `key` in a recipe's data, or of all data, with `change` applied
     to every name in it."""
     if isinstance(value, dict) and key in _USER_NAMED_KEYS:
@@ -127,14 +127,14 @@ def _find_kind(text: str, key: str) -> NameKind | None:
     return "adapter" if key == "adapter" else None
 
 
-def _map_model_text(text: str, change: Change) -> str:
+def _map_model_text(text: str, change: ReplaceName) -> str:
     engine, separator, name = text.partition(":")
     if not separator:
         return change("model", "transformers", text)
     return f"{engine}:{change('model', engine, name)}" if engine in _LOCAL_ENGINES else text
 
 
-def _map_model(model: dict[str, Any], change: Change) -> dict[str, Any]:
+def _map_model(model: dict[str, Any], change: ReplaceName) -> dict[str, Any]:
     engine, name = str(model.get("engine", "transformers")), model.get("name")
     if engine in _LOCAL_ENGINES and isinstance(name, str):
         return {**model, "name": change("model", engine, name)}

@@ -16,7 +16,7 @@ from collab.trainers.training.alarms import StepMetrics
 
 Unit = Literal["number", "share", "seconds", "count"]
 Bound = Literal["open", "return", "reward", "part"]
-Style = Literal["line", "thin", "points"]
+LineStyle = Literal["line", "thin", "points"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Series:
     y: list[float]
     low: list[float] = field(default_factory=list)
     high: list[float] = field(default_factory=list)
-    style: Style = "line"
+    style: LineStyle = "line"
     dashed: bool = False
 
 
@@ -310,7 +310,7 @@ def _series(line: CurveLine, band: str) -> Iterator[Series]:
 
 
 def _make_series(
-    line: CurveLine, curve: Curve, spread: Curve | None = None, style: Style = "line"
+    line: CurveLine, curve: Curve, spread: Curve | None = None, style: LineStyle = "line"
 ) -> Series:
     band = spread if spread and spread.keys() >= curve.keys() else {}
     return Series(

@@ -15,7 +15,7 @@ from collab.runtime.events import AgentActed, Event
 from collab.runtime.fields import CONVERSATION
 from collab.serving.reading import FieldValue, TeamQuestion
 from collab.serving.refusal import Refused, invalid
-from collab.serving.service import OnEvent, Service, run_request
+from collab.serving.service import OnServedEvent, Service, run_request
 from collab.serving.team import ServedTeam
 from collab.serving.teams import tool_names
 
@@ -111,7 +111,7 @@ async def http_application(service: Service) -> AsyncIterator[ASGIApp]:
 
 
 async def _run_call(
-    service: Service, team: ServedTeam, arguments: dict[str, Any], on_event: OnEvent
+    service: Service, team: ServedTeam, arguments: dict[str, Any], on_event: OnServedEvent
 ) -> Episode:
     """Run the episode of a call, and count it.
 

@@ -291,7 +291,7 @@ class Service:
             self._records.callback(opened.finish, {**about, "status": "done"})
 
 
-OnEvent = Callable[[Event], Awaitable[None]]
+OnServedEvent = Callable[[Event], Awaitable[None]]
 """Called with each event as it happens. Its time counts as the episode's."""
 
 
@@ -302,7 +302,7 @@ async def run_request(
     problem: Problem,
     request: str,
     *,
-    on_event: OnEvent,
+    on_event: OnServedEvent,
     carrier: Mapping[str, str] | None = None,
 ) -> Episode:
     """Run the episode of a request that has left the queue, and return it. Canceling this call
@@ -333,7 +333,7 @@ async def run_request(
 
 
 async def _run_episode(
-    team: ServedTeam, question: TeamQuestion, problem: Problem, on_event: OnEvent
+    team: ServedTeam, question: TeamQuestion, problem: Problem, on_event: OnServedEvent
 ) -> Episode:
     episode = None
     stream = team.session.stream(

@@ -24,7 +24,7 @@ from collab.records import Action
 from collab.threads import wait_for_job
 
 if TYPE_CHECKING:
-    from collab.models.local.generation import Generation, Report
+    from collab.models.local.generation import Generation, ReportBatch
     from collab.models.weights import LoadedModel
 
 
@@ -149,7 +149,7 @@ class TransformersEngine(Model):
         answered: OnAnswer,
         started: float,
         cancelled: Event,
-        report: Report | None,
+        report: ReportBatch | None,
     ) -> None:
         def progress(stage: str, done: int, total: int) -> None:
             if cancelled.is_set():
@@ -168,7 +168,7 @@ class TransformersEngine(Model):
         return ModelUnavailable(f"model {self.name!r} is closed; open it again")
 
 
-def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Report:
+def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> ReportBatch:
     """Pass reports from the engine's thread to the event loop."""
 
     def deliver(reports: list[tuple[Request, int, str]]) -> None:

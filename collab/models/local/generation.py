@@ -34,7 +34,7 @@ LOG = logging.getLogger("collab.models")
 
 REPORT_SECONDS = 0.1
 
-Report = Callable[[list[tuple[Request, int, str]]], None]
+ReportBatch = Callable[[list[tuple[Request, int, str]]], None]
 """Called with requests, their new tokens so far, and the text that was added."""
 
 
@@ -128,7 +128,7 @@ class Decoder:
         *,
         loaded: LoadedModel,
         cancelled: Event,
-        report: Report | None,
+        report: ReportBatch | None,
         on_end: OnEnd,
     ) -> None:
         self.rows = list(rows)
@@ -221,7 +221,7 @@ class Generation:
         answered: OnAnswer,
         started: float,
         cancelled: Event,
-        report: Report | None,
+        report: ReportBatch | None,
     ) -> None:
         """Call `answered` with each request's action as soon as its row ends.
 

@@ -15,7 +15,7 @@ from collab.records import FinishReason, Sampling
 FINISH_REASONS: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
 """vLLM's finish reasons of a complete response."""
 
-Report = Callable[[int, str], None]
+ReportText = Callable[[int, str], None]
 """Called with the number of new tokens so far, and the text that was added."""
 
 
@@ -31,7 +31,7 @@ class GenerationRequest:
     stop_ids: list[int]
     """Tokens that end the response."""
     adapter: Version | None
-    report: Report | None
+    report: ReportText | None
     key: str = ""
     """Routing key, equal for requests that one server should answer: `prefix_key`."""
 

@@ -29,7 +29,7 @@ from collab.models.base import (
 from collab.models.loop_thread import LoopThread
 from collab.models.vllm.adapter_store import Version
 from collab.models.vllm.adapters import ServedAdapters
-from collab.models.vllm.backend import GenerationRequest, Report, prefix_key
+from collab.models.vllm.backend import GenerationRequest, ReportText, prefix_key
 from collab.recipe.model import VLLMSpec
 from collab.records import Action, Sampling
 
@@ -268,7 +268,7 @@ def _reporter(loop: asyncio.AbstractEventLoop, progress: Progress) -> Progress:
     return report
 
 
-def _report_of(request: Request, progress: Progress | None) -> Report | None:
+def _report_of(request: Request, progress: Progress | None) -> ReportText | None:
     if progress is None:
         return None
     prefix = request.prefix

@@ -37,7 +37,9 @@ Advantages = Callable[[Sequence[float]], Sequence[float]]
 Choice = Mapping[str, int | None]
 """Index of the joint action with each agent's response, or None for no answer."""
 
-Ask = Callable[[Sequence[Node], Sequence[Choice]], Awaitable[list[Mapping[str, float] | None]]]
+ScoreChoices = Callable[
+    [Sequence[Node], Sequence[Choice]], Awaitable[list[Mapping[str, float] | None]]
+]
 """Scores combinations, like `Group.score`."""
 
 
@@ -65,7 +67,7 @@ class Group:
     absorbed: Mapping[int, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
     """In `chains`, by turn: the remaining rewards of episodes that ended earlier, 0 unless a solved
     task is an absorbing state."""
-    ask: Ask | None = None
+    ask: ScoreChoices | None = None
     """Scores combinations of the group's responses. See `score`."""
     children: Mapping[Node, tuple[Node, ...]] = field(default_factory=dict)
     """Following joint actions that enter each one's return: none in `greedy`."""
@@ -121,7 +123,7 @@ def group_of(
     spec: TrainerSpec,
     shape: Shape,
     *,
-    ask: Ask,
+    ask: ScoreChoices,
 ) -> Group:
     """Return the group of one task's complete episodes. `ask` scores combinations."""
 
@@ -140,7 +142,7 @@ def make_group(
     shape: Shape,
     discount: float = 1.0,
     *,
-    ask: Ask | None = None,
+    ask: ScoreChoices | None = None,
 ) -> Group:
     """Return the group of these episodes, which branch as `shape` says.
 
