@@ -28,7 +28,7 @@ SIZE, MAX_COMMANDS, MAX_CHARACTERS = 5, 25, 2000
 _FILL_COMMAND = re.compile(r"fill ([a-z]+) ([1-5]) ([1-5]) ([1-5]) ([1-5])", re.ASCII)
 _CLEAR_COMMAND = re.compile(r"clear ([1-5]) ([1-5]) ([1-5]) ([1-5])", re.ASCII)
 
-Cell = tuple[int, int]
+GridCell = tuple[int, int]
 
 
 class Blocks2d(Environment):
@@ -56,8 +56,8 @@ class Blocks2d(Environment):
                 f"environment 'blocks2d' has no letter {letter!r:.20}; it has {''.join(LETTERS)}"
             )
         self.turns, self._letter = turns, letter
-        self._target: dict[Cell, str] = {}
-        self._blocks: dict[Cell, str] = {}
+        self._target: dict[GridCell, str] = {}
+        self._blocks: dict[GridCell, str] = {}
         self._value, self._turns_played = 0.0, 0
 
     def reset(self, random: Random) -> Step:
@@ -150,19 +150,19 @@ class Blocks2d(Environment):
         return draw_cells({cell: color[0] for cell, color in self._blocks.items()})
 
 
-def letter_cells(picture: str) -> dict[Cell, str]:
+def letter_cells(picture: str) -> dict[GridCell, str]:
     """Return the marks of a letter's picture, by (column, row) from 1."""
     rows = enumerate(picture.split(), start=1)
     return {(x, y): mark for y, row in rows for x, mark in enumerate(row, 1) if mark == "#"}
 
 
-def rectangle_cells(x1: int, y1: int, x2: int, y2: int) -> list[Cell]:
+def rectangle_cells(x1: int, y1: int, x2: int, y2: int) -> list[GridCell]:
     """Return all cells of the rectangle between two opposite corners."""
     columns = range(min(x1, x2), max(x1, x2) + 1)
     return [(x, y) for x in columns for y in range(min(y1, y2), max(y1, y2) + 1)]
 
 
-def draw_cells(marks: Mapping[Cell, str]) -> str:
+def draw_cells(marks: Mapping[GridCell, str]) -> str:
     """Return cells as text, each shown by its mark."""
     places = range(1, SIZE + 1)
     return "\n".join("".join(marks.get((x, y), ".") for x in places) for y in places)

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from collab.environments.base import Environment, Observation, Step
 
-Cell = tuple[int, int]
+GridCell = tuple[int, int]
 
 MOVES = {"U": (0, -1), "D": (0, 1), "L": (-1, 0), "R": (1, 0)}
 WALL_SHARE = 0.22
@@ -52,10 +52,10 @@ class GridPlan(Environment):
             MISSED_REWARD + (MOVE_REWARD + BLOCKED_REWARD) * turns * stride - size,
             1 + GOAL_REWARD + SHORTEST_WAY_REWARD,
         )
-        self._walls: frozenset[Cell] = frozenset()
-        self._walker: Cell = (0, 0)
-        self._goal: Cell = (0, 0)
-        self._goal_distances: dict[Cell, int] = {}
+        self._walls: frozenset[GridCell] = frozenset()
+        self._walker: GridCell = (0, 0)
+        self._goal: GridCell = (0, 0)
+        self._goal_distances: dict[GridCell, int] = {}
         self._start_distance, self._moves_made, self._turns_played = 1, 0, 0
 
     def reset(self, random: Random) -> Step:
@@ -123,10 +123,10 @@ class GridPlan(Environment):
             place = neighbor(place, letter)
         return letters
 
-    def _is_free(self, cell: Cell) -> bool:
+    def _is_free(self, cell: GridCell) -> bool:
         return cell not in self._walls and all(0 <= c < self.size for c in cell)
 
-    def _find_distances(self) -> dict[Cell, int]:
+    def _find_distances(self) -> dict[GridCell, int]:
         """Return the number of moves from each reachable cell to the goal."""
         distances, waiting = {self._goal: 0}, deque([self._goal])
         while waiting:
@@ -148,7 +148,7 @@ class GridPlan(Environment):
         }
 
 
-def neighbor(cell: Cell, letter: str) -> Cell:
+def neighbor(cell: GridCell, letter: str) -> GridCell:
     """Return the cell next to `cell` in the direction U, D, L or R."""
     dx, dy = MOVES[letter]
     return cell[0] + dx, cell[1] + dy

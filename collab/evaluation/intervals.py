@@ -43,7 +43,7 @@ _TWO_TASKS_FACTOR = 3.0
 """Factor on that distance for two differences, which are often close together by chance."""
 
 Floats = NDArray[np.float64]
-Limits = tuple[Floats, Floats]
+Bounds = tuple[Floats, Floats]
 
 
 def estimate_mean(values: Sequence[float], largest: float) -> Estimate:
@@ -58,7 +58,7 @@ def estimate_change(changes: Sequence[float], span: float) -> Estimate:
     return Estimate(mean=mean(changes), low=low[0], high=high[0], tasks=len(changes))
 
 
-def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
+def mean_limits(samples: ArrayLike, low: float, high: float) -> Bounds:
     """Return the limits of means of values in [low, high]: [samples, tasks] -> [samples]."""
     values = np.asarray(samples, dtype=np.float64)
     smallest, largest = values.min(axis=1), values.max(axis=1)
@@ -66,7 +66,7 @@ def mean_limits(samples: ArrayLike, low: float, high: float) -> Limits:
     return _limits(values, low, high, part * (smallest - low), part * (high - largest))
 
 
-def difference_limits(samples: ArrayLike, span: float) -> Limits:
+def difference_limits(samples: ArrayLike, span: float) -> Bounds:
     """Return the limits of the mean of paired differences. `span` is the largest possible
     difference in absolute value.
 
@@ -80,7 +80,7 @@ def difference_limits(samples: ArrayLike, span: float) -> Limits:
     return _limits(values, -span, span, beyond, beyond)
 
 
-def _limits(values: Floats, low: float, high: float, below: Floats, above: Floats) -> Limits:
+def _limits(values: Floats, low: float, high: float, below: Floats, above: Floats) -> Bounds:
     """Return the limits, with an unseen task `below` or `above` the values seen, within the bounds.
 
     If all values are equal, its value is the bound. Its weight grows with the fourth root of the

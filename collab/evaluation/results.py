@@ -256,11 +256,11 @@ def result_tables(results: Results) -> list[ResultTable]:
     return tables
 
 
-Metrics = Mapping[str, Estimate]
+Estimates = Mapping[str, Estimate]
 
 
 def metric_rows(
-    shown: Sequence[str], columns: Sequence[tuple[Metrics, float | None]]
+    shown: Sequence[str], columns: Sequence[tuple[Estimates, float | None]]
 ) -> Iterator[TableRow]:
     """Yield a row per metric. A column holds a team's metrics, and its largest return."""
     for name in shown:
@@ -273,7 +273,7 @@ def metric_rows(
 
 
 def ordered_metrics(
-    metrics: Sequence[Metrics], ks: Sequence[int] = (), levels: Mapping[str, Sequence[str]] = {}
+    metrics: Sequence[Estimates], ks: Sequence[int] = (), levels: Mapping[str, Sequence[str]] = {}
 ) -> list[str]:
     """Return the metrics in the order of the table, each of them once."""
     known = list(dict.fromkeys(name for each in metrics for name in each))

@@ -39,7 +39,7 @@ def has_files(outcome: Outcome) -> bool:
 
 
 @dataclass(frozen=True)
-class Piece:
+class CodePiece:
     """A piece of the joint program with one author: an agent's lines, or a file."""
 
     author: str
@@ -61,7 +61,7 @@ class Piece:
         return None
 
 
-def pieces_of(outcome: Outcome) -> list[Piece]:
+def pieces_of(outcome: Outcome) -> list[CodePiece]:
     """Return the pieces of the joint program, in order.
 
     Raises:
@@ -70,10 +70,12 @@ def pieces_of(outcome: Outcome) -> list[Piece]:
     text = outcome.joint.text
     if has_files(outcome):
         places = [(file, outcome.joint.locate(file.line - 1)) for file in split_files(text)]
-        return [Piece(place[0] if place else "", file.source, file.name) for file, place in places]
+        return [
+            CodePiece(place[0] if place else "", file.source, file.name) for file, place in places
+        ]
     lines = text.split("\n")
     return [
-        Piece(
+        CodePiece(
             agent,
             "\n".join(lines[first - 1 : last]),
             blank_lines=blank_lines(outcome.artifacts.get(agent, "")),
@@ -132,7 +134,7 @@ def program_findings(outcome: Outcome) -> Iterator[Finding]:
         yield _ast_finding("missing", "error", f"the joint program does not define `{function}`")
 
 
-def _joint_syntax_finding(outcome: Outcome, pieces: Sequence[Piece], agent: str) -> Finding:
+def _joint_syntax_finding(outcome: Outcome, pieces: Sequence[CodePiece], agent: str) -> Finding:
     """Explain why a joint program does not parse although the agent's own pieces do."""
     broken = [piece for piece in pieces if piece.author != agent and piece.syntax_error()]
     message = "the joint program does not parse"
@@ -154,7 +156,7 @@ def _files_finding(outcome: Outcome, agent: str, error: BadFiles) -> Finding:
 
 
 def _definition_findings(
-    outcome: Outcome, pieces: Sequence[Piece], functions: Mapping[str, str], whose: str
+    outcome: Outcome, pieces: Sequence[CodePiece], functions: Mapping[str, str], whose: str
 ) -> Iterator[Finding]:
     """Yield findings about the functions that the author of `pieces` must define."""
     name = functions.get(pieces[0].author, "")
@@ -191,7 +193,7 @@ def _definition_finding(sources: Sequence[str], name: str, lacking: str) -> Find
     return _ast_finding("defined", "info", f"`{name}` is defined")
 
 
-def _helper_use_finding(piece: Piece, name: str, helper: str) -> Finding:
+def _helper_use_finding(piece: CodePiece, name: str, helper: str) -> Finding:
     use = helper_use(piece.source, name, helper)
     if use.used:
         return _ast_finding("calls", "info", f"`{name}` calls `{helper}` and uses its value")

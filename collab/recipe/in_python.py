@@ -142,7 +142,7 @@ def split_keywords(
     return {key: value for key, value in keywords.items() if key in top_keys}, settings
 
 
-Function = Callable[..., Any]
+UserFunction = Callable[..., Any]
 
 TeamLike = str | PathLike[str] | Mapping[str, Any] | Spec
 """A recipe as a name or file, or as data: the mapping of a team or of a recipe, as in YAML."""
@@ -152,7 +152,7 @@ Rows = Iterable[Mapping[str, Any]]
 Problems = str | Sequence[str] | Rows | Mapping[str, Any]
 """Problems as addresses, as rows, or as one row."""
 
-Reward = Function | str | tuple[Function | str, float] | Mapping[str, Any]
+Reward = UserFunction | str | tuple[UserFunction | str, float] | Mapping[str, Any]
 """One part of a reward: a function, a part's name, either with a weight, or a mapping as in
 YAML."""
 Rewards = str | Reward | Sequence[Reward] | Mapping[str, Reward]
@@ -194,11 +194,11 @@ class Agent:
     prefix: str | None = None
     style: str | None = None
     templates: Mapping[str, str] | None = None
-    harness: Function | str | Mapping[str, Any] | None = None
-    tools: Sequence[Function | str | Mapping[str, Any]] | None = None
-    parser: Function | str | None = None
+    harness: UserFunction | str | Mapping[str, Any] | None = None
+    tools: Sequence[UserFunction | str | Mapping[str, Any]] | None = None
+    parser: UserFunction | str | None = None
     contributes: bool | None = None
-    model: Function | str | Mapping[str, Any] | None = None
+    model: UserFunction | str | Mapping[str, Any] | None = None
     sampling: Mapping[str, Any] | None = None
     adapter: str | PathLike[str] | None = None
     trainable: bool | None = None
@@ -237,7 +237,7 @@ class ObjectConverter:
             return [self.convert(item, key) for item in value]
         return self._name_function(value, key) if callable(value) else _plain_scalar(value, key)
 
-    def _name_function(self, function: Function, key: str) -> str | dict[str, str]:
+    def _name_function(self, function: UserFunction, key: str) -> str | dict[str, str]:
         if key in _DATA_KEYS:
             raise RecipeError(
                 f"{key}: the function {plain_name(function)} cannot be an option, because options"

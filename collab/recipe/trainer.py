@@ -58,7 +58,7 @@ TokenWeighting = Literal["sum", "response_mean", "batch_tokens", "constant"]
 TurnStructure = Literal["chains", "tree", "greedy"]
 Objective = Literal["reinforce", "ppo", "gspo", "cispo"]
 UpdateOrder = Literal["simultaneous", "alternating"]
-Policies = Literal["adapters", "shared_adapter", "full"]
+PolicyKind = Literal["adapters", "shared_adapter", "full"]
 TrackerName = Literal["trackio", "wandb", "tensorboard", "mlflow"]
 
 FULL_RATE, ADAPTER_RATE = 1e-5, 1e-4
@@ -158,7 +158,7 @@ class TrainerSpec(Spec):
     """Weight of the KL divergence from the initial policies (k3 estimator): the base model, or the
     agents' own adapters if they have any."""
 
-    policies: Policies = "adapters"
+    policies: PolicyKind = "adapters"
     """`adapters`: one base model and one LoRA adapter per agent. `shared_adapter`: one adapter for
     all agents of a base model. `full`: one whole model per agent, with the agent's adapter merged
     into it."""

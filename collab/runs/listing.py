@@ -18,11 +18,11 @@ from collab.runs.layout import EVAL, PROBE, RUN, STUDY, TRAINING
 from collab.runs.metrics import read_rows
 from collab.stats import mean
 
-Outcome = dict[str, float | None]
+RunMeans = dict[str, float | None]
 """Means over episodes: `mean_return`, `largest_return` and `solved`, the share that is solved."""
 
 
-def _run_outcome(about: Mapping[str, Any]) -> Outcome:
+def _run_outcome(about: Mapping[str, Any]) -> RunMeans:
     """Read the outcome of a finished run from its `run.json`."""
     summary = about.get("summary", {})
     solved, known = (finite_number(summary.get(key)) for key in ("solved", "solvable"))
@@ -31,7 +31,7 @@ def _run_outcome(about: Mapping[str, Any]) -> Outcome:
     return {**returns, "solved": share}
 
 
-def _training_outcome(folder: Path) -> Outcome:
+def _training_outcome(folder: Path) -> RunMeans:
     """Read the last held-out evaluation, or the last step if there is none yet."""
     try:
         rows = read_rows(folder).items
@@ -42,7 +42,7 @@ def _training_outcome(folder: Path) -> Outcome:
     return next((outcome for outcome in outcomes if outcome["mean_return"] is not None), {})
 
 
-def _row_outcome(row: Mapping[str, Any]) -> Outcome:
+def _row_outcome(row: Mapping[str, Any]) -> RunMeans:
     if names.RETURN_MEAN in row:
         keys = (names.RETURN_MEAN, names.RETURN_MAXIMUM, names.SOLVED)
         mean_return, largest, solved = (finite_number(row.get(key)) for key in keys)

@@ -8,7 +8,7 @@ from pydantic import InstanceOf
 
 from collab.records import Record, Tests
 
-Source = InstanceOf[str]
+SourceText = InstanceOf[str]
 """Source code as a model wrote it, including lone surrogates and NUL."""
 
 
@@ -55,7 +55,7 @@ class Treatment(Record):
 class Trial(Record):
     """An untrusted program and the trusted test that it must pass."""
 
-    program: Source
+    program: SourceText
     """Untrusted program, complete with the prompt's imports and helpers."""
     entry_point: str
     """Function that the test is about."""

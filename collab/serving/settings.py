@@ -21,7 +21,7 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@*\sA-Z]+")
 """The header `origin` of a browser: a scheme, a host and perhaps a port."""
 
 
-Texts = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
+TextList = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
 """Texts, of which a single one may be given as it is."""
 
 
@@ -33,7 +33,7 @@ def setting(default: Any, text: str, *, least: float | None = None) -> Any:
 class Settings(Spec):
     """The options of `collab serve`, and of an application that mounts teams."""
 
-    keys: Texts = Field(default=(), repr=False)
+    keys: TextList = Field(default=(), repr=False)
     """Keys that give access to every path but `/health`. Without any, no key is needed."""
     concurrency: int | None = setting(
         None, "Number of parallel episodes. Default: the recipe's concurrency.", least=1
@@ -71,9 +71,9 @@ class Settings(Spec):
         None,
         "Save all episodes in this folder, with the users' prompts. Default: nothing is saved.",
     )
-    hosts: Texts | None = None
+    hosts: TextList | None = None
     """Host names that requests may use, against DNS rebinding. None allows any name."""
-    origins: Texts = ()
+    origins: TextList = ()
     """Origins from which browsers may send requests. All others are refused."""
 
     def _faults(self) -> Iterator[str]:

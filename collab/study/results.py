@@ -14,7 +14,7 @@ from collab.evaluation.results import Estimate
 from collab.naming import FolderName
 from collab.records import Record
 from collab.stats import mean
-from collab.study.spec import Measure
+from collab.study.spec import StudyMeasure
 
 CellStatus = Literal["waiting", "interrupted", "failed", "done"]
 
@@ -139,7 +139,7 @@ class StudyResults(Record):
     description: str
     status: Literal["running", "done", "interrupted", "failed"]
     """`failed`: every cell has ended, and some of them failed."""
-    measure: Measure = "return"
+    measure: StudyMeasure = "return"
     tokens: int
     """The budget of each cell."""
     marks: tuple[int, ...]

@@ -33,7 +33,7 @@ MAX_SEEDS = 1_000
 _CONTROL_CHARACTERS = re.compile("[\x7f-\x9f\u2028\u2029\ufffe\uffff]")
 """Characters that JSON may hold as they are, and YAML may not, or takes for a line end."""
 
-Measure = Literal["return", "solved"]
+StudyMeasure = Literal["return", "solved"]
 """Measure by which cells are compared: the mean return of held-out episodes, or the share solved,
 for teams whose rewards have different maxima."""
 
@@ -72,7 +72,7 @@ class StudySpec(Spec):
     """Number of tokens that each cell generates in training."""
     evaluations: int = Field(default=4, ge=1)
     """Number of held-out evaluations after the first one, evenly spaced in tokens."""
-    measure: Measure = "return"
+    measure: StudyMeasure = "return"
     """The value to compare: held-out `return`, or the share `solved`."""
     settings: dict[str, Any] = {}
     """Settings of all cells, by key as in `--set`, e.g. `trainer.group_size: 8`."""

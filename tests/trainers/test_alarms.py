@@ -8,7 +8,7 @@ from support.trainer_recipes import changed
 from collab.recipe import load_recipe, read_task
 from collab.recipe.reward import RewardSpec
 from collab.trainers.training.alarms import WINDOW, Alarms
-from collab.trainers.training.skipping import History
+from collab.trainers.training.skipping import StepHistory
 
 GOOD = {
     "return/mean": 1.0, "return/std": 0.5, "groups/dead": 0.2, "tests": 0.3, "solved": 0.2,
@@ -70,7 +70,7 @@ def test_turns_are_compared_if_their_rewards_are_of_one_kind(
     setting: str, value: object, count: int
 ) -> None:
     recipe = changed(load_recipe("coding", defaults={"trainer": "magrpo"}), setting, value)
-    history = History(recipe, total_steps=3 * WINDOW)
+    history = StepHistory(recipe, total_steps=3 * WINDOW)
     row = {**GOOD, "reward/turn_2": 0.5, "tokens": 1.0}
     warnings = [text for _ in range(2 * WINDOW) for text in history.add(row)]
     assert len([text for text in warnings if "the second turn earns less" in text]) == count

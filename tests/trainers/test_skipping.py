@@ -22,7 +22,7 @@ from collab.trainers.learner.learner import Learner
 from collab.trainers.ranks import orders
 from collab.trainers.training import skipping
 from collab.trainers.training.events import StepFinished, TrainingEvent
-from collab.trainers.training.skipping import History
+from collab.trainers.training.skipping import StepHistory
 
 
 def make_long(model: Path, folder: Path, long: set[int], **trainer: Any) -> Recipe:
@@ -104,7 +104,7 @@ def test_run_that_skipped_every_step_fails(tiny_words: Path, tmp_path: Path) -> 
 
 
 def test_skips_are_counted_by_policy_until_an_update(tiny_words: Path, tmp_path: Path) -> None:
-    history = History(make_game(tiny_words, tmp_path), total_steps=100)
+    history = StepHistory(make_game(tiny_words, tmp_path), total_steps=100)
     for skipped in ("a", "b", "a", "a", "a"):
         history.check_skipped({f"policy/{skipped}": "no number"})
     history.check_skipped({})

@@ -82,5 +82,5 @@ def require(holds: bool, why: str) -> None:
         raise CheckFailed(why)
 
 
-Check = Callable[[Bench], Awaitable[str]]
+ConformanceCheck = Callable[[Bench], Awaitable[str]]
 """A check returns its observation in a few words, or raises CheckFailed or NotApplicable."""

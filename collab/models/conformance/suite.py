@@ -9,13 +9,13 @@ from typing import Literal
 
 from collab.models.base import Model, as_model
 from collab.models.conformance import checks
-from collab.models.conformance.bench import Bench, Check, CheckFailed, NotApplicable
+from collab.models.conformance.bench import Bench, CheckFailed, ConformanceCheck, NotApplicable
 from collab.records import Record
 
 CHECK_SECONDS = 300.0
 """Time limit of one check in seconds. The first check also loads the model."""
 
-CHECKS: dict[str, Check] = {
+CHECKS: dict[str, ConformanceCheck] = {
     "answering": checks.answering,
     "batching": checks.batching,
     "streaming": checks.streaming,
@@ -58,7 +58,7 @@ async def conform(model: Model, adapters: Sequence[str] = ()) -> AsyncIterator[C
         yield verdict
 
 
-async def _run_check(name: str, check: Check, bench: Bench) -> CheckOutcome:
+async def _run_check(name: str, check: ConformanceCheck, bench: Bench) -> CheckOutcome:
     """Run one check and return its verdict, even if the engine blocks or raises an unexpected
     error."""
     started = time.monotonic()

@@ -21,14 +21,14 @@ from collab.models.local.layers import Forward, replace_forwards
 NO_ADAPTER = "__base__"
 """PEFT's name for a row without an adapter."""
 
-Ranks = tuple[tuple[str, int], ...]
+AdapterRanks = tuple[tuple[str, int], ...]
 """Names and ranks of adapters, in order."""
 
 
 class StackedAdapters(NamedTuple):
     """Adapters of one layer, or of layers with the same input, stacked along their ranks."""
 
-    ranks: Ranks
+    ranks: AdapterRanks
     down: Tensor  # A, [ranks, in]
     up: Tensor  # B with its scaling, [ranks, out]: of the layers, one after the other
 
@@ -39,14 +39,14 @@ class RowAdapters:
     def __init__(self, rows: Sequence[str]) -> None:
         self.rows = list(rows)
         self.names = sorted(set(rows) - {NO_ADAPTER})
-        self._masks: dict[tuple[Ranks, torch.dtype], Tensor | None] = {}
+        self._masks: dict[tuple[AdapterRanks, torch.dtype], Tensor | None] = {}
 
     def select(self, keep: Sequence[int]) -> None:
         """Keep the rows with these indices, in this order."""
         self.rows = [self.rows[row] for row in keep]
         self._masks.clear()
 
-    def mask(self, ranks: Ranks, like: Tensor) -> Tensor | None:
+    def mask(self, ranks: AdapterRanks, like: Tensor) -> Tensor | None:
         """Return the mask of ranks that each row uses, [rows, 1, ranks], or None if every row uses
         all.
         """
@@ -59,7 +59,7 @@ class RowAdapters:
             self._masks[key] = None if mask is None else mask[:, None, :]
         return self._masks[key]
 
-    def mask_output(self, inner: Tensor, ranks: Ranks) -> Tensor:
+    def mask_output(self, inner: Tensor, ranks: AdapterRanks) -> Tensor:
         """Return A's output `inner`, [rows, time, ranks], with 0 for the adapters of other rows."""
         mask = self.mask(ranks, inner)
         return inner if mask is None else inner * mask

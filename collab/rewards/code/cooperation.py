@@ -32,12 +32,12 @@ MAX_TIMEOUTS = 2
 """Stop after this many runs have reached the time limit."""
 
 
-Lines = tuple[int, int] | None
+LineRange = tuple[int, int] | None
 """First and last line of a part of the joint program, or None for all of it."""
 
 
 async def contribution(
-    context: RewardContext, helper: str, lines: Lines = None
+    context: RewardContext, helper: str, lines: LineRange = None
 ) -> tuple[bool, str]:
     """Return whether a test depends on the values of the function `helper` of the joint program,
     and the reason.
@@ -54,7 +54,7 @@ async def contribution(
 class _ContributionCheck:
     """Runs one program with different values from the helper, each against a control run."""
 
-    def __init__(self, context: RewardContext, helper: str, lines: Lines) -> None:
+    def __init__(self, context: RewardContext, helper: str, lines: LineRange) -> None:
         self._context, self._helper, self._lines = context, helper, lines
         self._timed_out: set[tuple[Values, int, int]] = set()
         """Values, seeds and run numbers of the runs that reached the time limit."""

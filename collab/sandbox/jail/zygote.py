@@ -28,7 +28,7 @@ ANSWER_SECONDS = 30.0
 _MESSAGE_BYTES = 1 << 16
 _MAX_FDS = 8
 
-Body = Callable[[Limits], None]
+SealedBody = Callable[[Limits], None]
 """The code of a sealed process, given its limits."""
 
 
@@ -39,7 +39,7 @@ class ZygoteLost(Exception):
 class Zygote:
     """The supervisor's side of a zygote."""
 
-    def __init__(self, jail: Jail, body: Body, *existing: Zygote) -> None:
+    def __init__(self, jail: Jail, body: SealedBody, *existing: Zygote) -> None:
         """Fork a zygote. The new zygote closes the sockets of the `existing` ones."""
         self._socket, child_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
@@ -93,7 +93,7 @@ class Zygote:
         return answer
 
 
-def _run_zygote(channel: socket.socket, jail: Jail, body: Body) -> NoReturn:
+def _run_zygote(channel: socket.socket, jail: Jail, body: SealedBody) -> NoReturn:
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         try:
@@ -107,7 +107,7 @@ def _run_zygote(channel: socket.socket, jail: Jail, body: Body) -> NoReturn:
         os._exit(0)
 
 
-def _serve(channel: socket.socket, jail: Jail, body: Body) -> None:
+def _serve(channel: socket.socket, jail: Jail, body: SealedBody) -> None:
     pid: int | None = None
     while True:
         message, fds, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, _MAX_FDS)
@@ -123,7 +123,7 @@ def _serve(channel: socket.socket, jail: Jail, body: Body) -> None:
             os.close(fd)
 
 
-def _start_process(jail: Jail, body: Body, limits: Limits, fds: Sequence[int]) -> int | None:
+def _start_process(jail: Jail, body: SealedBody, limits: Limits, fds: Sequence[int]) -> int | None:
     def run_sealed(seal: Callable[[], None]) -> None:
         keep_descriptors(*fds)
         try:

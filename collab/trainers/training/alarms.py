@@ -13,7 +13,7 @@ from collab.runtime.summary import truncation_warning
 
 StepMetrics = Mapping[str, float]
 """Metrics of one step, by name."""
-Alarm = Callable[[Sequence[StepMetrics]], Iterator[tuple[str, str]]]
+FindAlarms = Callable[[Sequence[StepMetrics]], Iterator[tuple[str, str]]]
 """Yields the name and text of each warning, given the metrics of all steps so far."""
 
 WINDOW = 10
@@ -30,7 +30,7 @@ class Alarms:
 
         `turns_compare` says whether mean rewards of turns can be compared: `can_compare_turns`.
         """
-        self._alarms: list[Alarm] = [
+        self._alarms: list[FindAlarms] = [
             *ALARMS,
             *(_declared_alarm(item) for item in watched_metrics(reward)),
         ]
@@ -187,7 +187,7 @@ def credit_warnings(
             )
 
 
-def _declared_alarm(item: WatchedMetric) -> Alarm:
+def _declared_alarm(item: WatchedMetric) -> FindAlarms:
     """Return the alarm of a metric that the reward declares."""
 
     def alarm(rows: Sequence[StepMetrics]) -> Iterator[tuple[str, str]]:
@@ -228,7 +228,7 @@ def _significant_gain(rows: Sequence[StepMetrics]) -> float | None:
     return now - first if now - first > 0.5 * spread else None
 
 
-def _threshold_alarm(metric: str, limit: float, text: str) -> Alarm:
+def _threshold_alarm(metric: str, limit: float, text: str) -> FindAlarms:
     """Make an alarm of a metric above a limit. The text takes `{share}` and `{agent}`."""
 
     def alarm(rows: Sequence[StepMetrics]) -> Iterator[tuple[str, str]]:
@@ -240,7 +240,7 @@ def _threshold_alarm(metric: str, limit: float, text: str) -> Alarm:
     return alarm
 
 
-ALARMS: tuple[Alarm, ...] = (
+ALARMS: tuple[FindAlarms, ...] = (
     _threshold_alarm(
         names.DEAD_GROUPS,
         0.8,

@@ -44,7 +44,7 @@ from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.metrics import generated_tokens, step_metrics
 from collab.trainers.training.plan.plan import make_plan, with_sleeping_engines
 from collab.trainers.training.recorded import RecordedStepper
-from collab.trainers.training.skipping import History
+from collab.trainers.training.skipping import StepHistory
 from collab.trainers.training.step import SampledStepper, Stepper
 from collab.trainers.training.trackers import TrackedRun, Trackers
 
@@ -79,7 +79,7 @@ class TrainingRun:
         self.recipe = recipe = recipe.model_copy(update={"task": self.tasks.suite})
         warnings = check_phase_prompts(recipe, self.spec, self.tasks).warnings
         self.total_steps = self.tasks.total_steps(self.spec)
-        self._history = History(recipe, self.total_steps)
+        self._history = StepHistory(recipe, self.total_steps)
         self._emit = emit or (lambda _: None)
         self._pool = ModelPool(progress=loading)
         """Models of feedback, with the agents' hosted ones: a cost limit is for the whole run."""
@@ -229,7 +229,7 @@ class _Loop:
     stepper: Stepper
     folder: TrainingFolder
     trackers: Trackers
-    history: History
+    history: StepHistory
     evaluations: Evaluations
     checkpoints: Checkpoints
     emit: EmitTraining

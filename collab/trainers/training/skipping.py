@@ -88,7 +88,7 @@ def describe_failures(failed: Sequence[Episode], total: int) -> str:
     )
 
 
-class History:
+class StepHistory:
     """Counts a run's finished steps, their tokens and their skipped parts."""
 
     def __init__(self, recipe: Recipe, total_steps: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 CLASS = "class "
 """Prefix of the entry point of a test about a class."""
 
-Operation = Literal["create", "call", "get", "set", "given"]
+RemoteOperation = Literal["create", "call", "get", "set", "given"]
 References = Mapping[Any, int]
 """Numbers of objects passed as arguments, by position or keyword."""
 
@@ -26,7 +26,7 @@ class Objects:
 
     def __call__(
         self,
-        operation: Operation,
+        operation: RemoteOperation,
         number: int | None,
         name: Any,
         references: References,

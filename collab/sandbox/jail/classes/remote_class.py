@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import codec
 from ..remote_function import NoAnswer, RemoteFunction
-from .objects import Operation
+from .objects import RemoteOperation
 
 _NAMES = "new init getattribute getattr setattr delattr del init_subclass class_getitem"
 _OWN_METHODS = frozenset(f"__{name}__" for name in _NAMES.split())
@@ -73,7 +73,7 @@ class _RemoteObjects:
 
     def perform(
         self,
-        operation: Operation,
+        operation: RemoteOperation,
         number: int | None,
         name: str,
         positional: tuple[Any, ...],

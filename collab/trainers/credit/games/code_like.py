@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from collab.trainers.credit.games.game import Game, Table
+from collab.trainers.credit.games.game import Game, GameTable
 from collab.trainers.credit.games.known import logits
 
 AUX_KINDS = ("missing", "syntax", "wrong", "right")
@@ -61,18 +61,18 @@ def two_turns() -> Game:
     return Game(AGENTS, (table, table), logits_of, states=bands, empty=EMPTY_ACTIONS)
 
 
-def _parallel_game(table: Table, variants: int) -> Game:
+def _parallel_game(table: GameTable, variants: int) -> Game:
     aux, main = _split_logits(variants)
     return Game(AGENTS, (table,), {("aux", 0, 0): aux, ("main", 0, 0): main}, empty=EMPTY_ACTIONS)
 
 
-def _split_logits(variants: int) -> tuple[Table, Table]:
+def _split_logits(variants: int) -> tuple[GameTable, GameTable]:
     """Return each agent's logits if its chances are divided among `variants` of every answer."""
     aux, main = (np.repeat(np.asarray(c) / variants, variants) for c in CHANCES)
     return logits(aux), logits(main)
 
 
-def _rewards(variants: int, noise: float) -> Table:
+def _rewards(variants: int, noise: float) -> GameTable:
     """Return the reward of every pair of answers, 4.0 at most."""
     rng = np.random.default_rng(1)
     table = np.zeros((len(AUX_KINDS) * variants, len(MAIN_KINDS) * variants))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from collab.trainers.credit.base import Algorithm
-from collab.trainers.credit.games.game import Game, Table, TableKey, Vector, outcomes, sample
+from collab.trainers.credit.games.game import Game, GameTable, TableKey, Vector, outcomes, sample
 from collab.trainers.credit.group import Group, Weights
 from collab.trainers.credit.shape import Shape
 
@@ -38,15 +38,15 @@ def gradient(game: Game) -> dict[str, Vector]:
     return gradients
 
 
-def _gradient_part(game: Game, key: TableKey, mass: Table) -> Table:
+def _gradient_part(game: Game, key: TableKey, mass: GameTable) -> GameTable:
     """Return one table's part of the gradient. `mass` is probability times return."""
     axes = game.axes(key[0])
     agent_mass = mass.sum(axis=tuple(n for n in range(mass.ndim) if n not in axes))
-    part: Table = agent_mass - game.policies[key] * agent_mass.sum(axis=-1, keepdims=True)
+    part: GameTable = agent_mass - game.policies[key] * agent_mass.sum(axis=-1, keepdims=True)
     return part
 
 
-def _state_values(game: Game, agent: str | None) -> list[Table]:
+def _state_values(game: Game, agent: str | None) -> list[GameTable]:
     """Return the expected return of an agent (None: the team) from every turn and state on."""
     values = [np.zeros(_n_states(game))]
     for turn in reversed(range(game.turns)):
@@ -58,7 +58,7 @@ def _state_values(game: Game, agent: str | None) -> list[Table]:
     return values
 
 
-def _expected_returns(game: Game, turn: int, agent: str | None, following: Table) -> Table:
+def _expected_returns(game: Game, turn: int, agent: str | None, following: GameTable) -> GameTable:
     """Return the expected return of every joint action, given the values of the states after it."""
     reward = game.rewards[turn] if agent is None else game.earned(turn, agent)
     later = np.full(reward.shape, following[0])
@@ -67,11 +67,11 @@ def _expected_returns(game: Game, turn: int, agent: str | None, following: Table
     if game.solved is not None:
         left = sum(game.discount**k for k in range(game.turns - 1 - turn))
         later = np.where(game.solved, left * reward, later)
-    returns: Table = reward + game.discount * later
+    returns: GameTable = reward + game.discount * later
     return returns
 
 
-def _add_next_states(game: Game, reached: Table, after: Table) -> None:
+def _add_next_states(game: Game, reached: GameTable, after: GameTable) -> None:
     """Add the probability of every state after a turn that did not solve the task."""
     going = reached if game.solved is None else np.where(game.solved, 0.0, reached)
     if game.states is None:

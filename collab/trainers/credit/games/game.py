@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-Table = NDArray[np.float64]
+GameTable = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
-Draw = Callable[[Table], int]
+Draw = Callable[[GameTable], int]
 """Maps the probabilities in a table's row to the number of the drawn one."""
 
-Joint = tuple[int, ...]
+JointAction = tuple[int, ...]
 """The actions of the agents in a turn, in the order in which they act."""
 
 TableKey = tuple[str, int, int]
@@ -43,9 +43,9 @@ class Game:
 
     agents: tuple[str, ...]
     """Agents in the order in which they act."""
-    rewards: tuple[Table, ...]
+    rewards: tuple[GameTable, ...]
     """Joint reward of every joint action, one table per turn, of shape [K_1, .., K_n]."""
-    logits: Mapping[TableKey, Table]
+    logits: Mapping[TableKey, GameTable]
     """Logits, of shape [K_j of every agent j that is seen.., K_i]."""
     sees: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Earlier agents, in their order, whose actions of the turn an agent sees."""
@@ -53,7 +53,7 @@ class Game:
     """State after every joint action, or None for 0 always."""
     solved: NDArray[np.bool_] | None = None
     """Joint actions that end the episode. Their reward counts for all remaining turns."""
-    extra: Mapping[str, Table] = field(default_factory=dict)
+    extra: Mapping[str, GameTable] = field(default_factory=dict)
     """Earnings of an agent in addition to the joint reward."""
     empty: Mapping[str, int] = field(default_factory=dict)
     """The action of an agent that represents an empty answer."""
@@ -65,7 +65,7 @@ class Game:
         return len(self.rewards)
 
     @cached_property
-    def policies(self) -> dict[TableKey, Table]:
+    def policies(self) -> dict[TableKey, GameTable]:
         """Probability of every action, in the shape of `logits`."""
         return {key: softmax(table) for key, table in self.logits.items()}
 
@@ -86,7 +86,7 @@ class Game:
             sizes[agent] += table.size
         return {agent: np.zeros(size) for agent, size in sizes.items()}
 
-    def earned(self, turn: int, agent: str) -> Table:
+    def earned(self, turn: int, agent: str) -> GameTable:
         """Return an agent's reward for every joint action of a turn, with one axis per agent."""
         extra = self.extra.get(agent)
         return self.rewards[turn] if extra is None else self.rewards[turn] + extra
@@ -95,7 +95,7 @@ class Game:
         """Return the axes of an agent's logits: one per agent that it sees, then its own."""
         return tuple(self.agents.index(name) for name in (*self.sees.get(agent, ()), agent))
 
-    def chances(self, turn: int, state: int) -> Table:
+    def chances(self, turn: int, state: int) -> GameTable:
         """Return the probability of every joint action in a state, with one axis per agent."""
         shape = self.rewards[turn].shape
         joint = np.ones(shape)
@@ -105,13 +105,13 @@ class Game:
             joint = joint * self.policies[agent, turn, state].reshape(sizes)
         return joint
 
-    def joint_rewards(self, turn: int, joint: Joint) -> dict[str, float]:
+    def joint_rewards(self, turn: int, joint: JointAction) -> dict[str, float]:
         """Return the reward of each agent for a joint action."""
         return {agent: float(self.earned(turn, agent)[joint]) for agent in self.agents}
 
-    def act(self, turn: int, state: int, draw: Draw) -> Joint:
+    def act(self, turn: int, state: int, draw: Draw) -> JointAction:
         """Return one action per agent, each drawn given the earlier actions that the agent sees."""
-        joint: Joint = ()
+        joint: JointAction = ()
         for agent in self.agents:
             seen = tuple(joint[n] for n in self.axes(agent)[:-1])
             joint = (*joint, draw(self.policies[agent, turn, state][seen]))
@@ -126,10 +126,10 @@ class Game:
         return self.solved is not None and bool(self.solved[tuple(joint)])
 
 
-def softmax(logits: Table) -> Table:
+def softmax(logits: GameTable) -> GameTable:
     """Return probabilities from logits, normalized over the last axis."""
     exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    chances: Table = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    chances: GameTable = exponentials / exponentials.sum(axis=-1, keepdims=True)
     return chances
 
 
@@ -175,13 +175,13 @@ class GameModels:
         return self._by_name.setdefault(agent, OneHot(self._size))
 
 
-def actions_of(turn: Turn) -> Joint:
+def actions_of(turn: Turn) -> JointAction:
     """Return the agents' actions in a turn."""
     return tuple(decision.action.token_ids[0] for decision in turn.decisions)
 
 
 @lru_cache(maxsize=10_000)
-def _record_turn(game: Game, turn: int, state: int, joint: Joint) -> Turn:
+def _record_turn(game: Game, turn: int, state: int, joint: JointAction) -> Turn:
     """Return the record of a turn. Equal turns are made once."""
     score = Score(
         reward=float(game.rewards[turn][joint]),
@@ -226,7 +226,7 @@ def _episode(game: Game, sample: int, turns: Sequence[Turn]) -> Episode:
 def random_draw(rng: np.random.Generator) -> Draw:
     """Return a `Draw` that draws at random."""
 
-    def draw(chances: Table) -> int:
+    def draw(chances: GameTable) -> int:
         return min(int(np.searchsorted(chances.cumsum(), rng.random())), len(chances) - 1)
 
     return draw
@@ -268,7 +268,7 @@ def outcomes(
     pending: list[list[int]] = [[]]  # the first draws of the groups that are still to come
     chance = 1.0
 
-    def draw(chances: Table) -> int:
+    def draw(chances: GameTable) -> int:
         nonlocal chance
         if len(drawn) == len(first_draws):
             pending.extend([*drawn, other] for other in reversed(range(1, len(chances))))
@@ -287,7 +287,7 @@ def _episodes(game: Game, shape: Shape, draw: Draw) -> Iterator[Episode]:
     if shape.structure == "greedy":
         yield from _greedy_episodes(game, shape, draw)
         return
-    drawn: dict[tuple[int, int], Joint] = {}
+    drawn: dict[tuple[int, int], JointAction] = {}
     ended: set[tuple[int, int]] = set()
     for sample in range(shape.episodes):
         state, turns = 0, []
@@ -325,7 +325,7 @@ def _greedy_episodes(game: Game, shape: Shape, draw: Draw) -> Iterator[Episode]:
         state = game.state_after(joint[best])
 
 
-def _joint_action(game: Game, played: Sequence[Joint], choice: Choice) -> Joint | None:
+def _joint_action(game: Game, played: Sequence[JointAction], choice: Choice) -> JointAction | None:
     """Return the joint action, or None if an agent without an empty action is left out."""
     picks = [(agent, choice.get(agent, 0)) for agent in game.agents]
     if any(pick is None and agent not in game.empty for agent, pick in picks):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from collab.trainers.credit.games.game import Game, Table
+from collab.trainers.credit.games.game import Game, GameTable
 
 
 def one_turn(rewards: ArrayLike, *chances: ArrayLike) -> Game:
@@ -24,9 +24,9 @@ def one_turn(rewards: ArrayLike, *chances: ArrayLike) -> Game:
     )
 
 
-def logits(chances: ArrayLike) -> Table:
+def logits(chances: ArrayLike) -> GameTable:
     """Return logits whose softmax gives these probabilities."""
-    table: Table = np.log(np.asarray(chances, dtype=float))
+    table: GameTable = np.log(np.asarray(chances, dtype=float))
     return table
 
 
