@@ -10,9 +10,8 @@ from collab.recipe import TaskSpec
 from collab.recipe.in_python import source_name
 from collab.recipe.task import ALWAYS_HIDDEN, SEED_FIELD
 from collab.recipe.team import HELPER_NAME_FIELD
-from collab.tasks.formats import SuiteRow
 from collab.tasks.formats.fields import suggest_field
-from collab.tasks.origins import PlacedRow
+from collab.tasks.origins import PlacedRow, SuiteRow
 
 _DEFAULT_ID = "task_id"
 _CODE_FIELDS = ("prompt", "entry_point", "test")

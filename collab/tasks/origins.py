@@ -15,10 +15,11 @@ from collab.recipe import SourceSpec, documents
 from collab.recipe.in_python import source_name
 from collab.recipe.task import TABLE_ENDINGS
 from collab.runs.reading import read_data
-from collab.tasks.formats import SuiteRow
 from collab.tasks.generated import generated_rows
 from collab.tasks.hub import dataset_name, hub_rows
 from collab.wording import explain_read_error
+
+SuiteRow = dict[str, Any]
 
 MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO = 1 << 26, 30
 """Maximum unpacked size of a gzipped file in bytes; a larger one may have at most this many

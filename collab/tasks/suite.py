@@ -23,9 +23,9 @@ from collab.recipe.library import ORIGINS, is_member
 from collab.recipe.task import TABLE_ENDINGS
 from collab.records import Problem
 from collab.tasks.checks import check_rows, id_of
-from collab.tasks.formats import SuiteRow, converter_for
+from collab.tasks.formats import converter_for
 from collab.tasks.hub import pin_revision
-from collab.tasks.origins import PlacedRow, published_rows
+from collab.tasks.origins import PlacedRow, SuiteRow, published_rows
 from collab.wording import counted
 
 _TABLES = "|".join(map(re.escape, TABLE_ENDINGS))

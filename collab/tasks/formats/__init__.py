@@ -16,7 +16,6 @@ from collab.plugins import bind_options, call_function
 from collab.recipe.base import Component
 
 SuiteRow = dict[str, Any]
-"""The fields of a row, by name."""
 
 BUILT_IN = BuiltIn(
     "collab.tasks.formats",
