@@ -256,9 +256,6 @@ def result_tables(results: Results) -> list[ResultTable]:
     return tables
 
 
-Estimates = Mapping[str, Estimate]
-
-
 def metric_rows(
     shown: Sequence[str], columns: Sequence[tuple[Estimates, float | None]]
 ) -> Iterator[TableRow]:
