@@ -1,7 +1,6 @@
 """Names of metrics, of run files, of PEFT's files and of classes are defined once."""
 
 import ast
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -122,15 +121,26 @@ def test_names_are_not_bare_participles(trees: dict[str, ast.AST]) -> None:
     ] == []
 
 
-SEVERAL = {"Estimate", "Game", "Turn"}
-"""Documented classes of two packages."""
+SEVERAL = {"Estimate", "Game", "Rewards", "Turn"}
+"""Documented classes and aliases of two packages."""
 
 
-def test_a_class_has_its_name_alone(trees: dict[str, ast.AST]) -> None:
-    names = Counter(
-        node.name
-        for tree in trees.values()
-        for node in ast.iter_child_nodes(tree)
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-    )
-    assert {name for name, count in names.items() if count > 1} == SEVERAL
+def types_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield name and definition of each class, and of each alias of a type."""
+    for node in ast.iter_child_nodes(tree):
+        match node:
+            case ast.ClassDef(name=name):
+                yield name, f"class at line {node.lineno}"
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if not name.isupper():
+                yield name, ast.unparse(value)
+
+
+def test_a_type_has_its_name_alone(trees: dict[str, ast.AST]) -> None:
+    """Equal aliases may have the same name."""
+    definitions: dict[str, set[str]] = {}
+    for file, tree in trees.items():
+        for name, text in types_of(tree):
+            if name[0].isupper():
+                place = f" of {file}" if text.startswith("class ") else ""
+                definitions.setdefault(name, set()).add(text + place)
+    assert {name for name, found in definitions.items() if len(found) > 1} == SEVERAL
