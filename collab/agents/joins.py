@@ -210,7 +210,7 @@ def join_python(artifacts: Mapping[str, str], problem: Problem) -> Joint:
     `from __future__` imports move to the top, the only place where Python allows them. A comment
     replaces each, so that lines keep their numbers.
     """
-    given = preamble(
+    prompt_code = preamble(
         str(problem.public.get("prompt", "")), str(problem.public.get("entry_point", ""))
     )
     future = dict.fromkeys(
@@ -220,7 +220,7 @@ def join_python(artifacts: Mapping[str, str], problem: Problem) -> Joint:
         agent: _FUTURE_IMPORT.sub(lambda match: "# " + match[0].replace("\n", "\n# "), artifact)
         for agent, artifact in artifacts.items()
     }
-    return _stack_pieces({"": "\n".join([*future, given]), **pieces}, "\n\n\n")
+    return _stack_pieces({"": "\n".join([*future, prompt_code]), **pieces}, "\n\n\n")
 
 
 def join_owned(roles: Roles, artifacts: Mapping[str, str], problem: Problem) -> Joint:
@@ -262,12 +262,12 @@ def preamble(prompt: str, entry_point: str) -> str:
         tree = parse(prompt)
     except SyntaxError:
         return ""
-    lines, given = split_lines(prompt), list[str]()
+    lines, parts = split_lines(prompt), list[str]()
     for node in tree.body:
         if not (isinstance(node, classes.Function) and node.name == entry_point):
-            given += lines[first_line(node) - 1 : node.lineno - 1]  # decorators
-            given.append(ast.get_source_segment(prompt, node) or "")
-    return "\n".join(given)
+            parts += lines[first_line(node) - 1 : node.lineno - 1]  # decorators
+            parts.append(ast.get_source_segment(prompt, node) or "")
+    return "\n".join(parts)
 
 
 def _stack_pieces(pieces: dict[str, str], separator: str) -> Joint:

@@ -113,8 +113,8 @@ class _ForwardedCalls:
             return _OWN_VALUE
         forwarded = ""
         for value in values:
-            given = self._expression_value(scope, value) if value is not None else _OWN_VALUE
-            forwarded = _merge_values(forwarded, given)
+            current = self._expression_value(scope, value) if value is not None else _OWN_VALUE
+            forwarded = _merge_values(forwarded, current)
         return forwarded
 
 

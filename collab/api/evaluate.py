@@ -97,7 +97,7 @@ def evaluate(
         if isinstance(team, Team)
     }
     scoring = [team for label, team in python_teams.items() if reward_from in (None, label)]
-    given = Overrides(
+    shared = Overrides(
         task=rows,
         rewards=_resolve_shared(rewards, "rewards", scoring, _reward_data),
         hidden=_resolve_shared(hidden, "hidden", [*python_teams.values()], _hidden_names),
@@ -106,7 +106,7 @@ def evaluate(
     )
     tasks = [] if task is None or rows is not None else flatten_addresses([task])
     evaluated_teams = find_teams(
-        named, given, tasks=tasks, reward_from=reward_from, split=split, greedy=greedy, trust=trust
+        named, shared, tasks=tasks, reward_from=reward_from, split=split, greedy=greedy, trust=trust
     )
     if not isinstance(select, Selection | None):
         raise RecipeError(f"select takes a collab.Selection, got {select!r:.60}")
@@ -135,13 +135,13 @@ def evaluate(
 
 
 def _resolve_shared(
-    given: Any, attribute: str, teams: Sequence[Team], data_of: Callable[[Any], Any]
+    argument: Any, attribute: str, teams: Sequence[Team], data_of: Callable[[Any], Any]
 ) -> Any:
-    """Return the given argument, otherwise that of the teams that have one. Refuse teams with
+    """Return the argument, otherwise that of the teams that have one. Refuse teams with
     different ones, by `data_of`."""
     with_one = [team for team in teams if getattr(team, attribute) is not None]
-    if given is not None or not with_one:
-        return given
+    if argument is not None or not with_one:
+        return argument
     first = getattr(with_one[0], attribute)
     for team in with_one[1:]:
         if data_of(getattr(team, attribute)) != data_of(first):

@@ -54,8 +54,8 @@ def environment_for(component: Component) -> MakeEnvironment:
     what = f"environment '{component.use}'"
 
     def make(fields: Mapping[str, Any]) -> Environment:
-        given = {**component.options, **fields}
-        options = check_options(what, environment_class.__init__, given)
+        values = {**component.options, **fields}
+        options = check_options(what, environment_class.__init__, values)
         environment: Environment = call_function(
             what, EnvironmentFailed, lambda: environment_class(**options)
         )

@@ -223,8 +223,8 @@ class ObjectConverter:
         if isinstance(value, Spec):
             return value.model_dump(mode="json", exclude_none=True)
         if isinstance(value, Agent):
-            given = {name: item for name, item in vars(value).items() if item is not None}
-            return self.convert(given)
+            keys = {name: item for name, item in vars(value).items() if item is not None}
+            return self.convert(keys)
         if isinstance(value, PathLike):
             return str(Path(value))
         if isinstance(value, Mapping):
@@ -273,7 +273,7 @@ def task_data(
 
 
 def replace_rewards(
-    data: dict[str, Any], given: Overrides, converter: ObjectConverter
+    data: dict[str, Any], overrides: Overrides, converter: ObjectConverter
 ) -> dict[str, Any]:
     """Return a recipe with the given rewards and hidden fields in place of its task's own. Without
     any reward, its problems are text.
@@ -281,7 +281,7 @@ def replace_rewards(
     Raises:
         RecipeError: there is no task, or the rewards are invalid.
     """
-    rewards, hidden, task = given.rewards, given.hidden, data.get("task")
+    rewards, hidden, task = overrides.rewards, overrides.hidden, data.get("task")
     if (rewards is None and hidden is None) or isinstance(task, str):
         return data  # the recipe refuses an address, along with all other errors
     if not isinstance(task, Mapping):

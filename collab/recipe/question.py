@@ -178,8 +178,8 @@ def _command_item(part: MCPServer | VLLMSpec, files: list[Path], *, is_asked: bo
     """Return the item for a server's command, which names foreign `files`. All files that it names
     are read only if the user is asked."""
     environment = part.environment if isinstance(part, MCPServer) else ()
-    given = " ".join(environment)
-    text = f"run the command {shlex.join(part.command_words)}" + (f" with {given}" if given else "")
+    words = " ".join(environment)
+    text = f"run the command {shlex.join(part.command_words)}" + (f" with {words}" if words else "")
     if files:
         text += f", which names {', '.join(str(file.resolve()) for file in files)}"
     key = "mcp" if isinstance(part, MCPServer) else "server_command"
@@ -222,10 +222,10 @@ def _find_unisolated(spec: Spec, typed: set[str], *, all_foreign: bool) -> Itera
 def _find_addresses_and_folders(spec: Spec, typed: set[str]) -> Iterator[Item]:
     """List what leaves this machine: services with the keys that are sent to them, and folders that
     are written."""
-    given = {call for text in typed for call in _addresses_named(text)}
+    typed_addresses = {call for text in typed for call in _addresses_named(text)}
     for part in specs_in(spec):
         for url, key in _model_addresses(part):
-            if not (is_loopback_url(url) or url in typed or (url, key) in given):
+            if not (is_loopback_url(url) or url in typed or (url, key) in typed_addresses):
                 yield Item("address", f"send prompts and {key} to {url}", f"address {key} {url}")
         if isinstance(part, VLLMSpec) and (folder := part.adapter_folder):
             yield Item("write", f"write adapters to {folder}", f"writes {folder}")
@@ -234,9 +234,9 @@ def _find_addresses_and_folders(spec: Spec, typed: set[str]) -> Iterator[Item]:
 def _addresses_named(text: str) -> list[tuple[str, str]]:
     """Return the services of a model that the user named in short form."""
     with suppress(RecipeError, ValidationError):
-        given = parse_model(text)
-        if given["engine"] in ENGINES:
-            return list(_model_addresses(ENGINES[given["engine"]].model_validate(given)))
+        model = parse_model(text)
+        if model["engine"] in ENGINES:
+            return list(_model_addresses(ENGINES[model["engine"]].model_validate(model)))
     return []
 
 
@@ -250,10 +250,10 @@ def _model_addresses(part: Spec) -> Iterator[tuple[str, str]]:
 
 def _find_outside_data(spec: Spec, files: Files, typed: set[str]) -> Iterator[Item]:
     """List files outside the recipe's folder whose text would go into prompts and records."""
-    given = {text for word in typed for text in (word, word.partition(":")[2])}  # ENGINE:FILE
-    given_paths = {Path(text).resolve() for text in given if text}
+    typed_texts = {text for word in typed for text in (word, word.partition(":")[2])}  # ENGINE:FILE
+    typed_paths = {Path(text).resolve() for text in typed_texts if text}
     for path in _data_of_spec(spec):
-        if not files.holds(path) and path.resolve() not in given_paths:
+        if not files.holds(path) and path.resolve() not in typed_paths:
             yield Item("read", f"read {path}", f"reads {path.resolve()}")
 
 

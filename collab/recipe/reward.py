@@ -36,12 +36,12 @@ class AlarmSpec(Spec):
 
     def _faults(self) -> Iterator[str]:
         bounds = ("above", "below", "below_best")
-        given = [name for name in bounds if getattr(self, name) is not None]
-        given += ["behind_return"] * self.behind_return
-        if len(given) != 1:
+        chosen = [name for name in bounds if getattr(self, name) is not None]
+        chosen += ["behind_return"] * self.behind_return
+        if len(chosen) != 1:
             yield (
                 "an alarm takes exactly one of 'above', 'below', 'below_best' and 'behind_return',"
-                f" got {' and '.join(given) or 'none'}"
+                f" got {' and '.join(chosen) or 'none'}"
             )
 
     @field_validator("says")

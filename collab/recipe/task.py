@@ -52,9 +52,9 @@ def drop_former_source(task: dict[str, Any], origin: str, value: Any) -> dict[st
 
     The splits are dropped too, because they were ranges of the old rows.
     """
-    source, given = task["source"], {origin: value}
+    source, new = task["source"], {origin: value}
     former = {key: source[key] for key in ORIGINS if source.get(key)}
-    if not any(_is_other_origin(key, was, given.get(key)) for key, was in former.items()):
+    if not any(_is_other_origin(key, was, new.get(key)) for key, was in former.items()):
         return task
     kept = {key: source[key] for key in source if key == origin or key not in ORIGIN_KEYS}
     return {**{key: task[key] for key in task if key != "splits"}, "source": kept}
@@ -108,9 +108,9 @@ class SourceSpec(Spec):
     error that lists them."""
 
     def _faults(self) -> Iterator[str]:
-        given = [name for name in ORIGINS if getattr(self, name)]
-        if len(given) != 1:
-            yield f"a source takes exactly one of {', '.join(ORIGINS)}, got {given or 'none'}"
+        origins = [name for name in ORIGINS if getattr(self, name)]
+        if len(origins) != 1:
+            yield f"a source takes exactly one of {', '.join(ORIGINS)}, got {origins or 'none'}"
         if self.levels and not self.generate:
             yield (
                 "levels work with a generator only; name one with 'generate', or add a field"

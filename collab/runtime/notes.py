@@ -54,9 +54,9 @@ def warn_unused_settings(
                 f" agents.NAME.sampling has its own {key}; set it there"
             )
     with_model = [name for name, agent in agents.items() if agent.model is not None]
-    for given in models if with_model else ():
+    for choice in models if with_model else ():
         notes.append(
-            f"{given} is not used for {', '.join(with_model)}: each has its own model; set"
+            f"{choice} is not used for {', '.join(with_model)}: each has its own model; set"
             " agents.NAME.model to change it"
         )
     return notes
@@ -103,8 +103,8 @@ def versions(recipe: Recipe | None = None) -> dict[str, str]:
 def start_entries(recipe: Recipe) -> dict[str, Any]:
     """Return the start's entries of `run.json`: time, command, functions passed from Python."""
     functions = functions_passed_in_python(recipe)
-    given = {"given_in_python": [*functions]} if functions else {}
-    return {"started": now(), "command": sys.argv[:], **given}
+    entry = {"given_in_python": [*functions]} if functions else {}
+    return {"started": now(), "command": sys.argv[:], **entry}
 
 
 def tool_forms(recipe: Recipe) -> dict[str, str]:

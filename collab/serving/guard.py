@@ -134,8 +134,8 @@ class Guard:
 def _has_valid_key(headers: Headers, keys: Sequence[str]) -> bool:
     """Return True if one of the keys was sent, in constant time."""
     kind, _, sent = headers.get("authorization", "").partition(" ")
-    given = sent.strip().encode() if kind.lower() == "bearer" else b""
-    return True in {hmac.compare_digest(given, key.encode()) for key in keys}
+    sent_key = sent.strip().encode() if kind.lower() == "bearer" else b""
+    return True in {hmac.compare_digest(sent_key, key.encode()) for key in keys}
 
 
 def _path(scope: Scope) -> str:

@@ -93,20 +93,20 @@ class Settings(Spec):
 KEYS_VARIABLE = "COLLAB_API_KEYS"
 
 
-def read_keys(given: Sequence[str]) -> tuple[str, ...]:
+def read_keys(option_keys: Sequence[str]) -> tuple[str, ...]:
     """Return the keys from the command line and from the environment.
 
     Raises:
         RecipeError: a key cannot be sent in a header. The message does not include the key.
     """
-    keys = [*given, *os.environ.get(KEYS_VARIABLE, "").split(",")]
+    keys = [*option_keys, *os.environ.get(KEYS_VARIABLE, "").split(",")]
     keys = [key.strip() for key in keys]
     if any(not (key.isascii() and key.isprintable()) or " " in key for key in keys):
         raise RecipeError(
             f"a key of --key or {KEYS_VARIABLE} has spaces, line breaks or characters beyond ASCII;"
             " use letters and digits"
         )
-    if any(not key for key in map(str.strip, given)):
+    if any(not key for key in map(str.strip, option_keys)):
         raise RecipeError("--key is empty; give a key, or leave it out to serve this machine only")
     return tuple(dict.fromkeys(key for key in keys if key))
 

@@ -99,15 +99,15 @@ def served_names(names: Sequence[str], served_as: Sequence[str] = ()) -> dict[st
             f" team, in the same order, with {_NAME_OPTION}"
         )
     served: dict[str, str] = {}
-    for name, given in zip(names, served_as or [_plain(name) for name in names], strict=True):
-        if not _NAME_PATTERN.fullmatch(given):
+    for name, alias in zip(names, served_as or [_plain(name) for name in names], strict=True):
+        if not _NAME_PATTERN.fullmatch(alias):
             raise RecipeError(
-                f"{given!r:.60} cannot be a served name; use letters, digits, '.', '_', ':' and"
+                f"{alias!r:.60} cannot be a served name; use letters, digits, '.', '_', ':' and"
                 f" '-', and give it with {_NAME_OPTION}"
             )
-        if given in served:
-            raise RecipeError(f"two teams are called '{given}'; rename one with {_NAME_OPTION}")
-        served[given] = name
+        if alias in served:
+            raise RecipeError(f"two teams are called '{alias}'; rename one with {_NAME_OPTION}")
+        served[alias] = name
     return served
 
 
@@ -127,8 +127,8 @@ def read_teams(
         Untrusted: a recipe is third-party, would run code, and is not approved.
     """
     served = {}
-    for name, given in names.items():
-        recipe, question = read_recipe(given, Overrides(settings=settings, keys={"model": model}))
+    for name, team in names.items():
+        recipe, question = read_recipe(team, Overrides(settings=settings, keys={"model": model}))
         served[name] = recipe.model_copy(update={"task": None})
         allow(served[name], question, trust)
     return served

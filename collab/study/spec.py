@@ -209,10 +209,10 @@ class Cell:
             RecipeError: the recipe cannot be read.
         """
         keys = {"trainer": self.entry.trainer, "model": self.spec.model, "seed": self.seed}
-        given = Overrides(
+        overrides = Overrides(
             task=self.suite, settings=self.settings, keys=keys, written_in=self.spec._file
         )
-        return read_recipe(self.spec.recipe, given)
+        return read_recipe(self.spec.recipe, overrides)
 
     def arguments(self) -> list[str]:
         """Return arguments of `collab train`, without the folder."""

@@ -105,8 +105,8 @@ async def usage(bench: Bench) -> str:
     counted = action.usage
     require(counted.new_tokens > 0, "usage.new_tokens is 0, so budgets have no effect")
     require(counted.prompt_tokens > 0, "usage.prompt_tokens is 0, so budgets have no effect")
-    given = len(action.token_ids)
-    require(given in (0, counted.new_tokens), f"{given} token_ids, {counted.new_tokens} counted")
+    n_ids = len(action.token_ids)
+    require(n_ids in (0, counted.new_tokens), f"{n_ids} token_ids, {counted.new_tokens} counted")
     cost = "" if counted.cost is None else f", ${counted.cost:.6f}"
     return f"{counted.prompt_tokens} prompt and {counted.new_tokens} new tokens{cost}"
 
@@ -135,8 +135,8 @@ def _check_counts(action: Action) -> None:
     wrong = [p for p in logprobs if not math.isfinite(p) or p > 1e-4]
     require(not wrong, f"{wrong[:1]} is not a log-probability")
     if action.prompt_ids:
-        counted, given = action.usage.prompt_tokens, len(action.prompt_ids)
-        require(counted == given, f"{given} prompt_ids, and usage.prompt_tokens is {counted}")
+        counted, n_ids = action.usage.prompt_tokens, len(action.prompt_ids)
+        require(counted == n_ids, f"{n_ids} prompt_ids, and usage.prompt_tokens is {counted}")
 
 
 def _check_text(bench: Bench, actions: list[Action]) -> str:

@@ -198,8 +198,8 @@ class _Ramp:
 
     def __post_init__(self) -> None:
         knees = [self.least, self.best_from, self.best_to, self.most]
-        given = [knee for knee in knees if knee is not None]
-        if given != sorted(given) or (self.best_to is None) != (self.most is None):
+        present = [knee for knee in knees if knee is not None]
+        if present != sorted(present) or (self.best_to is None) != (self.most is None):
             raise RewardError(
                 "a ramp rises from 'least' to 'best_from' and falls from 'best_to' to 'most' (both"
                 f" or neither of these), in this order; got {', '.join(map(str, knees))}"

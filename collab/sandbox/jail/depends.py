@@ -101,15 +101,15 @@ class _Flow(ast.NodeVisitor):
         callee = _callee(node)
         if callee in self._candidates:
             return  # its arguments are copies
-        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         names = self._mentioned_names(node)
         if callee in self._functions:
             self._link(names, self._functions[callee])
         elif not isinstance(node.func, ast.Attribute) and not hasattr(builtins, callee):
             self._link(names, {_CALLBACK_PARAMETERS})
-        if any(isinstance(a, ast.Lambda) or _base_name(a) in self._functions for a in given):
+        if any(isinstance(a, ast.Lambda) or _base_name(a) in self._functions for a in arguments):
             self._link(names, {_CALLBACK_PARAMETERS})
-        changed = {_base_name(argument) for argument in given}
+        changed = {_base_name(argument) for argument in arguments}
         if isinstance(node.func, ast.Attribute):
             changed.add(_base_name(node.func.value))
         self._link(names | self._deciding, changed)

@@ -57,7 +57,7 @@ def _make_test(cases: Sequence[tuple[Any, Any]], function: str) -> str:
     if function:
         values = [f"assert same_value(candidate(*{i!r}), *{o!r})" for i, o in cases]
         return make_check(_SAME_VALUE_SOURCE, values)
-    texts = [(_text(given), _text(printed)) for given, printed in cases]
+    texts = [(_text(inputs), _text(printed)) for inputs, printed in cases]
     outputs = [f"assert same_output(candidate({i!r}), {o!r})" for i, o in texts]
     return make_check(_SAME_OUTPUT_SOURCE, outputs)
 
@@ -233,9 +233,9 @@ def livecodebench(row: Mapping[str, Any], *, form: ContestForm = "published") ->
     }
 
 
-def _parse_case(given: str, value: str) -> tuple[list[Any], list[Any]]:
+def _parse_case(text: str, value: str) -> tuple[list[Any], list[Any]]:
     """Return a case of a function, with one argument per line, as JSON."""
-    lines = given.strip().split("\n") if given.strip() else []
+    lines = text.strip().split("\n") if text.strip() else []
     arguments = [_parse_json(line, "input", object) for line in lines]
     return arguments, [_parse_json(value, "output", object)]
 

@@ -44,8 +44,8 @@ def competition(row: Mapping[str, Any]) -> dict[str, Any]:
         TaskError: a field is missing, or the solution has no such answer.
     """
     solution = str(row.get("solution") or "")
-    given = row.get("answer")
-    answer = _boxed_answer(solution) if given in (None, "") else str(given)
+    published = row.get("answer")
+    answer = _boxed_answer(solution) if published in (None, "") else str(published)
     return {
         "prompt": field(row, str, "problem"),
         **_level(row.get("level")),

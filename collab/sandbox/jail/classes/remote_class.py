@@ -132,8 +132,8 @@ class _Method:
     def __get__(self, made: object, kind: type) -> Callable[..., Any]:
         number = None if made is None else vars(made)[_NUMBER_ATTRIBUTE]
 
-        def method(*given: object, **named: object) -> Any:
-            answer = _remote_objects(kind).perform("call", number, self._name, given, named)
+        def method(*arguments: object, **named: object) -> Any:
+            answer = _remote_objects(kind).perform("call", number, self._name, arguments, named)
             return iter(answer) if self._name == "__iter__" else answer
 
         return method
@@ -142,9 +142,9 @@ class _Method:
 class _Remote(type):
     """A class whose objects and own values are fetched from the worker."""
 
-    def __call__(cls, *given: Any, **named: Any) -> Any:
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
         made: Any = object.__new__(cls)  # type: ignore[arg-type]
-        vars(made)[_NUMBER_ATTRIBUTE] = _remote_objects(cls).create(given, named)
+        vars(made)[_NUMBER_ATTRIBUTE] = _remote_objects(cls).create(arguments, named)
         return made
 
     def __getattr__(cls, name: str) -> Any:
