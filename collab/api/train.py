@@ -110,14 +110,14 @@ async def atrain(
     """Train as `train` does, but within a running event loop, and return the run. A canceled run
     can be resumed."""
     if resume is not None:
-        if any(given is not None for given in (team, task, trainer, hidden, out)):
+        if any(value is not None for value in (team, task, trainer, hidden, out)):
             raise RecipeError(
                 "resume continues a run with its own recipe; leave out team, task, trainer, hidden"
                 " and out, and use settings to change a key"
             )
         team, out = Path(resume) / TRAINING, resume
-    given = Overrides(task=task, rewards=rewards, hidden=hidden, settings=settings, keys=more)
-    recipe = _recipe(team, given, trainer, trust)
+    overrides = Overrides(task=task, rewards=rewards, hidden=hidden, settings=settings, keys=more)
+    recipe = _recipe(team, overrides, trainer, trust)
     folder = Path(out) if out else new_run_path(recipe.name or recipe.team.name)
 
     def emit(event: TrainingEvent) -> None:
@@ -139,22 +139,26 @@ async def atrain(
 
 def _recipe(
     team: TeamLike | Team | None,
-    given: Overrides,
+    overrides: Overrides,
     trainer: str | Mapping[str, Any] | None,
     trust: Consent,
 ) -> Recipe:
     if team is None:
         raise RecipeError("pass a team to train, or resume=RUN to continue a run")
     if isinstance(team, Team):
-        rewards = team.rewards if given.rewards is None else given.rewards
-        hidden = team.hidden if given.hidden is None else given.hidden
-        given = replace(given, rewards=rewards, hidden=hidden)
+        rewards = team.rewards if overrides.rewards is None else overrides.rewards
+        hidden = team.hidden if overrides.hidden is None else overrides.hidden
+        overrides = replace(overrides, rewards=rewards, hidden=hidden)
         team = team.recipe
     top = {*Recipe.model_fields} - {"team", "task", "trainer"}
     keys, settings = split_keywords(
-        given.keys, SECTIONS, top_keys=top, typed_settings=given.settings, preferred="trainer"
+        overrides.keys,
+        SECTIONS,
+        top_keys=top,
+        typed_settings=overrides.settings,
+        preferred="trainer",
     )
-    given = replace(given, settings=settings, keys={**keys, "trainer": trainer})
-    recipe, question = read_recipe(team, given, defaults={"trainer": "magrpo"})
+    overrides = replace(overrides, settings=settings, keys={**keys, "trainer": trainer})
+    recipe, question = read_recipe(team, overrides, defaults={"trainer": "magrpo"})
     allow(recipe, question, trust)
     return recipe

@@ -100,39 +100,39 @@ def read_recipe(
     Raises:
         RecipeError: see `load_recipe`.
     """
-    given = overrides or Overrides()
+    overrides = overrides or Overrides()
     keys, settings = split_keywords(
-        given.keys, SECTIONS, top_keys={*Recipe.model_fields}, typed_settings=given.settings
+        overrides.keys, SECTIONS, top_keys={*Recipe.model_fields}, typed_settings=overrides.settings
     )
     files, converter = Files(), ObjectConverter()
-    if given.written_in:
-        files.read(given.written_in)
+    if overrides.written_in:
+        files.read(overrides.written_in)
     data = {**(defaults or {}), **_read_base(name, files, converter)}
     data |= {key: converter.convert(item, key) for key, item in keys.items() if item is not None}
-    data = _expand_recipe(_replace_task(data, given, files, converter), files)
-    data = replace_rewards(data, given, converter)
+    data = _expand_recipe(_replace_task(data, overrides, files, converter), files)
+    data = replace_rewards(data, overrides, converter)
     data = _apply_settings(data, settings, files)
     place = (
         name if isinstance(name, str) else str(data.get("name") or "the recipe passed in Python")
     )
     recipe = validate(Recipe, data, _place_with_files(place, files))
-    typed = {str(value) for value in (given.task, *keys.values()) if value}
+    typed = {str(value) for value in (overrides.task, *keys.values()) if value}
     typed |= strings_in_settings(settings) | converter.passed_names
     if isinstance(name, Spec):
         typed |= allowed_in(name)
-    return recipe, question_of(place, recipe, files, set() if given.written_in else typed)
+    return recipe, question_of(place, recipe, files, set() if overrides.written_in else typed)
 
 
 def _replace_task(
-    data: dict[str, Any], given: Overrides, files: Files, converter: ObjectConverter
+    data: dict[str, Any], overrides: Overrides, files: Files, converter: ObjectConverter
 ) -> dict[str, Any]:
     """Put the given task in place of the recipe's own, unless this is the given suite already."""
-    task = given.task
+    task = overrides.task
     if task is None or (isinstance(task, str) and _is_suite(data.get("task"), task)):
         return data
     data = _expand_recipe(data, files, ("team",))
     like = _suite_for_files(data.get("team"), files)
-    current, has_rewards = _as_suite(data.get("task"), like), given.rewards is not None
+    current, has_rewards = _as_suite(data.get("task"), like), overrides.rewards is not None
     if isinstance(task, str):
         converter.passed_names |= _own_functions_of_suite(task, files.project)
     task = task_data(task, current, converter, like=like, has_rewards=has_rewards)

@@ -102,8 +102,8 @@ class Team:
             "task": task,
             **more,
         }
-        given = {key: value for key, value in keys.items() if value is not None}
-        self.recipe = _make_recipe(agents, given, trust)
+        keys = {key: value for key, value in keys.items() if value is not None}
+        self.recipe = _make_recipe(agents, keys, trust)
         self.rewards, self.hidden, self._trust = rewards, hidden, trust
         self._open_models = OpenModels()
 
@@ -272,12 +272,12 @@ def load(
     """
     top = {*Recipe.model_fields} - {"team", "task"}
     keys, settings = split_keywords(more, RUN_SECTIONS, top_keys=top, typed_settings=settings)
-    given = Overrides(task=task, settings=settings, keys=keys)
+    overrides = Overrides(task=task, settings=settings, keys=keys)
     scoring = Overrides(rewards=rewards, hidden=hidden)
     if task is not None:
-        recipe, question = read_recipe(name, replace(given, rewards=rewards, hidden=hidden))
+        recipe, question = read_recipe(name, replace(overrides, rewards=rewards, hidden=hidden))
     else:
-        recipe, question = read_recipe(name, given)
+        recipe, question = read_recipe(name, overrides)
         if recipe.task is not None and scoring != Overrides():
             recipe, _ = read_recipe(recipe, scoring)
     allow(recipe, question, trust)

@@ -157,8 +157,8 @@ def _parse_selection(
     from collab.evaluation.selection import Selection
 
     if select is None:
-        given = {"--recombine": recombine, "--tester": tester, "--budget": budget}
-        for name in (name for name, value in given.items() if value):
+        values = {"--recombine": recombine, "--tester": tester, "--budget": budget}
+        for name in (name for name, value in values.items() if value):
             raise RecipeError(f"{name} needs --select examples; add that, or leave out {name}")
         return None
     unit, _, number = (budget or "tokens:1").partition(":")

@@ -107,13 +107,13 @@ def command(
     _check_card(card, ranks, is_dry=dry_run)
     name = str(recipe if resume is None else resume / TRAINING)
     suite, tasks = _split_single_address(task) if task else (None, [])
-    given = Overrides(
+    overrides = Overrides(
         task=suite,
         settings=options.with_sandbox([*(settings or ()), *tasks], sandbox, workers),
         keys={"trainer": trainer, "model": model, "seed": seed},
         written_in=written_in,
     )
-    loaded, question = read_recipe(name, given, defaults={"trainer": "magrpo"})
+    loaded, question = read_recipe(name, overrides, defaults={"trainer": "magrpo"})
     allow(loaded, question, options.consent(trust))
     notes = warn_unused_settings(loaded, model, settings or ())
     summary = _check_folder(loaded, out, resume)
