@@ -96,7 +96,7 @@ def test_metric_patterns_are_filled_and_matched() -> None:
     assert metric_names.base_metric("pass@3") == metric_names.base_metric("return") == ""
 
 
-PARTICIPLES = {"told", "found", "said", "asked", "own"}
+PARTICIPLES = {"told", "found", "given", "said", "asked", "own"}
 """Words that say nothing: a name is a noun for its value or a verb for its action."""
 
 

@@ -162,7 +162,7 @@ threading.Thread(target=lambda: [forge(5) for _ in range(99)], daemon=True).star
         before=IN_MEMORY + YES.format(base=""),
     ),
     "swaps_arguments": shelf(
-        "objects('Objects')[0]._given = {0: ['nut', 'pins', 'bolts']}; return Yes()",
+        "objects('Objects')[0]._last_arguments = {0: ['nut', 'pins', 'bolts']}; return Yes()",
         before=IN_MEMORY + YES.format(base=""),
     ),
     "answers_by_reading_frames": shelf("return expected()[-1]", before=FRAMES),

@@ -22,7 +22,7 @@ class Objects:
 
     def __init__(self, kind: Callable[..., object]) -> None:
         self._kept: dict[int | None, Any] = {None: kind}
-        self._given: dict[Any, object] = {}
+        self._last_arguments: dict[Any, object] = {}
 
     def __call__(
         self,
@@ -43,16 +43,16 @@ class Objects:
         given   return the last call's argument at a position or keyword, as the call left it
         """
         if operation == "given":
-            return self._given[name]
+            return self._last_arguments[name]
         if operation == "get":
             return getattr(self._kept[number], name)
         if operation == "set":
             setattr(self._kept[number], name, *arguments)
             return None
-        self._given = {**dict(enumerate(arguments)), **keywords}
-        self._given.update({key: self._kept[kept] for key, kept in references.items()})
-        arguments = tuple(self._given[place] for place in range(len(arguments)))
-        keywords = {key: self._given[key] for key in keywords}
+        self._last_arguments = {**dict(enumerate(arguments)), **keywords}
+        self._last_arguments.update({key: self._kept[kept] for key, kept in references.items()})
+        arguments = tuple(self._last_arguments[place] for place in range(len(arguments)))
+        keywords = {key: self._last_arguments[key] for key in keywords}
         if operation == "create":
             self._kept[number] = self._kept[None](*arguments, **keywords)
             return None
