@@ -84,7 +84,7 @@ def test_reward_that_reads_an_agent_outside_the_joint_artifact_is_refused(
         ({"group_size": 1}, "set group_size to 2"),
         ({"normalize": "agent"}, "set normalize to 'none', or to 'group'"),
         ({"normalize": "step"}, "set normalize to 'none', or to 'group'"),
-        ({"group_size": 100}, "would score 9900 joint actions"),
+        ({"group_size": 100}, "would score 9900 combinations"),
         ({"algorithm": {"use": "cross", "options": {"shifts": 1}}}, "'shifts': must be at least 2"),
         ({"algorithm": {"use": "coma", "options": {"shifts": 1}}}, "'shifts': must be at least 2"),
     ],
