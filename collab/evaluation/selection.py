@@ -171,13 +171,13 @@ class Chooser:
         )
 
     def _recombine(self, problem: Problem, block: Sequence[Episode]) -> list[str]:
-        """Return the programs of all combinations of parts, including those that were played."""
-        parts = [_parts_to_recombine(episode, problem) for episode in block]
-        agents = list(parts[0]) if parts else []  # no sample fits a budget
-        if not agents or any(list(each) != agents for each in parts):  # a program did not parse
-            return _sampled_programs(block)
-        programs = []
+        """Return the sampled programs, and those of all other combinations of their parts."""
+        programs = _sampled_programs(block)
+        parts = [each for episode in block if (each := _parts_to_recombine(episode, problem))]
+        agents = list(parts[0]) if parts else []
         for chosen in product(range(len(parts)), repeat=len(agents)):
+            if len({*chosen}) < 2:  # sampled
+                continue
             artifacts = {a: parts[n][a] for n, a in zip(chosen, agents, strict=True)}
             try:
                 joint: Joint = self._join(artifacts, problem)

@@ -147,3 +147,19 @@ def test_teams_of_several_turns_are_refused(tmp_path: Path, rows: str) -> None:
     team = collab.Team(agents={"main": collab.Agent(prompt="x")}, turns=2, model="echo")
     with pytest.raises(RecipeError, match=r"the team has 2; set team\.turns=1"):
         collab.evaluate(team, task=rows, select=collab.Selection())
+
+
+def test_a_sample_without_parts_leaves_the_others_to_be_combined(tmp_path: Path, rows: str) -> None:
+    programs = [
+        "def times(a, b):\n    return a * b\n\ndef area(a, b):\n    return -times(a, b)",
+        "def times(a, b):\n    return a + b\n\ndef area(a, b):\n    return times(a, b)",
+        "def area(a, b:\n",
+    ]
+    metrics = metrics_of(tmp_path, rows, {"main": programs}, collab.Selection(recombine=True))
+    assert (metrics["selected@3"], metrics["recombined@3"]) == (0.0, 1.0)
+
+
+def test_one_sample_is_not_recombined(tmp_path: Path, rows: str) -> None:
+    cached = "def area(a, b):\n    return a * b\n\nimport functools\narea = functools.cache(area)"
+    metrics = metrics_of(tmp_path, rows, {"main": [cached]}, collab.Selection(recombine=True))
+    assert metrics["recombined@1"] == 1.0
