@@ -59,7 +59,7 @@ class ShownResults:
     passes: bool
     """Every shown test holds."""
     returns: tuple[str, ...]
-    """The value returned or error raised for each additional input."""
+    """Digest of the value returned, or the error raised, for each additional input."""
 
 
 async def selection_metrics(
@@ -220,7 +220,7 @@ class Chooser:
         return ShownResults(
             passes=all(check is not None and check.held for check in checks[: len(asserts)]),
             returns=tuple(
-                "" if check is None else "None" if check.held else str(check.error or check.got)
+                "" if check is None else str(check.answer or check.error)
                 for check in checks[len(asserts) :]
             ),
         )

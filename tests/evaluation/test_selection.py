@@ -163,3 +163,16 @@ def test_one_sample_is_not_recombined(tmp_path: Path, rows: str) -> None:
     cached = "def area(a, b):\n    return a * b\n\nimport functools\narea = functools.cache(area)"
     metrics = metrics_of(tmp_path, rows, {"main": [cached]}, collab.Selection(recombine=True))
     assert metrics["recombined@1"] == 1.0
+
+
+def test_long_values_are_compared_to_their_end(tmp_path: Path) -> None:
+    prompt = 'def first(n):\n    """Numbers below n.\n\n    assert first(25)[24] == 24\n    """\n'
+    test = "def check(candidate):\n    assert candidate(30)[29] == 29\n"
+    row = {"task_id": "Long/0", "prompt": prompt, "entry_point": "first", "test": test}
+    path = tmp_path / "long.jsonl"
+    path.write_text(json.dumps(row))
+    right = "def first(n):\n    return list(range(n))"
+    wrong = "def first(n):\n    return [*range(n)][:25] + [{}] * (n - 25)"
+    answers = {"main": [right, right, wrong.format(1), wrong.format(2)]}
+    metrics = metrics_of(tmp_path, str(path), answers, collab.Selection())
+    assert metrics["selected@4"] == 1.0
