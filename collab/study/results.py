@@ -204,10 +204,10 @@ def tokens_to_reach(points: Sequence[Point], level: float) -> float | None:
     return None
 
 
-def mean_over_budget(points: Sequence[Point], marks: Sequence[int]) -> float:
-    """Return the mean return over the token budget, by trapezoids between the marks."""
-    values = [value_at(points, mark) for mark in marks]
-    return float(np.trapezoid(values, marks)) / (marks[-1] - marks[0])
+def mean_over_budget(points: Sequence[Point], budget: int) -> float:
+    """Return the mean of the interpolated return over all tokens of the budget."""
+    tokens = [0, *(point.tokens for point in points if point.tokens < budget), budget]
+    return float(np.trapezoid([value_at(points, each) for each in tokens], tokens)) / budget
 
 
 def _target_level(cells: Sequence[CellResult], marks: Sequence[int]) -> float:
@@ -232,7 +232,7 @@ def _trainer_result(
         curve=tuple(
             _mean_value([value_at(c.points, mark) for c in cells], largest) for mark in marks
         ),
-        on_the_way=_mean_value([mean_over_budget(c.points, marks) for c in cells], largest),
+        on_the_way=_mean_value([mean_over_budget(c.points, marks[-1]) for c in cells], largest),
         level=level,
         tokens_to_level=tuple(reached),
         tokens=_mean_value(known, marks[-1]) if len(known) == len(cells) else None,
@@ -252,8 +252,10 @@ def _trainer_difference(
         return
     scales = [_maximum(pair) if task is None else 1.0 for pair in pairs]
     span = 1.0 if task is None else max(_maximum(pair) for pair in pairs)
-    ends = [value_at(b.points, marks[-1]) - value_at(a.points, marks[-1]) for a, b in pairs]
-    ways = [mean_over_budget(b.points, marks) - mean_over_budget(a.points, marks) for a, b in pairs]
+    ends, ways = (
+        [value(b.points, marks[-1]) - value(a.points, marks[-1]) for a, b in pairs]
+        for value in (value_at, mean_over_budget)
+    )
     yield TrainerDifference(
         task=task,
         trainer=trainer,

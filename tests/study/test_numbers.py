@@ -45,7 +45,12 @@ def test_tokens_to_a_level_are_interpolated_or_none() -> None:
 def test_learning_earlier_raises_the_mean_over_the_budget() -> None:
     fast_curve = [Point(tokens=0, value=0), Point(tokens=50, value=8), Point(tokens=100, value=8)]
     slow_curve = [Point(tokens=0, value=0), Point(tokens=50, value=0), Point(tokens=100, value=8)]
-    assert (mean_over_budget(fast_curve, MARKS), mean_over_budget(slow_curve, MARKS)) == (6.0, 2.0)
+    assert (mean_over_budget(fast_curve, 100), mean_over_budget(slow_curve, 100)) == (6.0, 2.0)
+
+
+def test_the_mean_over_the_budget_counts_every_evaluation() -> None:
+    points = [Point(tokens=n, value=value) for n, value in ((0, 0), (60, 6), (120, 6))]
+    assert mean_over_budget(points, 100) == pytest.approx(4.2)
 
 
 def test_level_is_halfway_to_the_best_final_value() -> None:
