@@ -193,14 +193,16 @@ def value_at(points: Sequence[Point], tokens: float) -> float:
     return float(np.interp(tokens, [p.tokens for p in points], [p.value for p in points]))
 
 
-def tokens_to_reach(points: Sequence[Point], level: float) -> float | None:
-    """Return the tokens at which the return first reaches `level`, or None if it does not."""
+def tokens_to_reach(points: Sequence[Point], level: float, budget: int) -> float | None:
+    """Return the tokens at which the return first reaches `level`, or None if the budget does not
+    suffice."""
     if points[0].value >= level:
         return float(points[0].tokens)
     for before, after in pairwise(points):
         if after.value >= level:
             share = (level - before.value) / (after.value - before.value)
-            return before.tokens + share * (after.tokens - before.tokens)
+            tokens = before.tokens + share * (after.tokens - before.tokens)
+            return tokens if tokens <= budget else None
     return None
 
 
@@ -223,7 +225,9 @@ def _trainer_result(
     cells: Sequence[CellResult], marks: Sequence[int], level: float, *, improves: bool
 ) -> TrainerResult:
     largest = _maximum(cells)
-    reached = [tokens_to_reach(cell.points, level) if improves else None for cell in cells]
+    reached = [
+        tokens_to_reach(cell.points, level, marks[-1]) if improves else None for cell in cells
+    ]
     known = [tokens for tokens in reached if tokens is not None]
     return TrainerResult(
         task=cells[0].task,

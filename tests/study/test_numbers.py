@@ -37,9 +37,10 @@ def test_values_are_interpolated_linearly() -> None:
 
 def test_tokens_to_a_level_are_interpolated_or_none() -> None:
     points = [Point(tokens=0, value=1), Point(tokens=50, value=3), Point(tokens=100, value=2)]
-    assert tokens_to_reach(points, 2.0) == 25.0
-    assert tokens_to_reach(points, 0.5) == 0.0
-    assert tokens_to_reach(points, 3.5) is None
+    assert tokens_to_reach(points, 2.0, 100) == 25.0
+    assert tokens_to_reach(points, 0.5, 100) == 0.0
+    assert tokens_to_reach(points, 3.5, 100) is None
+    assert tokens_to_reach(points, 2.0, 20) is None, "the last step ended beyond the budget"
 
 
 def test_learning_earlier_raises_the_mean_over_the_budget() -> None:
