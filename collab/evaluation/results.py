@@ -96,7 +96,8 @@ class TeamResult(Record):
     concurrency: int
     """Number of episodes run at the same time, which affects the speed."""
     agents: dict[str, dict[str, Any]]
-    """Responses, tokens and money, by agent and by feedback source that asks a model."""
+    """Responses and tokens of episodes that count, and all money, by agent and by feedback source
+    that asks a model."""
 
     _former_keys = former_keys({"schemes": None})
 
@@ -352,6 +353,6 @@ def _text_row(title: str, texts: Sequence[str | None]) -> TableRow:
 
 
 def _tokens_per_episode(team: TeamResult, name: str) -> str | None:
-    """Return new tokens per episode."""
+    """Return new tokens per episode that counts."""
     agent = team.agents.get(name)
-    return f"{agent['new_tokens'] / team.episodes:.1f}" if agent else None
+    return f"{agent['new_tokens'] / (team.episodes - team.failed):.1f}" if agent else None

@@ -122,6 +122,8 @@ def team_result(
     """Return the results of one team, with its metrics as means over tasks."""
     episodes = list(chain.from_iterable(groups.values()))
     scores = [e.score for e in episodes if e.score]
+    total = usage_by_agent(episodes)
+    finished = usage_by_agent([e for e in episodes if e.failure is None])
     team = evaluated.recipe.team
     maximum = max((score.maximum for score in scores), default=None)
     game_maximum = maximum if evaluated.recipe.environment else None
@@ -144,7 +146,7 @@ def team_result(
         metrics=estimates_of(values, largest),
         speed=speed_of(episodes),
         concurrency=concurrency_of(evaluated.recipe),
-        agents=usage_by_agent(episodes),
+        agents={name: used | {"cost": total[name]["cost"]} for name, used in finished.items()},
     )
 
 

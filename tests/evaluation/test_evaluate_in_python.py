@@ -117,6 +117,21 @@ def test_evaluation_without_finished_episodes_names_the_first_failure() -> None:
         collab.evaluate(team("a", "red"), task=ROWS, rewards=[broken])
 
 
+def test_tokens_of_failed_episodes_do_not_count(tmp_path: Path) -> None:
+    script = tmp_path / "answers.yaml"
+    script.write_text("a: [red, red]\nb: [four, {failure: no answer}]\n")
+    agents = {name: collab.Agent(prompt="{{ task.prompt }}") for name in "ab"}
+    two = collab.Team(
+        agents=agents, protocol="sequential", model=f"scripted:{script}", rewards=[right], hidden=[]
+    )
+    results = collab.evaluate(two, task=ROWS, concurrency=1)
+    assert results.teams[0].failed == 1
+    rows = dict(
+        line.rsplit(maxsplit=1) for line in repr(results).splitlines() if "tokens of" in line
+    )
+    assert rows == {"tokens of a": "3.0", "tokens of b": "4.0"}
+
+
 def test_team_whose_episodes_all_fail_raises_a_warning() -> None:
     def parse(response: str) -> str:
         raise ValueError("no parse")
