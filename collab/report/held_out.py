@@ -152,9 +152,10 @@ def _before_after_table(
         cells.append(mean_cell(gain.mean, gain.limits, form, change=True, largest=scale))
         rows.append([text_cell(", ".join(labels)), *cells])
     if form == "points":
-        title += f", of {format_value(bounds[0], form)}"
+        differ = "at most " if len(set(bounds)) > 1 else ""
+        title += f", of {differ}{format_value(max(bounds), form)}"
     size = counted(max(len(before) for _, _, before, _ in changes), "held-out problem")
-    seeds = max(len(cohort.runs) for cohort in cohorts)
+    seeds = max(sum(len(run.evaluations) > 1 for run in cohort.runs) for cohort in cohorts)
     size += f", mean of {seeds} seeds" if seeds > 1 else ""
     note = f"{size}. Gains are paired by problem. {INTERVALS_CAPTION}."
     return ResultTable(title, ["", "Before", "After", "Gain"], rows, note)

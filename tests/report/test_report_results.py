@@ -52,6 +52,17 @@ def test_gains_are_paired_and_show_the_maximum(trained: Path) -> None:
     assert after.interval != before.interval
 
 
+def test_title_and_note_name_what_the_means_are_of(tmp_path: Path) -> None:
+    seeds = [make_training(tmp_path / str(seed), seed=seed) for seed in range(3)]
+    rows = (seeds[2] / "metrics.jsonl").read_text().splitlines()
+    (seeds[2] / "metrics.jsonl").write_text("\n".join(rows[:-1]) + "\n")
+    other = make_training(tmp_path / "other", rate=1.0)
+    rewrite(other, joint_return=9.0)
+    table = opened(report_of(*seeds, other), "Return, held out")
+    assert table.note.startswith("6 held-out problems, mean of 2 seeds.")
+    assert table.title.endswith("of at most 9.00")
+
+
 def test_training_without_held_out_problems_opens_with_its_curves(trained: Path) -> None:
     file = trained / "metrics.jsonl"
     lines = [line for line in file.read_text().splitlines() if "step.finished" in line]
