@@ -269,9 +269,11 @@ MAX_PROBE_CALLS = 12
 
 
 def shown_asserts(public: Mapping[str, Any]) -> list[str]:
-    """Return the asserts that the prompt shows, and its docstring's examples written as asserts."""
+    """Return the asserts about the function that the prompt shows, and its docstring's examples
+    written as asserts."""
     prompt, entry_point = str(public.get("prompt", "")), str(public.get("entry_point", ""))
     lines = [line.strip() for line in docstring(prompt).splitlines()]
+    lines = [line for line in lines if entry_point.rpartition(" ")[2] in line]
     asserts = [line for line in lines if line.startswith("assert ") and can_parse(line)]
     examples = [
         f"assert {example.call} == {example.expected}"

@@ -53,6 +53,11 @@ def test_shown_tests_and_similar_inputs_are_extracted() -> None:
     assert "area(2, 3)" not in calls
 
 
+def test_asserts_about_other_functions_choose_nothing() -> None:
+    prompt = PROMPT.replace("assert", "assert len([0]) == 1\n    assert")
+    assert shown_asserts({**ROW, "prompt": prompt}) == ["assert area(2, 3) == 6"]
+
+
 def test_a_program_is_chosen_by_the_shown_test(tmp_path: Path, rows: str) -> None:
     metrics = metrics_of(tmp_path, rows, {"main": [SUM, SUM, RIGHT]}, collab.Selection())
     assert metrics["pass@1"] == pytest.approx(1 / 3)
