@@ -97,7 +97,10 @@ def _parse_expression(source: str, entry_point: str, known: set[str]) -> str | N
     if len(body) != 1 or not isinstance(body[0], ast.Expr):
         return None
     loaded = {node.id for node in ast.walk(body[0]) if isinstance(node, ast.Name)}
-    return ast.unparse(body[0]) if entry_point in loaded and loaded <= known else None
+    if entry_point not in loaded or not loaded <= known:
+        return None
+    test = ast.Compare(body[0].value, [ast.Eq()], [ast.Constant(0)])  # in brackets if `==` needs it
+    return ast.unparse(test).removesuffix(" == 0")
 
 
 def _leading_literal(lines: list[str]) -> str | None:
