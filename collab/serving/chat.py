@@ -41,12 +41,16 @@ class StreamOptions(Body):
     include_usage: bool = False
 
 
+StopString = Annotated[str, Field(min_length=1)]
+
+
 class ChatBody(CommonBody):
     """The body of a request for a chat completion."""
 
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    stop: StopString | Annotated[list[StopString], Field(max_length=16)] | None = None
     stream_options: StreamOptions | None = None
     n: int | None = None
     logprobs: bool | None = None
@@ -79,6 +83,7 @@ class ChatBody(CommonBody):
         return replace(
             self.make_question(messages, "messages", settings),
             max_new_tokens=min(limits, default=None),
+            stop=(self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
             include_usage=bool(self.stream_options and self.stream_options.include_usage),
         )
 

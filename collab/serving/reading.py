@@ -39,6 +39,8 @@ class TeamQuestion:
     seed: int | None = None
     max_new_tokens: int | None = None
     """Maximum number of new tokens per response, at most the agent's own limit."""
+    stop: tuple[str, ...] = ()
+    """Strings before which each response ends, in addition to the agent's own."""
     temperature: float | None = None
     top_p: float | None = None
     stream: bool = False
@@ -49,7 +51,8 @@ class TeamQuestion:
 
     def sampling(self, settings: Sampling) -> Sampling:
         """Return an agent's sampling settings, changed by this request."""
-        changes = {"temperature": self.temperature, "top_p": self.top_p}
+        changes: dict[str, Any] = {"temperature": self.temperature, "top_p": self.top_p}
+        changes["stop"] = (*settings.stop, *self.stop)
         if self.max_new_tokens is not None:
             changes["max_new_tokens"] = min(self.max_new_tokens, settings.max_new_tokens)
         set_here = {name: value for name, value in changes.items() if value is not None}

@@ -89,6 +89,6 @@ class ServedTeam:
                 model.check(question.sampling(self.recipe.sampling_of(name)), agent.adapter)
             except RecipeError:
                 raise invalid(
-                    "a model of this team cannot follow temperature or top_p; leave them out",
-                    "temperature",
+                    "a model of this team cannot follow temperature, top_p or stop; leave them out",
+                    "stop" if question.stop else "temperature",
                 ) from None

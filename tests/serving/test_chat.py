@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from support.served import AUX, DUO, MAIN, SOLO, Server, recipe
+from support.served import AUX, DUO, MAIN, SOLO, Server, error, recipe
 
 if TYPE_CHECKING:
     import openai  # slow import; workers without these tests skip it
@@ -92,6 +92,13 @@ def test_max_tokens_applies_per_agent_and_only_lowers_the_limit(server: Server) 
     assert cut.choices[0].finish_reason == "length"
     assert cut.choices[0].message.content == "aux says:\n\nmain says:"
     assert server.model.requests[-1].sampling.max_new_tokens == 256
+
+
+@pytest.mark.parametrize(("stop", "stops"), [(" two", (" two",)), (["a", "b"], ("a", "b"))])
+def test_stop_strings_end_each_response(server: Server, stop: Any, stops: tuple[str, ...]) -> None:
+    assert server.ask(model="duo", stop=stop).json()["collab"]["warnings"] == []
+    assert [r.sampling.stop for r in server.model.requests[-2:]] == [stops, stops]
+    assert error(server.ask(stop=""))[2] == "stop"
 
 
 def test_ignored_settings_are_noted(client: openai.OpenAI) -> None:
