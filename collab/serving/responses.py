@@ -162,6 +162,8 @@ class ResponseReply(TeamReply):
         error = {"code": "server_error", "message": refused.message}
         failed = {**self._response("failed", self._completed_items), "error": error}
         yield self._event("response.failed", response=failed)
+        flat = {"code": refused.reason, "message": refused.message, "param": refused.param}
+        yield self._event("error", **flat, **refused.body)  # OpenAI's clients raise at `error`
 
     def _answer_events(self, text: str) -> Iterator[str]:
         """Yield the events of a piece of the message, which begins with the first one."""

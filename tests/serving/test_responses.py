@@ -183,7 +183,11 @@ def test_invalid_value_is_named_with_its_parameter(server: Server) -> None:
 
 
 def test_error_after_the_stream_began_ends_it_as_failed() -> None:
+    import openai
+
     with Server(recipe(SOLO), model=Talker(after=1, holding=True), seconds=0.5) as server:
         line = events(post(server, model="solo", input=ASKED, stream=True).text)
-    assert line[-1]["type"] == "response.failed"
-    assert line[-1]["response"]["error"]["message"] == "no answer within 0.5 s"
+        with server.client() as client, pytest.raises(openai.APIError, match="no answer"):
+            list(client.responses.create(model="solo", input=ASKED, stream=True))
+    assert [event["type"] for event in line[-2:]] == ["response.failed", "error"]
+    assert line[-2]["response"]["error"]["message"] == "no answer within 0.5 s"
