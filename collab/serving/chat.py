@@ -11,6 +11,7 @@ from pydantic import Field
 from collab.records import Episode
 from collab.runtime.summary import usage_of
 from collab.serving.reading import (
+    NO_LOGPROBS,
     Body,
     CommonBody,
     ContentPart,
@@ -66,7 +67,7 @@ class ChatBody(CommonBody):
             *super().unsupported_fields(),
             ("function_call", calls, "a team cannot call the client's functions; leave it out"),
             ("n", self.n not in (None, 1), "a team gives one answer; ask again for another"),
-            ("logprobs", self.logprobs, "answers of several agents have none"),
+            ("logprobs", self.logprobs, NO_LOGPROBS),
             ("response_format", form != "text", "a team answers in text; set its type to 'text'"),
             ("modalities", self.modalities not in (None, ["text"]), "a team answers in text"),
             ("audio", self.audio is not None, "a team answers in text"),

@@ -99,6 +99,9 @@ class OwnFields(Body):
     fields: dict[str, FieldValue] = {}
 
 
+NO_LOGPROBS = "answers of several agents have no log-probabilities; leave it out"
+
+
 class CommonBody(Body):
     """The fields that both forms of a request share."""
 
@@ -112,6 +115,7 @@ class CommonBody(Body):
     store: bool | None = None
     background: bool | None = None
     previous_response_id: str | None = None
+    top_logprobs: int | None = None
     user: Any = None
     metadata: Any = None
     collab: OwnFields = OwnFields()
@@ -147,6 +151,7 @@ class CommonBody(Body):
             ("store", self.store, "the server stores nothing; leave it out"),
             ("background", self.background, "the server answers at once; leave it out"),
             ("previous_response_id", self.previous_response_id, "send the whole conversation"),
+            ("top_logprobs", self.top_logprobs, NO_LOGPROBS),
             (
                 "tool_choice",
                 calls,

@@ -11,6 +11,7 @@ from pydantic import Field
 from collab.records import Episode
 from collab.runtime.summary import usage_of
 from collab.serving.reading import (
+    NO_LOGPROBS,
     Body,
     CommonBody,
     ContentPart,
@@ -36,6 +37,9 @@ class InputItem(Body):
     content: str | list[ContentPart] | None = None
 
 
+_LOGPROBS = "message.output_text.logprobs"
+
+
 class TextOptions(Body):
     format: Format | None = None
 
@@ -47,6 +51,7 @@ class ResponseBody(CommonBody):
     text: TextOptions | None = None
     conversation: Any = None
     prompt: Any = None
+    include: list[str] | None = None
 
     def unsupported_fields(self) -> list[tuple[str, Any, str]]:
         form = self.text.format.type if self.text and self.text.format else "text"
@@ -54,6 +59,7 @@ class ResponseBody(CommonBody):
             *super().unsupported_fields(),
             ("text.format", form != "text", "a team answers in text"),
             ("conversation", self.conversation is not None, "send the whole conversation"),
+            ("include", _LOGPROBS in (self.include or ()), NO_LOGPROBS),
             ("prompt", self.prompt is not None, "the server stores no prompts; send its text"),
         ]
 

@@ -157,6 +157,8 @@ def test_messages_and_instructions(server: Server) -> None:
         ({"input": ASKED, "previous_response_id": "resp_1"}, "previous_response_id"),
         ({"input": ASKED, "conversation": "c"}, "conversation"),
         ({"input": ASKED, "prompt": {"id": "pmpt_1"}}, "prompt"),
+        ({"input": ASKED, "include": ["message.output_text.logprobs"]}, "include"),
+        ({"input": ASKED, "top_logprobs": 2}, "top_logprobs"),
         ({"input": ASKED, "tool_choice": "required"}, "tool_choice"),
         ({"input": [{"content": "One."}, {"content": "Two."}]}, "input"),
         ({"input": ASKED, "text": {"format": {"type": "json_schema"}}}, "text.format"),
