@@ -159,7 +159,8 @@ def _model_card(team: ServedTeam) -> dict[str, Any]:
 
 async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    wrong = "no such path" if error.status_code == 404 else "method not allowed"
+    paths = "no such path; this server has /v1/models, /v1/chat/completions and /v1/responses"
+    wrong = paths if error.status_code == 404 else "method not allowed"
     response = Refused(error.status_code, "not_found", wrong).response()
     response.headers.update(error.headers or {})
     return response

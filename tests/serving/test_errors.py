@@ -117,7 +117,9 @@ def test_a_page_of_another_origin_is_refused(http: httpx.Client) -> None:
 
 
 def test_unknown_paths_and_methods_are_refused(http: httpx.Client) -> None:
-    assert error(http.get("/v1/files"))[:2] == (404, "not_found")
+    unknown = http.get("/v1/files")
+    assert error(unknown)[:2] == (404, "not_found")
+    assert "/v1/chat/completions" in unknown.json()["error"]["message"]
     assert error(http.get("/v1/chat/completions"))[0] == 405
 
 
