@@ -354,5 +354,5 @@ def _text_row(title: str, texts: Sequence[str | None]) -> TableRow:
 
 def _tokens_per_episode(team: TeamResult, name: str) -> str | None:
     """Return new tokens per episode that counts."""
-    agent = team.agents.get(name)
-    return f"{agent['new_tokens'] / (team.episodes - team.failed):.1f}" if agent else None
+    agent, finished = team.agents.get(name), team.episodes - team.failed
+    return f"{agent['new_tokens'] / finished:.1f}" if agent and finished else None

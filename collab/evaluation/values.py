@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from math import comb, fsum
+from typing import Any
 
 from collab.evaluation.intervals import (
     BRACKETS_CAPTION,
@@ -122,8 +123,6 @@ def team_result(
     """Return the results of one team, with its metrics as means over tasks."""
     episodes = list(chain.from_iterable(groups.values()))
     scores = [e.score for e in episodes if e.score]
-    total = usage_by_agent(episodes)
-    finished = usage_by_agent([e for e in episodes if e.failure is None])
     team = evaluated.recipe.team
     maximum = max((score.maximum for score in scores), default=None)
     game_maximum = maximum if evaluated.recipe.environment else None
@@ -146,8 +145,18 @@ def team_result(
         metrics=estimates_of(values, largest),
         speed=speed_of(episodes),
         concurrency=concurrency_of(evaluated.recipe),
-        agents={name: used | {"cost": total[name]["cost"]} for name, used in finished.items()},
+        agents=_usage_that_counts(episodes),
     )
+
+
+def _usage_that_counts(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
+    """Return the responses and tokens of finished episodes, and the cost of all, by agent."""
+    finished = usage_by_agent([e for e in episodes if e.failure is None])
+    none = {"responses": 0, "prompt_tokens": 0, "new_tokens": 0}
+    return {
+        name: {**finished.get(name, none), "cost": used["cost"]}
+        for name, used in usage_by_agent(episodes).items()
+    }
 
 
 def difference(
