@@ -118,12 +118,14 @@ class Expert(Source):
             if answer.strip():
                 again = Message(role="user", content=RETRY_PROMPT.format(why=why))
                 messages = [*messages, Message(role="assistant", content=answer), again]
-        raise FeedbackError(
+        failed = FeedbackError(
             f"the expert {self._model.name} gave no advice in the required form in"
             f" {self._spec.retries + 1} attempts, of which {truncated} were truncated at"
             f" {self._spec.max_new_tokens} tokens: {why}; raise its 'max_new_tokens' or its"
             " 'retries', or use another model"
         )
+        failed.usage = usage
+        raise failed
 
     async def _ask(self, outcome: Outcome, messages: Sequence[Message], attempt: int) -> Action:
         from collab.models import Call, Request

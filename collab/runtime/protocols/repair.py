@@ -36,7 +36,7 @@ async def repair(
         items = (await turn.feedback())[repairer]
         if not any(one.severity == "error" for item in items for one in item.findings):
             break
-        text = "\n\n".join(item.text for item in items)
+        text = "\n\n".join(item.text for item in items if item.text)
         template = "revise" if turn.acted(repairer) else "repair"
         await turn.act(repairer, template, sees=[author], otherwise=REPAIR_TEMPLATE, feedback=text)
         author = repairer
