@@ -12,6 +12,7 @@ from collab.records import Decision, Episode, Turn
 from collab.runtime.events import AgentActed, AgentActing, AgentProgress, Event
 from collab.runtime.summary import usage_of
 from collab.serving.reading import TeamQuestion
+from collab.serving.refusal import SERVER, Refused
 from collab.serving.team import ServedTeam
 
 
@@ -160,7 +161,10 @@ class TeamReply:
     def stream_delta(self, delta: TextDelta) -> Iterator[str]:
         """Yield the events of an agent's words: a part of the answer, or of what the agents say."""
         if delta.differs:
-            self._warnings.append(_difference_warning(delta.agent))
+            self._warnings.append(
+                f"the streamed text of {delta.agent} differs from the record; collab.agents has the"
+                " recorded text"
+            )
         if self._team.is_direct:
             if text := self._answer.add(delta.text):
                 yield from self._answer_events(text)
@@ -176,13 +180,16 @@ class TeamReply:
         raise NotImplementedError
 
     def _unsent_answer(self, episode: Episode) -> str:
-        """Return the unsent part of the joint answer, and warn once if the sent text differs."""
+        """Return the unsent part of the joint answer.
+
+        Raises:
+            Refused: the sent text is not the beginning of the answer.
+        """
         sent, joint = self._answer.sent, episode.answer
-        if joint.startswith(sent):
-            return joint[len(sent) :]
-        if not self._warnings:
-            self._warnings.append(_difference_warning("the answer"))
-        return ""
+        if not joint.startswith(sent):
+            message = "the streamed text is not the answer, e.g. after a retry; ask without stream"
+            raise Refused(500, "stream_differs", message, kind=SERVER)
+        return joint[len(sent) :]
 
     def _details(self, episode: Episode) -> dict[str, Any] | None:
         """Return the data of an episode except its answer, for clients that ask for it."""
@@ -196,10 +203,3 @@ class TeamReply:
             "agents": [_agent_details(turn, d) for turn in episode.turns for d in turn.decisions],
             "warnings": [*self._question.warnings, *self._warnings],
         }
-
-
-def _difference_warning(whose: str) -> str:
-    """Return the warning that a streamed text differs from the record."""
-    return (
-        f"the streamed text of {whose} differs from the record; collab.agents has the recorded text"
-    )
