@@ -138,6 +138,8 @@ def _api_message(message: Message) -> dict[str, Any]:
 def _rejection(response: Response, status: int, text: str, key: str) -> Rejection:
     """Describe a refusal, an error status or an error event, without the key."""
     kind, reason = parse_error_body(text, key)
+    if response.has_redirect_location:
+        reason = f"it redirects to {response.headers['location']}; is the URL right?"
     reason = html_error(_address(response)) if is_html(reason) else redact_line(reason, key)
     wait = response.headers.get("retry-after", "")
     return Rejection(status, redact_line(kind, key), reason, wait)

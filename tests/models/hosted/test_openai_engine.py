@@ -269,3 +269,11 @@ def test_concurrent_requests_all_drop_the_refused_fields() -> None:
     with OpenAIServer(strict) as server:
         actions = ask_qwen(server, *[request_of()] * 4)
     assert [action.text for action in actions] == ["fine"] * 4
+
+
+def test_a_redirect_is_named() -> None:
+    found, message, attempts = failure_of_one(
+        lambda handler, _, __: handler.send(307, location="https://there/v1")
+    )
+    assert (found, attempts) == ("ModelRefused", 1)
+    assert "it redirects to https://there/v1; is the URL right?" in message
