@@ -34,7 +34,8 @@ class LoopThread:
         """Run `work` on the thread and return its result. Canceling this call cancels the work.
 
         Raises:
-            ModelUnavailable: the thread is closed, or was closed before the work was done.
+            ModelUnavailable: the thread is closed, was closed before the work was done, or belongs
+                to the parent of this process.
         """
         started = self._submit(work)
         await wait_for_job(started)
@@ -49,10 +50,14 @@ class LoopThread:
         interrupt again.
 
         Raises:
-            ModelUnavailable: the thread is closed.
+            ModelUnavailable: the thread is closed, or belongs to the parent of this process.
         """
         ended: Future[None] = Future()
-        started = self._submit(_start_task(work, ended))
+        try:
+            started = self._submit(_start_task(work, ended))
+        except ModelUnavailable:
+            work.close()
+            raise
         try:
             ended.result()
         except BaseException:
@@ -86,6 +91,12 @@ class LoopThread:
             if not self._is_open:
                 work.close()
                 raise self._closed_error()
+            if not self._thread.is_alive():
+                work.close()
+                raise ModelUnavailable(
+                    f"{self.name} was opened before this process was forked; open it in this"
+                    " process, by `with` or `async with`, or start processes by 'spawn'"
+                )
             return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def _closed_error(self) -> ModelUnavailable:

@@ -3,8 +3,10 @@
 import asyncio
 import importlib
 import json
+import os
 import signal
 import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +165,21 @@ def test_entered_team_opens_its_model_once_in_a_loop(opened: list[str]) -> None:
 def test_a_team_is_entered_once_at_a_time() -> None:
     with make() as team, pytest.raises(CollabError, match="already in use"), team:
         pass
+
+
+def test_team_opened_before_a_fork_is_refused_there(tmp_path: Path) -> None:
+    with make() as team, warnings.catch_warnings(action="ignore"):
+        if not (child := os.fork()):
+            signal.alarm(10)
+            for ask in (team.run, lambda row: asyncio.run(team.arun(row))):
+                try:
+                    ask(ROWS[0])
+                except CollabError as error:
+                    (tmp_path / "errors").open("a").write(f"{error}\n")
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert team.run(ROWS[0]).episode.failure is None
+    assert (tmp_path / "errors").read_text().count("opened before this process was forked") == 2
 
 
 def test_interrupted_wait_cancels_the_work_and_waits_for_it() -> None:
