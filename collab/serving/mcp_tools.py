@@ -71,9 +71,9 @@ def make_server(service: Service) -> Server[Any]:
 
         try:
             service.check_ready()
-            team = _teams_by_tool(service).get(params.name)
-            if team is None:
-                raise invalid("no such tool")
+            teams = _teams_by_tool(service)
+            if (team := teams.get(params.name)) is None:
+                raise invalid(f"no such tool; this server has: {', '.join(teams)}")
             running = _run_call(service, team, params.arguments or {}, report_answer)
             episode = await service.run_work(team.name, running)
             assert episode is not None, "a client that disconnects cancels the call"
@@ -136,6 +136,9 @@ def _read_arguments(team: ServedTeam, arguments: dict[str, Any]) -> tuple[Proble
         fields = _ARGUMENTS.validate_python(arguments, strict=True)
     except ValidationError:
         raise invalid("an argument must be a string, a number or a list of strings") from None
+    for name in _input_schema(team)["required"]:
+        if name not in fields:
+            raise invalid(f"the argument '{name}' is missing")
     text = fields.pop(team.fields.text, "")
     if team.fields.is_text_used and not (isinstance(text, str) and text.strip()):
         raise invalid(f"the argument '{team.fields.text}' has no text")

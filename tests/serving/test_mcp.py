@@ -96,8 +96,9 @@ def test_a_team_that_reads_the_whole_task_needs_a_prompt() -> None:
     [
         ("solo", {"prompt": " "}, "'prompt' has no text"),
         ("solo", {"prompt": {"a": 1}}, "must be a string"),
-        ("solo", {}, "'prompt' has no text"),
-        ("../solo", {"prompt": "x"}, "no such tool"),
+        ("solo", {}, "'prompt' is missing"),
+        ("two", {"prompt": "x"}, "the argument 'language' is missing"),
+        ("../solo", {"prompt": "x"}, "no such tool; this server has: solo, two"),
         ("solo", {"prompt": "x"}, "the episode failed: ModelError"),
     ],
 )
@@ -106,7 +107,9 @@ def test_failures_are_tool_errors(name: str, given: Any, wrong: str) -> None:
         async with over_http(server) as session:
             return await session.call_tool(name, given)
 
-    with Server(recipe(SOLO), mcp=True, model=Talker(fails="ModelError")) as server:
+    agents = {"one": {"prompt": "{{ task.prompt }} {{ task.language }}"}}
+    two = recipe({**SOLO, "name": "two", "agents": agents})
+    with Server(recipe(SOLO), two, mcp=True, model=Talker(fails="ModelError")) as server:
         result = asyncio.run(ask())
     assert result.is_error
     assert wrong in result.content[0].text
