@@ -225,7 +225,10 @@ class Service:
             Refused: the server is starting or shutting down.
         """
         if not self.is_ready:
-            raise unavailable("the server is starting or shutting down")
+            raise unavailable(
+                "the server is starting or shutting down, or the application that mounts it did not"
+                " enter its lifespan"
+            )
 
     async def run_work(
         self,

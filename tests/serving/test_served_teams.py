@@ -135,6 +135,18 @@ def test_an_application_names_what_it_cannot_serve() -> None:
         collab.serving.app(given)
 
 
+def test_a_mounted_application_without_its_lifespan_names_it() -> None:
+    team = collab.serving.app("tldr", model="echo")
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=team)) as client:
+            return await client.get("http://host/v1/models")
+
+    answer = asyncio.run(ask())
+    assert answer.status_code == 503
+    assert "enter its lifespan" in answer.json()["error"]["message"]
+
+
 def test_the_folder_of_a_record_may_be_given_as_text(tmp_path: Path) -> None:
     application = collab.serving.app("tldr", model="echo", record=str(tmp_path / "kept"))
 
