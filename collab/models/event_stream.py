@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,6 @@ async def event_data(response: Response) -> AsyncIterator[bytes]:
         for line in lines:
             field, _, value = b"".join([*pending, line]).partition(b":")
             pending.clear()
-            if field == b"data" and value.strip() != DONE:
+            if field.removeprefix(BOM_UTF8) == b"data" and value.strip() != DONE:
                 yield value
         pending.append(rest)

@@ -33,9 +33,9 @@ def test_lines_end_at_line_feeds_only() -> None:
     assert asyncio.run(read()) == [{"n": 1}, TEXT]
 
 
-def test_a_line_may_come_in_pieces() -> None:
+def test_a_line_may_come_in_pieces_after_a_mark_of_the_encoding() -> None:
     async def pieces() -> AsyncIterator[bytes]:
-        for piece in (b"da", b"ta: 1", b"2\nda", b"ta: 3", b"\n"):
+        for piece in (b"\xef\xbb", b"\xbfda", b"ta: 1", b"2\nda", b"ta: 3", b"\n"):
             yield piece
 
     async def read() -> list[bytes]:
