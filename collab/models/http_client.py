@@ -64,6 +64,7 @@ def size_limit_hook(
     async def check(answer: Any) -> None:
         answer.stream = LimitedStream(answer.stream)
         if answer.headers.get("content-encoding", "identity") != "identity":
-            raise make_error("the server compresses its answers without being asked")
+            reason = "the server compresses its answers without being asked; turn that off there"
+            raise make_error(reason)
 
     return check
