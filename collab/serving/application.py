@@ -206,6 +206,8 @@ class AnswerApp:
             await self.service.run_work(
                 self.team.name, self._answer_request(), self._wait_for_disconnect()
             )
+            if not self._has_begun:  # the client left, but a host's middleware needs an answer
+                await self._send_whole(Response(status_code=499))
         except Refused as refused:
             await self._send_refusal(refused)
 
@@ -280,7 +282,7 @@ class AnswerApp:
                 text = self._opening + text
             await self._send_chunk(text, more=True)
 
-    async def _send_whole(self, answer: JSONResponse) -> None:
+    async def _send_whole(self, answer: Response) -> None:
         """Send a complete answer."""
         self._has_begun = self._has_ended = True
         await answer(*self._client)

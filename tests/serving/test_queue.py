@@ -47,7 +47,10 @@ def test_request_beyond_the_queue_is_refused_and_order_is_kept() -> None:
 
 
 @pytest.mark.parametrize("when", ["plain", "before the first word", "in the middle"])
-def test_an_episode_ends_when_its_client_leaves(when: str) -> None:
+def test_an_episode_ends_when_its_client_leaves(
+    when: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "collab.serving")
     talker = Talker(holding=True, after=2 if when == "in the middle" else 0)
     with Server(recipe(DUO), model=talker, ping_seconds=60.0) as server:
         request = {**body(), "model": "duo", "stream": when != "plain"}
@@ -71,6 +74,8 @@ def test_an_episode_ends_when_its_client_leaves(when: str) -> None:
         until(lambda: talker.under_way == 0, 2)
         assert talker.cancelled == 2
         until(lambda: server.queue.is_idle, 2)
+    status = 200 if when == "in the middle" else 499  # middleware of a host needs a status
+    assert f"POST {CHAT} {status} " in caplog.text
 
 
 def test_client_leaving_the_queue_is_removed() -> None:
