@@ -26,11 +26,21 @@ def dimensions_of(config: Any, itemsize: int) -> Dimensions:
     return Dimensions(
         layers=config.num_hidden_layers,
         hidden=config.hidden_size,
-        intermediate=config.intermediate_size,
+        intermediate=_intermediate_of(config),
         key_values=key_values_of(config),
         vocabulary=config.vocab_size,
         bytes=itemsize,
     )
+
+
+_INTERMEDIATE_KEYS = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size")
+
+
+def _intermediate_of(config: Any) -> int:
+    """Return the width of the feed-forward layers: by its name in the configuration, or four times
+    the hidden size, as in older models, which have no name for it."""
+    sizes = (getattr(config, key, None) for key in _INTERMEDIATE_KEYS)
+    return int(next((size for size in sizes if size), 4 * config.hidden_size))
 
 
 def key_values_of(config: Any) -> int:

@@ -73,7 +73,7 @@ class KVCache:
 
     def _select_cached(self, rows: Sequence[int], keep: Tensor) -> None:  # noqa: ARG002
         """Keep the keys and values of some rows. `keep` is `rows` as a tensor."""
-        self._cache.batch_select_indices(keep)
+        self._cache.reorder_cache(keep)  # layers of linear attention have no other selection
 
     def _forward(self, ids: Tensor, positions: Tensor) -> Tensor:
         options: dict[str, Any] = {"position_ids": positions, "logits_to_keep": 1}

@@ -60,9 +60,14 @@ class RowAdapters:
         return self._masks[key]
 
     def mask_output(self, inner: Tensor, ranks: AdapterRanks) -> Tensor:
-        """Return A's output `inner`, [rows, time, ranks], with 0 for the adapters of other rows."""
+        """Return A's output `inner` with 0 for the adapters of other rows.
+
+        `inner` is [rows, ..., ranks], or [rows * time, ranks] in models that join these, as OPT.
+        """
         mask = self.mask(ranks, inner)
-        return inner if mask is None else inner * mask
+        if mask is None:
+            return inner
+        return (inner.view(len(self.rows), -1, inner.shape[-1]) * mask).view_as(inner)
 
     def stack(self, layers: Sequence[Any], dtype: torch.dtype) -> StackedAdapters | None:
         """Return the rows' adapters of `layers`, stacked, or None if no adapter changes these

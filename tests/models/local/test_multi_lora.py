@@ -52,6 +52,15 @@ def test_every_row_has_its_own_adapter(engine: TransformersEngine) -> None:
     assert torch.allclose(peft_logits(engine, 0), expected[:1], atol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 2), (2 * 3, 2), (2, 1, 3, 2)])
+def test_each_row_keeps_its_own_ranks(shape: tuple[int, ...]) -> None:
+    rows = RowAdapters(["one", "two"])
+    masked = rows.mask_output(torch.ones(shape), (("one", 1), ("two", 1)))
+    assert masked.shape == shape
+    assert masked.view(2, 3, 2)[0].tolist() == [[1.0, 0.0]] * 3
+    assert masked.view(2, 3, 2)[1].tolist() == [[0.0, 1.0]] * 3
+
+
 @torch.no_grad()
 def test_adapters_work_on_a_bfloat16_base(engine: TransformersEngine) -> None:
     expected = torch.cat([peft_logits(engine, row) for row in range(len(ROWS))])
