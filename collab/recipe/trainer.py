@@ -23,7 +23,8 @@ class LoraSpec(Spec):
     alpha: float = Field(default=32.0, gt=0)
     """An adapter's output is multiplied by alpha / rank."""
     targets: tuple[str, ...] = ()
-    """Names of the linear layers to adapt, e.g. `q_proj`. An empty list means all but the head."""
+    """Names of the linear layers to adapt, e.g. `q_proj`. An empty list means all but the head, and
+    in a mixture of experts those of attention."""
 
 
 class EvaluationSpec(Spec):

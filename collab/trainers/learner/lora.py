@@ -43,9 +43,9 @@ def add_adapter(
 
     with quiet_transformers(), torch.random.fork_rng():
         torch.manual_seed(derive_seed(seed, "adapter", name))
-        config, tensors = _read_adapter(Path(start)) if start else (lora_config(spec), None)
-        config.inference_mode = False
         module: Any = engine.module
+        config, tensors = _read_adapter(Path(start)) if start else (lora_config(spec, module), None)
+        config.inference_mode = False
         try:
             if hasattr(module, "peft_config"):
                 module.add_adapter(name, config)
@@ -91,17 +91,29 @@ def _read_adapter(folder: Path) -> tuple[Any, dict[str, Tensor]]:
         ) from error
 
 
-def lora_config(spec: LoraSpec) -> Any:
-    """Return the adapter's PEFT configuration. Errors appear only when it is applied to a model."""
+def lora_config(spec: LoraSpec, module: nn.Module) -> Any:
+    """Return the PEFT configuration of an adapter of `module`. Errors appear only when it is
+    applied."""
     from peft import LoraConfig
 
     return LoraConfig(
         r=spec.rank,
         lora_alpha=spec.alpha,
-        target_modules=list(spec.targets) or "all-linear",
+        target_modules=list(spec.targets) or _default_targets(module),
         lora_dropout=0.0,
         task_type="CAUSAL_LM",
     )
+
+
+def _default_targets(module: nn.Module) -> list[str] | str:
+    """Return the layers to adapt: all linear ones except the head, but in a mixture of experts only
+    those of attention, because PEFT cannot adapt experts for several adapters."""
+    others = (part for part in module.modules() if not isinstance(part, nn.Conv1d))
+    if all(p.dim() < 3 for part in others for p in part.parameters(recurse=False)):
+        return "all-linear"
+    linear = (name for name, part in module.named_modules() if isinstance(part, nn.Linear))
+    names = (name.removesuffix(".base_layer") for name in linear if ".lora_" not in name)
+    return sorted({name.rpartition(".")[2] for name in names if "attn" in name})
 
 
 def parameters_of(module: nn.Module, name: str) -> dict[str, nn.Parameter]:

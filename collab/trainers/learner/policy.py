@@ -64,7 +64,7 @@ def disable_dropout(module: nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, nn.Dropout):
             part.p = 0.0
-        if hasattr(part, "attention_dropout"):
+        if isinstance(getattr(part, "attention_dropout", None), float):
             setattr(part, "attention_dropout", 0.0)  # noqa: B010
 
 

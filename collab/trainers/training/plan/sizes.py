@@ -115,7 +115,7 @@ def count_weights_in_model(model: TransformersSpec, lora: LoraSpec) -> WeightCou
             module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
         parameters = sum(p.numel() for p in module.parameters())
         linear, head = count_four_bit_weights(module), module.get_output_embeddings().weight.numel()
-        adapted = get_peft_model(module, lora_config(lora))
+        adapted = get_peft_model(module, lora_config(lora, module))
         adapter = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
     return WeightCounts(parameters, linear, head, adapter, module.config.get_text_config())
 
