@@ -40,8 +40,8 @@ class EpisodeQueue:
 
     def __init__(self, max_running: int, max_waiting: int) -> None:
         self.running = self.waiting = self.unfinished = 0
-        self._max_waiting = max_waiting
-        self.widen(max_running)
+        self._max_waiting, self._max_running = max_waiting, max_running
+        self._free = asyncio.Semaphore(max_running)
 
     @property
     def is_idle(self) -> bool:
