@@ -109,11 +109,12 @@ def _default_targets(module: nn.Module) -> list[str] | str:
     """Return the layers to adapt: all linear ones except the head, but in a mixture of experts only
     those of attention, because PEFT cannot adapt experts for several adapters."""
     others = (part for part in module.modules() if not isinstance(part, nn.Conv1d))
-    if all(p.dim() < 3 for part in others for p in part.parameters(recurse=False)):
+    weights = (p for part in others for p in part.parameters(recurse=False))
+    if not any(p.dim() == 3 and len(p) > 1 for p in weights):  # weights of experts, stacked
         return "all-linear"
     linear = (name for name, part in module.named_modules() if isinstance(part, nn.Linear))
     names = (name.removesuffix(".base_layer") for name in linear if ".lora_" not in name)
-    return sorted({name.rpartition(".")[2] for name in names if "attn" in name})
+    return sorted({name.rpartition(".")[2] for name in names if re.search("attn|attention", name)})
 
 
 def parameters_of(module: nn.Module, name: str) -> dict[str, nn.Parameter]:
