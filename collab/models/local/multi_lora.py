@@ -62,7 +62,7 @@ class RowAdapters:
     def mask_output(self, inner: Tensor, ranks: AdapterRanks) -> Tensor:
         """Return A's output `inner` with 0 for the adapters of other rows.
 
-        `inner` is [rows, ..., ranks], or [rows * time, ranks] in models that join these, as OPT.
+        `inner` is [rows, ..., ranks], or [rows * time, ranks] in a model such as OPT.
         """
         mask = self.mask(ranks, inner)
         if mask is None:
