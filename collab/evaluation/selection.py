@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -272,9 +273,9 @@ def shown_asserts(public: Mapping[str, Any]) -> list[str]:
     """Return the asserts about the function that the prompt shows, and its docstring's examples
     written as asserts."""
     prompt, entry_point = str(public.get("prompt", "")), str(public.get("entry_point", ""))
+    names_it = re.compile(rf"assert .*\b{re.escape(entry_point.rpartition(' ')[2])}\b")
     lines = [line.strip() for line in docstring(prompt).splitlines()]
-    lines = [line for line in lines if entry_point.rpartition(" ")[2] in line]
-    asserts = [line for line in lines if line.startswith("assert ") and can_parse(line)]
+    asserts = [line for line in lines if names_it.match(line) and can_parse(line)]
     examples = [
         f"assert {example.call} == {example.expected}"
         for example in examples_of(prompt, entry_point)

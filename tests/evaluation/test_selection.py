@@ -54,7 +54,7 @@ def test_shown_tests_and_similar_inputs_are_extracted() -> None:
 
 
 def test_asserts_about_other_functions_choose_nothing() -> None:
-    prompt = PROMPT.replace("assert", "assert len([0]) == 1\n    assert")
+    prompt = PROMPT.replace("assert", "assert areas([0]) == 1\n    assert")
     assert shown_asserts({**ROW, "prompt": prompt}) == ["assert area(2, 3) == 6"]
 
 
