@@ -108,6 +108,8 @@ class Reply:
     model: str = ""
     stop_reason: str = ""
     has_begun: bool = False
+    has_message: bool = False
+    """True if the service sent a message, even an empty one."""
     has_counts: bool = False
     """True if the service reported its token counts."""
     prompt_tokens: int = 0
@@ -142,7 +144,7 @@ class HostedEngine(Model, ABC):
     max_temperature: float
     """Highest temperature that the service accepts."""
     finish_reasons: dict[str, FinishReason]
-    """Maps the service's finish reasons to collab's."""
+    """Maps the service's finish reasons, in lower case, to collab's."""
     tool_call_reason: str
     """The service's finish reason for a response that calls tools."""
     always_needs_key = False
@@ -212,7 +214,7 @@ class HostedEngine(Model, ABC):
             try:
                 text = add_event(reply, event)
             except FORMAT_ERRORS as error:
-                raise ValueError(f"an event in unknown format: {error!r}") from error
+                raise ValueError(f"an event in unknown format: {error!r} in {event!r}") from error
             if text and progress:
                 number = len(reply.token_ids) or len(reply.text) // CHARACTERS_PER_TOKEN
                 progress(request, number, redactor(text))
@@ -337,7 +339,7 @@ class HostedEngine(Model, ABC):
             ) from error
 
     def _build_action(self, reply: Reply, seconds: float) -> Action:
-        finish_reason = self.finish_reasons.get(reply.stop_reason)
+        finish_reason = self.finish_reasons.get(str(reply.stop_reason).lower())
         if reply.calls and reply.stop_reason == self.tool_call_reason:
             finish_reason = "stop"
         if finish_reason is None:

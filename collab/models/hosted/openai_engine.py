@@ -182,6 +182,7 @@ def _add_event(reply: Reply, event: dict[str, Any]) -> str:
         return ""
     choice = event["choices"][0]
     delta = choice.get("delta") or choice.get("message") or {}
+    content = delta.get("content", choice.get("text"))  # `text` in the older completions API
     if delta.get("refusal"):
         raise ModelRefused(f"{reply.model!s:.200} declined to answer: {delta['refusal']!s:.200}")
     # vLLM lists a choice's token ids, llama.cpp the id of each log-probability.
@@ -189,6 +190,9 @@ def _add_event(reply: Reply, event: dict[str, Any]) -> str:
     reply.logprobs += [float(entry["logprob"]) for entry in entries]
     reply.token_ids += choice.get("token_ids") or [e["id"] for e in entries if "id" in e]
     reply.stop_reason = choice.get("finish_reason") or reply.stop_reason
+    reply.has_message |= bool(delta) or content is not None
+    if reply.stop_reason and not reply.has_message:
+        raise ValueError("an answer without message, delta or text")
     for number, piece in enumerate(delta.get("tool_calls") or ()):
         place, function = piece.get("index", number), piece.get("function") or {}
         if piece.get("id") and function.get("name"):
@@ -196,18 +200,47 @@ def _add_event(reply: Reply, event: dict[str, Any]) -> str:
         call = reply.calls[place, reply.last_call_ids.get(place)]
         call.id = piece.get("id") or call.id
         call.name = function.get("name") or call.name
-        call.arguments += function.get("arguments") or ""
-    text: str = delta.get("content") or ""
+        arguments = function.get("arguments") or ""
+        call.arguments += arguments if isinstance(arguments, str) else json.dumps(arguments)
+    text = _text_of(content)
     reply.text += text
     return text
 
 
+UNREAD_PARTS = {"thinking", "reasoning", "reference"}
+"""Types of content parts that are no part of the answer's text. Mistral sends the first and the
+last.
+"""
+
+
+def _text_of(content: Any) -> str:
+    """Return the text of a message's content: a string, a list of parts, or nothing."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise TypeError("content is neither text nor a list of parts")
+    return "".join(
+        part if isinstance(part, str) else part["text"]
+        for part in content
+        if isinstance(part, str) or part["type"] not in UNREAD_PARTS
+    )
+
+
 def _add_usage(reply: Reply, usage: dict[str, Any]) -> None:
+    """Add the token counts. A count that is missing follows from the total, or stays 0, and then
+    the costs are unknown.
+    """
     details = usage.get("prompt_tokens_details") or {}
+    prompt, new, total = (
+        usage.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+    )
+    if total is not None:
+        prompt = total - new if prompt is None and new is not None else prompt
+        new = total - prompt if new is None and prompt is not None else new
     reply.cache_read = parse_token_count(details.get("cached_tokens"))
-    reply.prompt_tokens = parse_token_count(usage["prompt_tokens"]) - reply.cache_read
-    reply.new_tokens = parse_token_count(usage["completion_tokens"])
-    reply.has_counts = True
+    reply.prompt_tokens = max(0, parse_token_count(prompt) - reply.cache_read)
+    reply.new_tokens = parse_token_count(new)
+    reply.has_counts = prompt is not None and new is not None
 
 
 LISTING_SECONDS = 5.0
@@ -222,7 +255,10 @@ class OpenAIEngine(HostedEngine):
     """
 
     max_temperature = 2.0
-    finish_reasons: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
+    finish_reasons: dict[str, FinishReason] = {
+        **dict.fromkeys(("stop", "eos", "eos_token", "stop_sequence", "end", "end_turn"), "stop"),
+        **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
+    }
     tool_call_reason = "tool_calls"
     spec: OpenAISpec
 
@@ -292,7 +328,7 @@ class OpenAIEngine(HostedEngine):
             page = f": {html_error(_address(response))}" if is_page else ""
             raise ValueError(f"its answer contains no event{page}")
         if not reply.stop_reason:
-            raise ConnectionError("the answer broke off")
+            raise ConnectionError("the answer broke off without a finish_reason")
 
     def _check_tokens(self, reply: Reply) -> None:
         ids, logprobs = len(reply.token_ids), len(reply.logprobs)

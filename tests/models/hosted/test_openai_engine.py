@@ -131,6 +131,85 @@ def test_server_without_streaming_is_supported() -> None:
     assert (action.text, action.usage.new_tokens) == ("all at once", 4)
 
 
+THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+REFERENCE = {"type": "reference", "reference_ids": [1]}
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"message": {"content": [THOUGHT, {"type": "text", "text": "a"}, REFERENCE, "b"]}},
+        {"delta": {"content": [{"type": "output_text", "text": "ab"}]}},
+        {"text": "ab"},
+        {"message": {"content": "ab"}, "text": None},
+    ],
+)
+def test_all_shapes_of_text_are_read(choice: dict[str, Any]) -> None:
+    with OpenAIServer(unstreamed({"choices": [choice | {"finish_reason": "stop"}]})) as server:
+        [action] = ask_qwen(server)
+    assert action.text == "ab"
+
+
+def test_streamed_parts_become_text() -> None:
+    def behave(handler: Any, server: OpenAIServer, body: dict[str, Any]) -> None:
+        server.start(handler)
+        server.chunk(handler, {"content": [THOUGHT]})
+        server.chunk(handler, {"content": [{"type": "text", "text": "4"}]})
+        server.chunk(handler, {"content": "2"})
+        server.end(handler, "stop", None)
+
+    with OpenAIServer(behave) as server:
+        [action] = ask_qwen(server)
+    assert action.text == "42"
+
+
+@pytest.mark.parametrize(
+    "message", [{"content": None}, {"role": "assistant"}, {"reasoning_content": "Hm."}]
+)
+def test_an_empty_message_is_an_empty_answer(message: dict[str, Any]) -> None:
+    choice = {"message": message, "finish_reason": "length"}
+    with OpenAIServer(unstreamed({"choices": [choice]})) as server:
+        [action] = ask_qwen(server)
+    assert (action.text, action.finish_reason) == ("", "length")
+
+
+def test_arguments_of_a_tool_call_may_be_an_object() -> None:
+    call = {"id": "c", "function": {"name": "add", "arguments": {"a": 1}}}
+    choice = {"message": {"content": "", "tool_calls": [call]}, "finish_reason": "tool_calls"}
+    with OpenAIServer(unstreamed({"choices": [choice]})) as server:
+        [action] = ask_qwen(server)
+    assert action.tool_calls[0].arguments == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [("eos", "stop"), ("eos_token", "stop"), ("STOP", "stop"), ("model_length", "length")],
+)
+def test_other_spellings_of_the_finish_reason_are_known(reason: str, expected: str) -> None:
+    with OpenAIServer(answer("x", reason=reason)) as server:
+        [action] = ask_qwen(server)
+    assert action.finish_reason == expected
+
+
+@pytest.mark.parametrize(
+    ("usage", "counts", "cost"),
+    [
+        ({"prompt_tokens": 3, "completion_tokens": 4}, (3, 4), 11.0),
+        ({"prompt_tokens": 3, "total_tokens": 7}, (3, 4), 11.0),
+        ({"completion_tokens": 4, "total_tokens": 7, "prompt_tokens": None}, (3, 4), 11.0),
+        ({"prompt_tokens": 3}, (3, 0), None),
+        ({"total_tokens": 7}, (0, 0), None),
+    ],
+)
+def test_a_missing_count_is_unknown_unless_the_total_tells_it(
+    usage: dict[str, Any], counts: tuple[int, int], cost: float | None
+) -> None:
+    with OpenAIServer(answer("fine", usage=usage)) as server:
+        [action] = ask_qwen(server, input_price=1e6, output_price=2e6)
+    assert (action.usage.prompt_tokens, action.usage.new_tokens) == counts
+    assert action.usage.cost == cost
+
+
 def test_long_names_and_reasons_are_shortened() -> None:
     long = "x" * 100_000
     choice = {"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}
@@ -163,6 +242,8 @@ def test_relevant_setting_is_never_dropped() -> None:
 
 
 ODD = '{"choices": [{"delta": 7}]}'
+IMAGE = {"choices": [{"message": {"content": [{"type": "image_url"}]}, "finish_reason": "stop"}]}
+NUMBER = {"choices": [{"message": {"content": {"text": "a"}}, "finish_reason": "stop"}]}
 DECLINED = {"choices": [{"message": {"refusal": "I cannot."}, "finish_reason": "stop"}]}
 
 
@@ -171,6 +252,9 @@ DECLINED = {"choices": [{"message": {"refusal": "I cannot."}, "finish_reason": "
     [
         (malformed(), "ModelError", "did not send a chat completion"),
         (malformed(ODD), "ModelError", "unknown format"),
+        (unstreamed({"choices": [{"finish_reason": "stop", "reply": "a"}]}), "ModelError", "reply"),
+        (unstreamed(IMAGE), "ModelError", "image_url"),
+        (unstreamed(NUMBER), "ModelError", "neither text nor a list of parts"),
         (malformed('{"error": {"message": "busy", "code": 503}}'), "ModelUnavailable", "503: busy"),
         (malformed('{"error": "broken"}'), "ModelUnavailable", "500: broken"),
         (
