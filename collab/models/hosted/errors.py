@@ -89,9 +89,7 @@ def error_of(peer: str, rejection: Rejection, key_variable: str) -> ModelError |
     if kind == QUOTA_KIND:
         return ModelUnavailable(message)
     if status >= 500 or kind in TRANSIENT_KINDS or status in TRANSIENT_STATUSES:
-        refused = status == 429 or kind == "rate_limit_error"
-        failure = ModelRefused(message) if refused else ModelUnavailable(message)
-        return TransientError(failure, seconds_of(rejection.retry_after))
+        return TransientError(ModelUnavailable(message), seconds_of(rejection.retry_after))
     if status == 413 or TOO_LONG_PATTERN.search(f"{kind} {rejection.reason}"):
         return ContextOverflow(f"{message}; shorten the prompt or the number of turns")
     if status in (401, 403):

@@ -113,7 +113,7 @@ def test_temporary_errors_are_retried(protocol: Protocol, trouble: Behavior) -> 
 @pytest.mark.parametrize(
     ("trouble", "kind", "words"),
     [
-        (status(429, "rate_limit_error", "too fast"), "ModelRefused", "429 rate_limit_error"),
+        (status(429, "rate_limit_error", "too fast"), "ModelUnavailable", "429 rate_limit_error"),
         (status(503), "ModelUnavailable", "503"),
         (broken_chunk, "ModelUnavailable", "incomplete chunked read"),
     ],
@@ -158,7 +158,7 @@ def test_long_retry_after_fails_at_once(protocol: Protocol) -> None:
     found, message, attempts = failure_of_one(
         protocol, status(429, "rate_limit_error", retry_after="3600"), seconds=2.0
     )
-    assert (found, attempts) == ("ModelRefused", 1)
+    assert (found, attempts) == ("ModelUnavailable", 1)
     assert "3600 s" in message
 
 
