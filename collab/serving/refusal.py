@@ -46,6 +46,8 @@ class Refused(Exception):
         headers = {"www-authenticate": "Bearer"} if self.status == 401 else {}
         if self.retry_after is not None:
             headers["retry-after"] = str(self.retry_after)
+        elif self.status >= 500:
+            headers["x-should-retry"] = "false"  # OpenAI's clients obey it
         if self.status in (408, 413):
             headers["connection"] = "close"
         return JSONResponse(self.body, status_code=self.status, headers=headers)
@@ -62,7 +64,11 @@ def unavailable(message: str) -> Refused:
 
 
 def refusal_for(failure: Failure) -> Refused:
-    """Return the refusal for a failed episode, without its message, which may name files."""
+    """Return the refusal for a failed episode, without its message, which may name files.
+
+    Clients repeat a request after a status of 500 or more by default. Only a model that does not
+    answer may answer later, so other failures have the status 422.
+    """
     match failure.type:
         case "ContextOverflow":
             message = "the text is too long for an agent of the team; shorten it"
@@ -71,4 +77,4 @@ def refusal_for(failure: Failure) -> Refused:
             return unavailable("a model of the team does not answer")
         case "ModelTimeout":
             return Refused(504, "timeout", "a model of the team was too slow", kind=SERVER)
-    return Refused(500, failure.type, f"the episode failed: {failure.type}", kind=SERVER)
+    return Refused(422, failure.type, f"the episode failed: {failure.type}", kind=SERVER)

@@ -16,7 +16,7 @@ USER = {"role": "user", "content": "Hello."}
         ("ContextOverflow", 400, "context_length_exceeded"),
         ("ModelUnavailable", 503, "engine_unavailable"),
         ("ModelTimeout", 504, "timeout"),
-        ("ModelRefused", 500, "ModelRefused"),
+        ("ModelRefused", 422, "ModelRefused"),
     ],
 )
 def test_episode_failures_have_matching_status_codes(fails: str, status: int, reason: str) -> None:
@@ -26,6 +26,26 @@ def test_episode_failures_have_matching_status_codes(fails: str, status: int, re
             assert error(answer)[:2] == (status, reason)
             assert "secret" not in answer.text
             assert ("retry-after" in answer.headers) == (status == 503)
+
+
+@pytest.mark.parametrize(
+    ("fails", "requests"),
+    [("ModelRefused", 1), ("AgentError", 1), ("ModelTimeout", 1), ("ModelUnavailable", 2)],
+)
+def test_only_failures_that_may_pass_are_repeated_by_clients(
+    fails: str, requests: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import openai
+
+    monkeypatch.setattr("collab.serving.refusal.RETRY_SECONDS", 0)
+
+    talker = Talker(fails=fails)
+    with Server(recipe(SOLO), model=talker) as server:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=1)
+        parameters: Any = {"model": "solo", "messages": [USER]}
+        with client, pytest.raises(openai.APIStatusError):
+            client.chat.completions.create(**parameters)
+    assert len(talker.requests) == requests
 
 
 def test_episode_beyond_the_time_limit_times_out() -> None:
