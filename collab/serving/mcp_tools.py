@@ -142,6 +142,8 @@ def _read_arguments(team: ServedTeam, arguments: dict[str, Any]) -> tuple[Proble
     text = fields.pop(team.fields.text, "")
     if team.fields.is_text_used and not (isinstance(text, str) and text.strip()):
         raise invalid(f"the argument '{team.fields.text}' has no text")
+    if CONVERSATION in fields:
+        raise invalid(f"the argument '{CONVERSATION}' is for chats; leave it out")
     question = TeamQuestion(model=team.name, text=str(text), fields=fields)
     return team.make_problem(question), question
 
@@ -152,11 +154,12 @@ def _teams_by_tool(service: Service) -> dict[str, ServedTeam]:
 
 def _input_schema(team: ServedTeam) -> dict[str, Any]:
     text = [team.fields.text] if team.fields.is_text_used else []
-    names = [*text, *(n for n in team.fields.known if n != CONVERSATION)]
-    needed = [*text, *team.fields.needed]
+    known, needed = team.known_fields, [*text, *team.fields.needed]
+    names = [n for n in (*text, *team.fields.known, *(known or ())) if n != CONVERSATION]
     return {
         "type": "object",
         "properties": dict.fromkeys(names, _STRING_SCHEMA),
+        "additionalProperties": known is None,
         "required": [name for name in dict.fromkeys(needed) if name != CONVERSATION],
     }
 

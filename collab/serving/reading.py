@@ -169,7 +169,7 @@ class CommonBody(Body):
             ignored += [
                 name for name in ("temperature", "top_p") if getattr(self, name) is not None
             ]
-        return tuple(f"{_shorten(name)} was ignored" for name in ignored)
+        return tuple(f"{shorten_name(name)} was ignored" for name in ignored)
 
 
 BodyT = TypeVar("BodyT", bound=CommonBody)
@@ -229,11 +229,12 @@ def _format_path(location: Iterable[int | str]) -> str:
         if isinstance(key, int):
             path += f"[{key}]"
         else:
-            path += f".{_shorten(key)}" if path else _shorten(key)
+            path += f".{shorten_name(key)}" if path else shorten_name(key)
     return path
 
 
-def _shorten(name: str) -> str:
+def shorten_name(name: str) -> str:
+    """Return a client's own name for an error text: printable, and of limited length."""
     plain = "".join(c if c.isprintable() else "?" for c in name[: _MAX_NAME_CHARACTERS + 1])
     return plain if len(plain) <= _MAX_NAME_CHARACTERS else f"{plain[:_MAX_NAME_CHARACTERS]}..."
 

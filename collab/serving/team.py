@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from collab.errors import RecipeError
 from collab.feedback import check_sources
 from collab.recipe import Recipe
+from collab.recipe.team import HELPER_NAME_FIELD
 from collab.records import Problem
-from collab.runtime import Session
+from collab.runtime import Session, harness, protocols
 from collab.runtime.fields import CONVERSATION, Fields
 from collab.runtime.rehearsal import gives_feedback
-from collab.serving.reading import TeamQuestion, transcript
+from collab.serving.reading import TeamQuestion, shorten_name, transcript
 from collab.serving.refusal import invalid
 from collab.serving.settings import History
+
+_CODE_FIELDS = ("prompt", "entry_point", HELPER_NAME_FIELD)
+_JOIN_FIELDS = {
+    **dict.fromkeys(("text", "files"), ()),
+    **dict.fromkeys(("python", "python-owned", "class"), _CODE_FIELDS),
+}
+"""Fields of a problem that each of collab's joins reads."""
 
 
 @dataclass
@@ -42,13 +52,44 @@ class ServedTeam:
         once = team.turns == 1 and team.protocol.use in ("single", "parallel", "sequential")
         return plain and once and team.join == "text" and len(team.agents) == 1
 
+    @cached_property
+    def known_fields(self) -> tuple[str, ...] | None:
+        """Fields beside the message that the team reads, or None if it may read any: in a template
+        with the whole task, in feedback, or in the user's own functions.
+        """
+        team = self.recipe.team
+        is_own = (
+            team.join not in _JOIN_FIELDS
+            or team.protocol.use not in protocols.BUILT_IN
+            or any(agent.harness.use not in harness.BUILT_IN for agent in team.agents.values())
+        )
+        if is_own or self.fields.reads_all or gives_feedback(self.recipe):
+            return None
+        names = dict.fromkeys((*self.fields.known, *_JOIN_FIELDS[team.join]))
+        return tuple(name for name in names if name not in (self.fields.text, CONVERSATION))
+
+    def check_names(self, names: Iterable[str], place: str) -> None:
+        """Check that the team reads all these fields of a request.
+
+        Raises:
+            Refused: a field is unknown.
+        """
+        known = self.known_fields
+        for name in names:
+            if known is not None and name not in (*known, self.fields.text, CONVERSATION):
+                wrong = f"this team has no field '{shorten_name(name)}'"
+                listed = f"its fields beside the message: {', '.join(known) or 'none'}"
+                param = f"{place}{shorten_name(name)}"
+                raise invalid(f"{wrong}; {listed}", param, "unknown_field")
+
     def make_problem(self, question: TeamQuestion) -> Problem:
         """Return a request as a problem for the team.
 
         Raises:
-            Refused: a required field is missing, the conversation has no field, or a model of the
+            Refused: a field is missing or unknown, the conversation has no field, or a model of the
                 team does not support a setting.
         """
+        self.check_names(question.fields, "collab.fields.")
         text, public = question.text, dict[str, Any](question.fields)
         if CONVERSATION in self.fields.known:
             public[CONVERSATION] = [{"role": s.role, "content": s.text} for s in question.earlier]

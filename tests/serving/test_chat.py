@@ -177,6 +177,27 @@ def test_extra_fields_are_passed_to_the_templates() -> None:
     assert (caught.value.code, caught.value.param) == ("missing_field", "collab.fields.language")
 
 
+@pytest.mark.parametrize(
+    ("team", "known"),
+    [
+        ({}, "beside the message: none"),
+        ({"agents": {"one": {"prompt": "{{ task.prompt }}{{ task.tone }}"}}}, "message: tone"),
+        ({"join": "python"}, "message: entry_point, helper_name"),
+        ({"agents": {"one": {"prompt": "{{ task.prompt }} {{ task }}"}}}, ""),
+        ({"feedback": ["execution"], "turns": 2}, ""),
+    ],
+)
+def test_unknown_fields_are_refused_with_the_known_ones(team: dict[str, Any], known: str) -> None:
+    fields = {"language": "Welsh", "tone": "dry"} if "tone" in known else {"language": "Welsh"}
+    with Server(recipe({**SOLO, **team}), run_code=True) as server:
+        answer = server.ask(collab={"fields": fields})
+    if known:
+        assert error(answer) == (400, "unknown_field", "collab.fields.language")
+        assert answer.json()["error"]["message"].endswith(known)
+    else:
+        assert "unknown_field" not in answer.text
+
+
 def test_adapters_of_the_agents_are_used() -> None:
     agents = {name: {**spec, "adapter": f"/a/{name}"} for name, spec in DUO["agents"].items()}
     with Server(recipe({**DUO, "agents": agents})) as server, server.client() as client:
@@ -186,7 +207,7 @@ def test_adapters_of_the_agents_are_used() -> None:
 
 def test_a_field_that_the_message_replaces_is_warned_about() -> None:
     with Server(recipe(DUO)) as server:
-        answer = server.ask(model="duo", collab={"fields": {"prompt": "Other.", "more": "x"}})
+        answer = server.ask(model="duo", collab={"fields": {"prompt": "Other."}})
     assert answer.json()["collab"]["warnings"] == ["collab.fields.prompt was ignored"]
 
 

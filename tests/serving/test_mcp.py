@@ -81,6 +81,7 @@ def test_arguments_are_the_fields_that_templates_use() -> None:
 
     with Server(recipe(team), mcp=True) as server:
         tool, result = asyncio.run(ask())
+    assert tool.input_schema["additionalProperties"] is False
     assert tool.input_schema["required"] == [*tool.input_schema["properties"]] == ["one", "two"]
     assert result.structured_content["answer"] == "one says: 1 2"
 
@@ -97,6 +98,8 @@ def test_a_team_that_reads_the_whole_task_needs_a_prompt() -> None:
         ("solo", {"prompt": " "}, "'prompt' has no text"),
         ("solo", {"prompt": {"a": 1}}, "must be a string"),
         ("solo", {}, "'prompt' is missing"),
+        ("solo", {"prompt": "x", "tone": "dry"}, "no field 'tone'; its fields beside"),
+        ("solo", {"prompt": "x", "conversation": "y"}, "is for chats"),
         ("two", {"prompt": "x"}, "the argument 'language' is missing"),
         ("../solo", {"prompt": "x"}, "no such tool; this server has: solo, two"),
         ("solo", {"prompt": "x"}, "the episode failed: ModelError"),
