@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails
 
 from collab.errors import nearest_name
+from collab.wording import counted
 
 
 class Spec(BaseModel):
@@ -38,20 +46,32 @@ class Spec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _resolve_keys(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            data = {cls.renamed.get(key, key): value for key, value in data.items()}
-            for key in cls.removed.keys() & data.keys():
-                default, instead = cls.removed[key]
-                if (value := data.pop(key)) != default:
-                    raise ValueError(f"{key} {value!r} was removed; leave the key out{instead}")
-            if unknown := [str(key) for key in data if key not in cls.model_fields]:
-                raise ValueError("\n".join(_unknown_key_lines(unknown, cls)))
-        return data
+        if not isinstance(data, dict):
+            return data
+        data = {cls.renamed.get(key, key): value for key, value in data.items()}
+        lines = []
+        for key in sorted(cls.removed.keys() & data.keys()):
+            default, instead = cls.removed[key]
+            if (value := data.pop(key)) != default:
+                lines.append(f"{key} {value!r} was removed; leave the key out{instead}")
+        known = {key: value for key, value in data.items() if key in cls.model_fields}
+        if unknown := [str(key) for key in data if key not in known]:
+            lines += _unknown_key_lines(unknown, cls)
+        if not lines:
+            return data
+        fault = ValueError("\n".join(lines))
+        try:
+            cls.model_validate(known)
+        except ValidationError as error:
+            first = InitErrorDetails(type="value_error", input=data, ctx={"error": fault})
+            others: list[Any] = [*error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(cls.__name__, [first, *others]) from None
+        raise fault
 
     @model_validator(mode="after")
     def _check_values(self) -> Self:
-        if faults := dict.fromkeys(islice(self._faults(), _MAX_LISTED_FAULTS)):
-            raise ValueError("\n".join(faults))
+        if faults := list(dict.fromkeys(self._faults())):
+            raise ValueError("\n".join(_limited(faults, "fault")))
         return self
 
     def _faults(self) -> Iterator[str]:
@@ -93,7 +113,7 @@ _MAX_LISTED_FAULTS = 20
 def _unknown_key_lines(keys: list[str], spec: type[Spec]) -> list[str]:
     known, sections = list(spec.model_fields), spec.sections
     below = [field for section in sections.values() for field in section.model_fields]
-    lines = []
+    lines: list[str] = []
     for key in keys[:_MAX_LISTED_FAULTS]:
         close = (
             nearest_name(key, known, cutoff=_SAME_LEVEL_SIMILARITY)
@@ -103,9 +123,13 @@ def _unknown_key_lines(keys: list[str], spec: type[Spec]) -> list[str]:
         )
         remedy = f"did you mean '{close}'?" if close else f"known keys: {', '.join(sorted(known))}"
         lines.append(f"unknown key '{key}'; {remedy}")
-    if len(keys) > _MAX_LISTED_FAULTS:
-        lines.append(f"{len(keys) - _MAX_LISTED_FAULTS:,} more unknown keys")
-    return lines
+    return _limited(lines, "unknown key", len(keys))
+
+
+def _limited(lines: list[str], noun: str, total: int | None = None) -> list[str]:
+    """Return the first lines, and one with the number of the others of `total`."""
+    more = (total or len(lines)) - _MAX_LISTED_FAULTS
+    return [*lines[:_MAX_LISTED_FAULTS], *([counted(more, f"more {noun}")] if more > 0 else [])]
 
 
 class Component(Spec):

@@ -214,8 +214,7 @@ def validate(spec: type[S], data: Any, place: str) -> S:
     """Return `data` as a part of the recipe. Errors give `place` as its source.
 
     Raises:
-        RecipeError: `data` is invalid. One message lists every error, except that a part with an
-            unknown key gives no other errors.
+        RecipeError: `data` is invalid. One message lists every error.
     """
     try:
         return spec.model_validate(data)

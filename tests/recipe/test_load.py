@@ -361,6 +361,19 @@ def test_invalid_files_name_the_position(project: Path, text: str, message: str)
                 " harness to 'respond'",
             ],
         ),
+        (
+            "team: {agents: {a: {promt: x, style: y}}, turns: z}\nseeed: 1\nseed: x\n"
+            "trainer: {stepps: 1, objective: ppo}\n",
+            [
+                "unknown key 'seeed'; did you mean 'seed'?",
+                "team.turns: must be an integer, got 'z'",
+                "team.agents.a: unknown key 'promt'; did you mean 'prompt'?",
+                "team.agents.a.style: must be 'chat' or 'completion', got 'y'",
+                "seed: must be an integer, got 'x'",
+                "trainer: unknown key 'stepps'; did you mean 'steps'?",
+                "trainer: objective 'ppo' needs clip_ratio, e.g. 0.2",
+            ],
+        ),
     ],
 )
 def test_wrong_files_name_every_error(project: Path, text: str, errors: list[str]) -> None:
@@ -368,6 +381,15 @@ def test_wrong_files_name_every_error(project: Path, text: str, errors: list[str
     with pytest.raises(RecipeError) as caught:
         load_recipe("recipe.yaml")
     assert str(caught.value).splitlines() == [f"recipe.yaml: {line}" for line in errors]
+
+
+def test_faults_that_are_not_listed_are_counted() -> None:
+    agents: dict[str, Any] = {f"a {n}": {} for n in range(23)}
+    with pytest.raises(RecipeError) as caught:
+        load_recipe({"team": {"agents": agents}, "seeed": 1})
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 1 + 20 + 1
+    assert lines[-1].endswith(": 3 more faults")
 
 
 def test_unreadable_files_say_why(project: Path) -> None:
