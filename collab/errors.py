@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 
 class CollabError(Exception):
@@ -140,8 +140,6 @@ class FeedbackError(CollabError):
     """A source of feedback failed."""
 
     boundary = "feedback"
-    usage: Any = None
-    """Tokens and cost (`collab.records.Usage`) of a model that was asked in vain."""
 
 
 class FeedbackUnavailable(FeedbackError):

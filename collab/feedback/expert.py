@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from collab.errors import FeedbackError, error_class
 from collab.feedback.plain import Outcome, Source, shorten
 from collab.recipe.feedback import ExpertFeedbackSpec
-from collab.records import Action, Feedback, Finding, Message, Sampling, Usage
+from collab.records import Action, Feedback, Finding, Message, Sampling
 from collab.syntax import parse
 from collab.wording import list_errors
 
@@ -99,33 +99,29 @@ class Expert(Source):
             FeedbackError: no answer had the required form.
             ModelError, BudgetExceeded: the model did not answer.
         """
-        advice, usage = await self._advice(outcome)
-        feedback = {agent: self._feedback(advice.get(agent, [])) for agent in outcome.agents}
-        first = outcome.agents[0]
-        return {**feedback, first: feedback[first].model_copy(update={"usage": usage})}
+        advice = await self._advice(outcome)
+        return {agent: self._feedback(advice.get(agent, [])) for agent in outcome.agents}
 
-    async def _advice(self, outcome: Outcome) -> tuple[Advice, Usage]:
+    async def _advice(self, outcome: Outcome) -> Advice:
         messages = expert_prompt(outcome)
-        why, usage, truncated = "", Usage(), 0
+        why, truncated = "", 0
         for attempt in range(self._spec.retries + 1):
             action = await self._ask(outcome, messages, attempt)
-            answer, usage = action.text, usage + action.usage
+            answer = action.text
             truncated += action.is_truncated
             try:
-                return read_advice(answer, outcome.agents), usage
+                return read_advice(answer, outcome.agents)
             except ValueError as error:
                 why = str(error)
             if answer.strip():
                 again = Message(role="user", content=RETRY_PROMPT.format(why=why))
                 messages = [*messages, Message(role="assistant", content=answer), again]
-        failed = FeedbackError(
+        raise FeedbackError(
             f"the expert {self._model.name} gave no advice in the required form in"
             f" {self._spec.retries + 1} attempts, of which {truncated} were truncated at"
             f" {self._spec.max_new_tokens} tokens: {why}; raise its 'max_new_tokens' or its"
             " 'retries', or use another model"
         )
-        failed.usage = usage
-        raise failed
 
     async def _ask(self, outcome: Outcome, messages: Sequence[Message], attempt: int) -> Action:
         from collab.models import Call, Request
@@ -143,6 +139,7 @@ class Expert(Source):
         if action.failure is not None:
             kind = error_class(action.failure.type) or FeedbackError
             raise kind(action.failure.message)
+        outcome.spent.append(Feedback(source=self.name, text="", usage=action.usage))
         return action
 
     def _feedback(self, edits: Sequence[str]) -> Feedback:

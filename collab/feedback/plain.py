@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from collab.agents.joins import Joint
@@ -33,6 +33,9 @@ class Outcome(FormerArtifacts):
     roles: Roles = NO_ROLES
     """Roles in the team. By default, every agent contributes, and `main` or the last agent writes
     the entry point."""
+    spent: list[Feedback] = field(default_factory=list, compare=False, repr=False)
+    """Tokens and cost of the models that sources asked, each in a feedback without text. They count
+    even if the source fails or is canceled."""
 
     def __post_init__(self) -> None:
         if not self.roles.contributors:

@@ -82,8 +82,6 @@ async def gather(
 ) -> tuple[dict[str, tuple[Feedback, ...]], tuple[Failure, ...]]:
     """Query all sources, and return the feedback per agent in the sources' order, and the failures.
 
-    The tokens and cost of a source that failed are in a feedback without text.
-
     Raises:
         CollabError: the first failure of a required source, of its own type.
     """
@@ -97,9 +95,6 @@ async def gather(
             if spec.required:
                 raise answer
             failures.append(failure_of(answer))
-            if isinstance(answer, FeedbackError) and answer.usage:
-                spent = Feedback(source=spec.source, text="", usage=answer.usage)
-                feedback[outcome.agents[0]] += (spent,)
             continue
         for agent, item in answer.items():
             feedback[agent] += (item,)

@@ -152,7 +152,8 @@ class Feedback(Record):
     text: Text
     findings: tuple[Finding, ...] = ()
     usage: Usage | None = None
-    """Tokens and cost of a model's advice, recorded once, for the first advised agent."""
+    """Tokens and cost of a model's answer, recorded once, in a feedback without text for the first
+    agent."""
 
 
 FinishReason = Literal["stop", "length", "failed"]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 
 from collab.agents import Joint
 from collab.errors import AgentError, BudgetExceeded, CollabError, RecipeError, convert_error
@@ -41,23 +42,21 @@ class _TurnState:
     score: Score | None = None
     feedback: dict[str, tuple[Feedback, ...]] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
-    replaced: dict[str, tuple[Feedback, ...]] = field(default_factory=dict)
-    """Earlier feedback of the turn that used a model, without its text."""
+    spent: list[Feedback] = field(default_factory=list)
+    """Tokens and cost of all models that feedback asked, each in a feedback without text."""
     started: float = field(default_factory=time.perf_counter)
 
     def drop_feedback(self) -> None:
         """Drop the feedback, except for its tokens and cost."""
-        for agent, items in self.feedback.items():
-            used = [Feedback(source=i.source, text="", usage=i.usage) for i in items if i.usage]
-            if used:
-                self.replaced[agent] = (*self.replaced.get(agent, ()), *used)
+        items = chain.from_iterable(self.feedback.values())
+        self.spent += [Feedback(source=i.source, text="", usage=i.usage) for i in items if i.usage]
         self.feedback, self.failures = {}, ()
 
     def record(self) -> TurnRecord:
-        feedback = {
-            agent: (*self.feedback.get(agent, ()), *self.replaced.get(agent, ()))
-            for agent in {**self.feedback, **self.replaced}
-        }
+        feedback = self.feedback
+        if self.spent:
+            first = next(iter(self.artifacts))
+            feedback = {**feedback, first: (*feedback.get(first, ()), *self.spent)}
         return TurnRecord(
             index=self.index,
             decisions=tuple(self.decisions),
@@ -246,6 +245,7 @@ class EpisodeRun:
             turn=turn.index,
             sample=self.sample,
             roles=self.context.recipe.team.roles.limited_to(turn.joined),
+            spent=turn.spent,
         )
         specs = self.context.recipe.team.feedback
         turn.drop_feedback()

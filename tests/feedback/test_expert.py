@@ -90,10 +90,11 @@ def test_malformed_advice_fails_after_the_retries(outcome_of: OutcomeOf) -> None
 def test_tokens_of_failed_advice_count(outcome_of: OutcomeOf) -> None:
     spec = ExpertFeedbackSpec(retries=1, required=False)
     expert = Expert(spec, ScriptedModel(["{", "nonsense"]))
-    feedback, failures = asyncio.run(gather([expert], [spec], outcome_of(aux="", main=GOOD)))
-    assert len(failures) == 1
-    [spent] = [item for items in feedback.values() for item in items]
-    assert (spent.text, spent.usage and spent.usage.new_tokens) == ("", len("{nonsense"))
+    outcome = outcome_of(aux="", main=GOOD)
+    feedback, failures = asyncio.run(gather([expert], [spec], outcome))
+    assert (len(failures), [*feedback.values()]) == (1, [(), ()])
+    counts = [item.usage.new_tokens for item in outcome.spent if item.usage and not item.text]
+    assert counts == [len("{"), len("nonsense")]
 
 
 def test_truncated_expert_is_reported(outcome_of: OutcomeOf) -> None:

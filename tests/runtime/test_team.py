@@ -126,6 +126,28 @@ def test_expert_usage_is_recorded_and_summarized(project: Path) -> None:
     assert rollout.summary["agents"]["expert (feedback)"]["responses"] == 1
 
 
+@pytest.mark.parametrize(
+    ("setting", "asked", "wrong"),
+    [
+        ("budget.seconds=0.5", 2, "the episode reached its limit of 0.5 s"),
+        ("team.feedback.0.seconds=0.5", 2, "took longer than 0.5 s"),
+        ("team.feedback.0.retries=0", 1, "no advice in the required form"),
+    ],
+)
+def test_tokens_of_an_expert_in_vain_count(
+    project: Path, setting: str, asked: int, wrong: str
+) -> None:
+    answers = ["malformed", {"text": '{"a": []}', "seconds": 30}][:asked]
+    (project / "advice.yaml").write_text(json.dumps(answers))
+    feedback = "team.feedback=[{source: expert, model: 'scripted:advice.yaml'}]"
+    team = collab.load("pair", model="echo", settings=["team.turns=2", feedback, setting])
+    rollout = team.run("words/3")
+    assert rollout.episode.failure is not None
+    assert wrong in rollout.episode.failure.message
+    used = rollout.summary["agents"]["expert (feedback)"]
+    assert (used["responses"], used["new_tokens"]) == (1, len("malformed"))
+
+
 def test_samples_form_groups(project: Path) -> None:
     rollout = collab.load("pair", model="echo", samples=3).run("words/0-4")
     assert [len(group) for group in rollout.groups.values()] == [3] * 5
