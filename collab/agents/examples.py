@@ -15,7 +15,16 @@ from collab.syntax import module_functions, parse
 _SEPARATOR = re.compile(
     r"[ \t]*,?[ \t]*(?:#[ \t]*)?(?:➞|→|==>|=>|->|==|=|should return|will return|returns?)[ \t]*"
 )
-_LITERAL_END = re.compile(r"[ \t]*(?:$|[.,;#]|\(|\s\w)")
+_LITERAL_END = re.compile(
+    r"[ \t]*(?:$|[;#(]|\.(?![.\d])|,(?!\d)|\s(?!(?:or|and|if|in|is|not|for)\b)\w)"
+)
+_OPERATOR = re.compile(r"(?:\S\s*[-+*/%]|\b(?:not|or))\s*$")
+"""The end of a text in which the next call is a part of a larger expression. A dash or star at the
+start of a line marks an item of a list.
+"""
+_INPUT_WITH_OUTPUT = re.compile(
+    r"^[ \t]*>>>.*(?:\n[ \t]*\.\.\..*)*(?=\n[ \t]*(?!>>>|\.\.\.)\S)", re.MULTILINE
+)
 _JSON_WORDS = {"true": "True", "false": "False", "null": "None"}
 _MAX_EXAMPLES = 50
 _MAX_LITERAL = 500
@@ -39,7 +48,10 @@ def examples_of(prompt: str, entry_point: str) -> list[Example]:
     """
     text = _docstring(prompt, entry_point)
     known = {entry_point, *dir(builtins), *_prompt_functions(prompt, entry_point)}
-    examples = [*_session_examples(text, entry_point, known), *_inline_examples(text, entry_point)]
+    examples = [
+        *_session_examples(text, entry_point, known),
+        *_inline_examples(_INPUT_WITH_OUTPUT.sub("", text), entry_point),
+    ]
     return list(dict.fromkeys(examples))[:_MAX_EXAMPLES]
 
 
@@ -97,17 +109,21 @@ def _parse_expression(source: str, entry_point: str, known: set[str]) -> str | N
     if len(body) != 1 or not isinstance(body[0], ast.Expr):
         return None
     loaded = {node.id for node in ast.walk(body[0]) if isinstance(node, ast.Name)}
-    if entry_point not in loaded or not loaded <= known:
-        return None
+    if entry_point not in loaded or not loaded <= known or "print" in loaded:
+        return None  # a printed value may be of any type
     test = ast.Compare(body[0].value, [ast.Eq()], [ast.Constant(0)])  # in brackets if `==` needs it
     return ast.unparse(test).removesuffix(" == 0")
 
 
 def _leading_literal(lines: list[str]) -> str | None:
-    """Return the literal in the longest run of lines up to a blank line or a prompt."""
+    """Return the literal in the longest run of lines up to a blank line or a prompt. Return None if
+    another literal follows, as in the output of several prints.
+    """
     want = [*takewhile(lambda line: line and not line.startswith(">>>"), lines[:20])]
-    literals = (_parse_literal(" ".join(want[:end])) for end in range(len(want), 0, -1))
-    return next(filter(None, literals), None)
+    for end in range(len(want), 0, -1):
+        if literal := _parse_literal(" ".join(want[:end])):
+            return None if any(map(_parse_literal, want[end : end + 1])) else literal
+    return None
 
 
 def _inline_examples(text: str, entry_point: str) -> Iterator[Example]:
@@ -117,6 +133,8 @@ def _inline_examples(text: str, entry_point: str) -> Iterator[Example]:
         if call is None:
             continue
         before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        if _OPERATOR.search(before):
+            continue
         rest = text[match.start() + len(call) :].partition("\n")[0]
         separator = _SEPARATOR.match(rest)
         literal = _parse_assert_literal if "assert " in before else _parse_literal
@@ -167,12 +185,16 @@ def _parse_assert_literal(text: str) -> str | None:
 
 
 def _parse_literal(text: str) -> str | None:
-    """Return `text` as a Python literal, or None if it is none or is in plain brackets."""
+    """Return `text` as a Python literal. Return None if it is none, is in plain brackets, has a
+    comma within a number, such as 1,000, or leaves something out with dots.
+    """
     text = _JSON_WORDS.get(text.strip(), text.strip())
     try:
         value = ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
-    if text.startswith("(") and not isinstance(value, tuple):
+    is_tuple, has_brackets = isinstance(value, tuple), text.startswith("(")
+    is_number = is_tuple and not has_brackets and re.search(r"\d,\d", text)
+    if is_number or (has_brackets and not is_tuple) or "Ellipsis" in repr(value):
         return None
     return repr(value)
