@@ -45,6 +45,15 @@ class OpenModels:
         self._loop: asyncio.AbstractEventLoop | None = None
         """The event loop in which the models live."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for a copy, or for another process, which cannot share open models."""
+        if self._pool is not None:
+            raise TypeError(
+                "an opened team cannot be copied or sent to another process; make it outside of its"
+                " `with` block, send it there, and open it there"
+            )
+        return vars(self)
+
     def open(self, *, here: bool = False) -> None:
         """Start keeping models, in an event loop on a separate thread, or `here`, in the running
         one."""

@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import json
 import os
+import pickle
 import signal
 import threading
 import warnings
@@ -165,6 +166,13 @@ def test_entered_team_opens_its_model_once_in_a_loop(opened: list[str]) -> None:
 def test_a_team_is_entered_once_at_a_time() -> None:
     with make() as team, pytest.raises(CollabError, match="already in use"), team:
         pass
+
+
+def test_only_an_unopened_team_is_pickled() -> None:
+    team = collab.Team({"one": collab.Agent(prompt="{{ task.prompt }}")}, model="echo")
+    with team, pytest.raises(TypeError, match="send it there, and open it there"):
+        pickle.dumps(team)
+    assert pickle.loads(pickle.dumps(team)).run(ROWS[0]).answer == "red"
 
 
 def test_team_opened_before_a_fork_is_refused_there(tmp_path: Path) -> None:
