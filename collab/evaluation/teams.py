@@ -330,7 +330,7 @@ def _problem_fields(problem: Problem) -> dict[str, Any]:
 
 
 _KEYS_WITHOUT_EFFECT = {
-    "": {"name", "description", "samples", "trainer"},
+    "": {"name", "description", "samples", "trainer", "concurrency"},
     "team": {"name", "description"},
     "task": {"description", "source", "splits"},
     "sandbox": {"workers"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
+from itertools import accumulate, chain
 from math import comb, fsum
 from typing import Any
 
@@ -23,7 +23,6 @@ from collab.records.episode import solved_by_turn
 from collab.rewards.declared import best_of_readers
 from collab.rewards.measures import level_shares
 from collab.runs import metric_names as names
-from collab.runtime.session import concurrency_of
 from collab.runtime.summary import usage_by_agent
 from collab.stats import mean
 
@@ -144,7 +143,7 @@ def team_result(
         most=game_maximum,
         metrics=estimates_of(values, largest),
         speed=speed_of(episodes),
-        concurrency=concurrency_of(evaluated.recipe),
+        concurrency=_most_at_once(episodes),
         agents=_usage_that_counts(episodes),
     )
 
@@ -199,16 +198,30 @@ def speed_of(episodes: Sequence[Episode]) -> Speed | None:
 
 def _busy_seconds(episodes: Iterable[Episode]) -> float:
     """Return the seconds in which an episode was in progress, without pauses between calls."""
-    spans = []
-    for episode in episodes:
-        if episode.started:
-            begin = datetime.fromisoformat(episode.started).timestamp()
-            spans.append((begin, begin + episode.seconds))
     total, until = 0.0, float("-inf")
-    for begin, end in sorted(spans):
+    for begin, end in sorted(_spans(episodes)):
         total += max(0.0, end - max(begin, until))
         until = max(until, end)
     return total
+
+
+def _most_at_once(episodes: Iterable[Episode]) -> int:
+    """Return the largest number of episodes that were in progress at the same time.
+
+    The recipe's setting may have changed since. Overlaps within the precision of `started` do not
+    count.
+    """
+    spans = [(begin, max(begin, end - 0.002)) for begin, end in _spans(episodes)]
+    changes = sorted([*((end, -1) for _, end in spans), *((begin, 1) for begin, _ in spans)])
+    return max([1, *accumulate(change for _, change in changes)])
+
+
+def _spans(episodes: Iterable[Episode]) -> Iterator[tuple[float, float]]:
+    """Yield the start and the end of each episode, in seconds."""
+    for episode in episodes:
+        if episode.started:
+            begin = datetime.fromisoformat(episode.started).timestamp()
+            yield begin, begin + episode.seconds
 
 
 def estimate_of(name: str, values: Sequence[float], largest: float) -> Estimate:

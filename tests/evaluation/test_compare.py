@@ -81,6 +81,20 @@ def test_speed_excludes_time_without_a_running_episode() -> None:
     assert speed.seconds == pytest.approx(8.0)
     assert speed.tokens_per_second == pytest.approx(4 * 20 / 8)
     assert speed.seconds_per_response == pytest.approx(8 / 4)
+    groups, values = {"a": [later, *together]}, task_values({"a": together}, [1])
+    result = team_result(make_team("t"), groups, values, folder=None, models={})
+    assert result.concurrency == 2
+
+
+def test_episodes_one_after_another_are_not_at_once() -> None:
+    starts = [f"2026-01-01T00:00:0{n}.000+00:00" for n in range(3)]
+    group = [
+        make_episode("a", n, make_score(), started=started, seconds=1.0004)
+        for n, started in enumerate(starts)
+    ]
+    values = task_values({"a": group}, [1])
+    result = team_result(make_team("t"), {"a": group}, values, folder=None, models={})
+    assert result.concurrency == 1
 
 
 def test_older_records_with_schemes_load() -> None:

@@ -34,6 +34,7 @@ REWARD = {"parts": {"p": {"use": "length"}}}
         {"task": {"source": SOURCE, "splits": {"test": "0-1"}, "reward": REWARD}},
         {"trainer": {"algorithm": "magrpo"}},
         {"sandbox": {"workers": 3}},
+        {"concurrency": 1},
     ],
 )
 def test_irrelevant_changes_keep_the_identity(changes: dict[str, Any]) -> None:
@@ -46,7 +47,6 @@ def test_irrelevant_changes_keep_the_identity(changes: dict[str, Any]) -> None:
         {"seed": 1},
         {"model": {"engine": "echo", "name": "other"}},
         {"sampling": {"temperature": 0.5}},
-        {"concurrency": 1},
         {"sandbox": {"seconds": 1}},
         {"team": {"agents": {"a": {"prompt": "shout"}}}},
         {"task": {"source": SOURCE, "reward": {"parts": {"p": {"use": "length", "weight": 2}}}}},

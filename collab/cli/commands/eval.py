@@ -82,7 +82,7 @@ def command(
     To evaluate a trained team, pass its run's folder. Each team is compared
     with the first one, paired by problem. Speed is measured with the recipe's
     concurrency. To measure the latency of a single user, add --set
-    concurrency=1.
+    concurrency=1 and use a new --out.
 
     With the same --out, the command continues where it stopped. It runs an
     episode again only if it failed, or if recipe, suite or collab have changed.
