@@ -95,11 +95,18 @@ class _TemplateFields(dict[str, Any]):
         return f"; {whose}: {', '.join(self) or 'none'}"
 
 
+_LOOP_METHODS = ("items", "keys", "values", "get")
+
+
 class _Environment(BoundedEnvironment):
-    """An environment in which `task.items` is the field `items` of the task, if it has one."""
+    """An environment in which `task.items` is the field `items` of the task, if it has one.
+
+    In mappings by agent, such as `others`, `items` stays the method, also with an agent `items`.
+    """
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        if isinstance(obj, _TemplateFields) and attribute in obj:
+        is_field = isinstance(obj, _TemplateFields) and attribute in obj
+        if is_field and (obj._name == "task" or attribute not in _LOOP_METHODS):
             return obj[attribute]
         return super().getattr(obj, attribute)
 

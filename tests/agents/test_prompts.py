@@ -61,6 +61,17 @@ def test_field_may_have_any_name() -> None:
     assert Template("{{ task.lacks }}{{ task['_lacks'] }}", "here").render(task=fields) == "ab"
 
 
+def test_an_agent_may_be_called_items() -> None:
+    loop = Template("{% for name, text in others.items() %}{{ name }}={{ text }}{% endfor %}", "x")
+    assert loop.render(others={"items": "1"}) == "items=1"
+    assert (
+        Template("{{ others['items'] }}{{ others.copy }}", "x").render(
+            others={"items": "1", "copy": "2"}
+        )
+        == "12"
+    )
+
+
 def test_a_template_that_does_not_parse_says_where() -> None:
     with pytest.raises(RecipeError, match="here, line 2"):
         Template("a\n{{ x", "here")
