@@ -175,6 +175,50 @@ def test_drop_from_the_best_evaluation_is_reported() -> None:
     assert fall_warning(evaluated(0, 1.0), evaluated(2, 0.0)) is None
 
 
+FALLING = """\
+calls = 0
+
+
+def reward(context):
+    global calls
+    if not 4 <= int(context.field("task_id")) < 8:
+        return 0.5
+    calls += 1
+    return RETURNS[(calls - 1) // 4]
+"""
+"""A reward that pays 0.5 in training, and the same for the four tasks of one evaluation."""
+
+
+@pytest.mark.parametrize(
+    ("returns", "best", "kept"),
+    [([0.2, 0.9, 0.4, 0.3], 1, [1, 3]), ([0.9, 0.2, 0.4, 0.3], 0, [0, 3])],
+)
+def test_a_run_that_falls_warns_and_keeps_its_best_checkpoint(
+    tiny_words: Path, tmp_path: Path, returns: list[float], best: int, kept: list[int]
+) -> None:
+    evaluation = {"tasks": "validation", "every": 1, "samples": 1, "greedy": False}
+    options = {"steps": 3, "checkpoint_every": 99, "keep_checkpoints": 1}
+    recipe = make_game(tiny_words, tmp_path, evaluation=evaluation, **options)
+    reward = tmp_path / "falling.py"
+    reward.write_text(FALLING.replace("RETURNS", str(returns)))
+    splits = {"train": "0-3", "validation": "4-7", "test": "8-11"}
+    recipe = changed(recipe, "task.splits", splits)
+    recipe = changed(recipe, "task.reward", {"parts": {"r": {"use": f"{reward}:reward"}}})
+    run = tmp_path / "run"
+    asyncio.run(TrainingRun(recipe, run).run())
+    assert {played.episode.task for played in held_out_of(run)} == {
+        f"game/{n}" for n in range(4, 8)
+    }
+    falls = {e.step: e.warnings for e in all_evaluations_of(run) if e.warnings}
+    assert [*falls] == list(range(best + 1, 4))
+    fall = returns[best] - returns[-1]
+    assert f"fell by {fall:.2f} ± 0.00 from its best, of step {best}" in falls[3][0]
+    checkpoints = sorted((run / "checkpoints").iterdir())
+    assert [int(path.name.removeprefix("step-")) for path in checkpoints] == kept
+    about = json.loads((run / "run.json").read_text())
+    assert about["summary"]["best_step"] == best
+
+
 def test_log_and_report_show_a_drop(run: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(run, tmp_path / "run")
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
