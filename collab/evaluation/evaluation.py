@@ -32,7 +32,12 @@ from collab.evaluation.results import (
     TeamResult,
     TeamStarted,
 )
-from collab.evaluation.selection import Selection, check_selectable, selection_metrics
+from collab.evaluation.selection import (
+    Selection,
+    check_selectable,
+    selection_metrics,
+    selection_notes,
+)
 from collab.evaluation.teams import EvaluatedTeam, name_team_in_errors
 from collab.evaluation.values import ValuesByMetric, difference, speed_of, task_values, team_result
 from collab.models.open import ModelPool
@@ -76,7 +81,7 @@ class EvaluationRun:
     ) -> None:
         if selection is not None:
             for team in teams:
-                check_selectable(team.recipe, selection)
+                check_selectable(team.recipe, selection, team.problems)
         if out is not None:
             _check_no_numbers_lost(out, teams)
         self._selection = selection
@@ -201,6 +206,8 @@ class EvaluationRun:
                 f"pass@k and 'solved' are left out: the reward of '{suite}' does not say when a"
                 " problem is solved; mark a part of it with 'solves: true'"
             )
+        if self._selection is not None:
+            yield from selection_notes(self.teams[0].problems)
         for team in results:
             if team.episodes < team.planned:
                 planned = counted(team.planned, "episode")

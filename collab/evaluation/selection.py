@@ -31,7 +31,7 @@ from collab.runtime.summary import usage_of
 from collab.sandbox import Sandbox, Trial, Verdict
 from collab.stats import mean
 from collab.syntax import can_parse, first_line, module_functions, parse, split_lines
-from collab.wording import format_option
+from collab.wording import counted, format_option
 
 SHOWN_TESTS_SECONDS = 3.0
 """Wall time for one program's shown tests and additional inputs together."""
@@ -97,12 +97,12 @@ async def selection_metrics(
     return dict(values)
 
 
-def check_selectable(recipe: Recipe, selection: Selection) -> None:
+def check_selectable(recipe: Recipe, selection: Selection, problems: Sequence[Problem]) -> None:
     """Check that programs of a team can be chosen by tests.
 
     Raises:
-        RecipeError: the suite is not of kind `code`, the team has several turns, or it chooses an
-            answer itself and `selection` recombines answers.
+        RecipeError: the suite is not of kind `code`, the team has several turns, it chooses an
+            answer itself and `selection` recombines answers, or no problem shows a test.
     """
     if recipe.task is None or recipe.task.kind != "code":
         raise RecipeError(
@@ -118,6 +118,23 @@ def check_selectable(recipe: Recipe, selection: Selection) -> None:
         raise RecipeError(
             f"{format_option('recombine')} joins parts of several agents, but"
             f" '{recipe.team.protocol}' chooses one agent's answer; leave it out"
+        )
+    is_tested = bool(selection.tester) and any(
+        str(problem.public["entry_point"]).isidentifier() for problem in problems
+    )
+    if not is_tested and not any(shown_asserts(problem.public) for problem in problems):
+        raise RecipeError(
+            f"no problem of '{recipe.task.name}' shows a test of its function in the prompt, so"
+            f" nothing chooses a sample; leave out {format_option('select')}"
+        )
+
+
+def selection_notes(problems: Sequence[Problem]) -> Iterator[str]:
+    """Yield a note if some problems show no test."""
+    if silent := sum(not shown_asserts(problem.public) for problem in problems):
+        yield (
+            f"{silent} of {counted(len(problems), 'problem')} show no test in the prompt; there,"
+            " the selection takes any sample with equal chance, or follows the tester"
         )
 
 

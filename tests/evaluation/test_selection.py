@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.classes.shelf import SHELF
 from support.shares import one_in, one_row_in
 
 import collab
@@ -91,6 +92,31 @@ def test_tests_of_testers_select_too(tmp_path: Path, rows: str, tester: str, val
     assert results.teams[0].metrics["selected@3"].mean == value
 
 
+def test_problems_without_a_shown_test_are_noted(tmp_path: Path, rows: str) -> None:
+    prompt = 'def area(a, b):\n    """The area of a rectangle."""\n'
+    silent = {**ROW, "task_id": "Areas/1", "prompt": prompt}
+    Path(rows).write_text(f"{json.dumps(ROW)}\n{json.dumps(silent)}\n")
+    agent = collab.Agent(prompt="{{ task.prompt }}", parser="python")
+    team = collab.Team({"main": agent}, join="python", model="echo")
+    results = collab.evaluate(team, task=rows, select=collab.Selection())
+    assert [note for note in results.notes if note.startswith("1 of 2 problems show no test")]
+
+
+@pytest.mark.parametrize("tester", ["", "main"])
+def test_selection_among_classes_is_refused(tmp_path: Path, tester: str) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps([SHELF]))
+    agent = collab.Agent(prompt="{{ task.prompt }}", parser="python")
+    team = collab.Team(
+        {"main": agent},
+        join="class",
+        model="echo",
+        task={"extends": "classeval", "source": {"path": str(path)}},
+    )
+    with pytest.raises(RecipeError, match="no problem of 'classeval' shows a test"):
+        collab.evaluate(team, select=collab.Selection(tester=tester))
+
+
 def test_hidden_tests_choose_nothing(tmp_path: Path, rows: str) -> None:
     metrics = metrics_of(tmp_path, rows, {"main": [SIX, SIX, RIGHT]}, collab.Selection())
     assert metrics["selected@3"] == 0.0
@@ -109,7 +135,7 @@ def test_parts_of_different_samples_are_combined(tmp_path: Path, rows: str, prot
 def test_recombining_a_chosen_answer_is_refused() -> None:
     recipe = collab.load("coding-debate", task="humaneval", model="echo").recipe
     with pytest.raises(RecipeError, match=r"'debate .*' chooses one agent's answer"):
-        check_selectable(recipe, collab.Selection(recombine=True))
+        check_selectable(recipe, collab.Selection(recombine=True), [])
 
 
 def test_program_of_a_single_agent_is_split_at_the_entry_point(tmp_path: Path, rows: str) -> None:

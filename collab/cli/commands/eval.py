@@ -129,7 +129,7 @@ def command(
     if dry_run:
         if selection is not None:
             for team in evaluated_teams:
-                check_selectable(team.recipe, selection)
+                check_selectable(team.recipe, selection, team.problems)
         _show_plan(evaluated_teams, ks, options.consent(trust), json=json)
         return
     options.set_up_tracing()
