@@ -24,7 +24,7 @@ from collab.report.runs import read_run
 from collab.runs.log import read_episode_lines
 from collab.trainers import TrainingRun, make_plan
 from collab.trainers.training.evaluations import fall_warning
-from collab.trainers.training.events import Evaluation, HeldOut, TaskResult
+from collab.trainers.training.events import Evaluation, HeldOut, StepFinished, TaskResult
 from collab.trainers.training.trackers import Trackers
 
 
@@ -190,12 +190,16 @@ def reward(context):
 
 
 @pytest.mark.parametrize(
-    ("returns", "best", "kept"),
-    [([0.2, 0.9, 0.4, 0.3], 1, [1, 3]), ([0.9, 0.2, 0.4, 0.3], 0, [0, 3])],
+    ("returns", "best"), [([0.2, 0.9, 0.4, 0.3], 1), ([0.9, 0.2, 0.4, 0.3], 0)]
 )
 def test_a_run_that_falls_warns_and_keeps_its_best_checkpoint(
-    tiny_words: Path, tmp_path: Path, returns: list[float], best: int, kept: list[int]
+    tiny_words: Path,
+    tmp_path: Path,
+    returns: list[float],
+    best: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("collab.trainers.training.alarms.WINDOW", 2)
     evaluation = {"tasks": "validation", "every": 1, "samples": 1, "greedy": False}
     options = {"steps": 3, "checkpoint_every": 99, "keep_checkpoints": 1}
     recipe = make_game(tiny_words, tmp_path, evaluation=evaluation, **options)
@@ -205,7 +209,8 @@ def test_a_run_that_falls_warns_and_keeps_its_best_checkpoint(
     recipe = changed(recipe, "task.splits", splits)
     recipe = changed(recipe, "task.reward", {"parts": {"r": {"use": f"{reward}:reward"}}})
     run = tmp_path / "run"
-    asyncio.run(TrainingRun(recipe, run).run())
+    events: list[Any] = []
+    asyncio.run(TrainingRun(recipe, run, emit=events.append).run())
     assert {played.episode.task for played in held_out_of(run)} == {
         f"game/{n}" for n in range(4, 8)
     }
@@ -214,9 +219,11 @@ def test_a_run_that_falls_warns_and_keeps_its_best_checkpoint(
     fall = returns[best] - returns[-1]
     assert f"fell by {fall:.2f} ± 0.00 from its best, of step {best}" in falls[3][0]
     checkpoints = sorted((run / "checkpoints").iterdir())
-    assert [int(path.name.removeprefix("step-")) for path in checkpoints] == kept
+    assert [int(path.name.removeprefix("step-")) for path in checkpoints] == [best, 3]
     about = json.loads((run / "run.json").read_text())
     assert about["summary"]["best_step"] == best
+    alarms = [" ".join(e.warnings) for e in events if isinstance(e, StepFinished)]
+    assert ["groups are dead" in text for text in alarms] == [False, True, False]
 
 
 def test_log_and_report_show_a_drop(run: Path, tmp_path: Path) -> None:
