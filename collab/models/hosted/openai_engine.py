@@ -190,7 +190,8 @@ def _add_event(reply: Reply, event: dict[str, Any]) -> str:
     reply.logprobs += [float(entry["logprob"]) for entry in entries]
     reply.token_ids += choice.get("token_ids") or [e["id"] for e in entries if "id" in e]
     reply.stop_reason = choice.get("finish_reason") or reply.stop_reason
-    reply.has_message |= bool(delta) or content is not None
+    parts = (choice.get("delta"), choice.get("message"), content)
+    reply.has_message |= any(part is not None for part in parts)
     if reply.stop_reason and not reply.has_message:
         raise ValueError("an answer without message, delta or text")
     for number, piece in enumerate(delta.get("tool_calls") or ()):

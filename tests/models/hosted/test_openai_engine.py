@@ -164,7 +164,7 @@ def test_streamed_parts_become_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "message", [{"content": None}, {"role": "assistant"}, {"reasoning_content": "Hm."}]
+    "message", [{}, {"content": None}, {"role": "assistant"}, {"reasoning_content": "Hm."}]
 )
 def test_an_empty_message_is_an_empty_answer(message: dict[str, Any]) -> None:
     choice = {"message": message, "finish_reason": "length"}
