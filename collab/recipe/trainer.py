@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from collab.recipe.base import Component, NamedComponent, Spec
 from collab.recipe.feedback import FeedbackSpec
@@ -13,6 +13,20 @@ from collab.recipe.team import MAX_TURNS
 
 MAX_RANK = 1024
 """Limit on an adapter's rank, read or trained. Larger ranks could take any amount of memory."""
+
+
+def _parse_local_parts(value: Any) -> Any:
+    is_list = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+    return dict.fromkeys(value) if is_list else value
+
+
+LocalParts = Annotated[
+    dict[str, float | None],
+    BeforeValidator(
+        _parse_local_parts, json_schema_input_type=tuple[str, ...] | dict[str, float | None]
+    ),
+]
+"""Maps a reward part to its weight for one agent, or to None for its weight in the reward."""
 
 
 class LoraSpec(Spec):
@@ -117,8 +131,9 @@ class TrainerSpec(Spec):
     """`chains` runs G episodes. `tree` branches G times at every joint action: G^turns leaves, R_t
     = r_t + gamma x mean of the children's R. `greedy` branches G times from the best joint action
     of each turn only and compares joint actions by their own rewards: R_t = r_t."""
-    local_parts: dict[str, tuple[str, ...]] = {}
-    """Maps an agent to its own reward parts: r_i = team_weight x r + the points of these parts."""
+    local_parts: dict[str, LocalParts] = {}
+    """Maps an agent to its own reward parts: r_i = team_weight x r + the points of these parts, as
+    a list, or as a mapping to weights that differ from those in r."""
     team_weight: float = Field(default=1.0, ge=0.0)
     """Weight of the joint reward in each agent's reward. A value of 0 leaves only the local
     parts."""

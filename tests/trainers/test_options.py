@@ -16,7 +16,7 @@ from support.trainer_recipes import make_game
 from collab.errors import CollabError
 from collab.recipe import EvaluationSpec, LoraSpec, Recipe, TrainerSpec
 from collab.recipe.trainer import PhaseSpec
-from collab.trainers import TrainingRun
+from collab.trainers import TrainingRun, make_plan
 
 TWO_TURNS = {"team.turns": 2}
 CLIPPED = {"inner_epochs": 2, "clip_ratio": 0.2}
@@ -226,3 +226,9 @@ def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> N
 
 def test_one_episode_per_group_needs_no_baseline() -> None:
     assert TrainerSpec(group_size=1, algorithm="mareinforce").group_size == 1
+
+
+def test_plan_shows_what_each_agent_earns(tiny_words: Path, tmp_path: Path) -> None:
+    parts = {"a": {"a_left": 2.0}, "b": ["b_left"]}
+    plan = make_plan(make_game(tiny_words, tmp_path, local_parts=parts, team_weight=0.5))
+    assert plan.credit == ["a earns: 0.5 x reward + 2 x a_left", "b earns: 0.5 x reward + b_left"]

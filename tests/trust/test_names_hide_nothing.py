@@ -35,7 +35,7 @@ def _keys(schema: Any) -> Iterator[str]:
 
 NAME_NO_CODE = {
     "adapter_folder", "base_url", "best_of", "config", "device", "entry", "file", "functions",
-    "hub", "id_field", "key", "leave_out", "level", "local_parts", "model", "only", "package",
+    "hub", "id_field", "key", "leave_out", "level", "model", "only", "package",
     "prefix", "recipe", "requires", "revision", "says", "seats", "servers", "settings", "shown_as",
     "split", "splits", "stop", "suite", "targets", "tasks", "trainer", "trainer_device",
 }  # fmt: skip

@@ -112,9 +112,13 @@ def reward_of(score: Score, agent: str, spec: TrainerSpec) -> float:
 
     r is the joint reward, or the agent's own reward if a game pays its seats unequally.
     """
-    parts = spec.local_parts.get(agent, ())
+    weights = spec.local_parts.get(agent, {})
     earned = score.by_agent.get(agent, score.reward)
-    return spec.team_weight * earned + fsum(p.points for p in score.parts if p.name in parts)
+    return spec.team_weight * earned + fsum(
+        part.points if (weight := weights[part.name]) is None else weight * part.value
+        for part in score.parts
+        if part.name in weights and part.applies
+    )
 
 
 def group_of(

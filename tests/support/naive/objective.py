@@ -222,9 +222,12 @@ def returns_of(found: Sequence[Episode], agent: str, spec: TrainerSpec) -> list[
         value = 0.0
         for turn in reversed(turns):
             assert turn.score is not None
-            local_parts = spec.local_parts.get(agent, ())
+            local_parts = spec.local_parts.get(agent, {})
             reward = spec.team_weight * turn.score.reward
-            reward += sum(p.points for p in turn.score.parts if p.name in local_parts)
+            for part in turn.score.parts:
+                if part.name in local_parts:
+                    weight = local_parts[part.name]
+                    reward += (part.weight if weight is None else weight) * part.value
             value = reward + spec.discount * value
             row.insert(0, value)
         table.append(row)

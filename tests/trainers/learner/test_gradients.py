@@ -45,6 +45,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "kl": {"kl_coef": 0.3},
     "kl_batch_tokens": {"kl_coef": 0.3, "token_weighting": "batch_tokens"},
     "local_parts": {"local_parts": {"a": ["own_a"], "b": ["own_b"]}, "team_weight": 0.5},
+    "local_weights": {
+        "local_parts": {"a": {"own_a": 0.5}, "b": {"own_a": -1.0, "own_b": 3.0}},
+        "team_weight": 0.5,
+    },
     "sft": {"algorithm": "sft"},
     "sft_kl": {"algorithm": "sft", "kl_coef": 0.3, "token_weighting": "response_mean"},
     "sft_above": {"algorithm": {"use": "sft", "options": {"above": 0.4}}},

@@ -189,7 +189,10 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         rounds=describe_rounds(turn, recipe.team.turns),
         outlook=describe_scoring(recipe, turn.joined if turn.is_chosen else None),
         warnings=list(played.warnings),
-        credit=list(algorithm_for(spec.algorithm).describe(recipe, spec)),
+        credit=[
+            *_describe_local_parts(spec),
+            *algorithm_for(spec.algorithm).describe(recipe, spec),
+        ],
         overlap=_describe_overlap(spec),
         scoring=describe_concurrency(recipe.sandbox) if recipe.uses_sandbox else "",
         parameters=needs.parameters,
@@ -232,6 +235,14 @@ def _unused_split(spec: TrainerSpec, suite: TaskSpec) -> str:
     """Return the split that an evaluation could use, if the recipe has no evaluation."""
     split = EvaluationSpec().tasks
     return split if spec.evaluation is None and split in suite.splits else ""
+
+
+def _describe_local_parts(spec: TrainerSpec) -> list[str]:
+    lines = []
+    for agent, parts in spec.local_parts.items():
+        terms = [name if w is None else f"{w:g} x {name}" for name, w in parts.items()]
+        lines.append(f"{agent} earns: {' + '.join([f'{spec.team_weight:g} x reward', *terms])}")
+    return lines
 
 
 def _describe_overlap(spec: TrainerSpec) -> list[str]:
