@@ -141,9 +141,10 @@ def check_origin(kind: str, reference: str) -> None:
     if is_passed_in_python(reference) and passed_function(reference) is None:
         raise RecipeError(
             f"{kind} '{reference}': the function {name} was passed in Python, by a script or a"
-            " notebook that has ended, so the record cannot run it; pass it again, e.g."
-            f" collab.load(RUN, rewards=[{name}]), or put it into a file and name it"
-            f" FILE.py:{name}; a run keeps functions that a script imports from a file"
+            " notebook that has ended, so the record cannot run it; pass it again, with"
+            f" rewards=[{name}] or algorithm={name}, or first make the collab.Team that has it; or"
+            f" put it into a file and name it FILE.py:{name}; a run keeps functions that a script"
+            " imports from a file"
         )
     if not origin.endswith(".py"):
         _refuse_standard_library(kind, reference, origin)

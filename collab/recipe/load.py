@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -243,6 +244,11 @@ def _read_base(name: TeamLike, files: Files, converter: ObjectConverter) -> dict
     if isinstance(name, Mapping | Spec):
         data: dict[str, Any] = converter.convert(name)
         return {"team": data} if "agents" in data else data
+    if not isinstance(name, str | PathLike):
+        raise RecipeError(
+            f"a team to load is a name, a file, a folder or a mapping, got {name!r:.60}; a"
+            " collab.Team needs no loading, and takes settings such as model=... itself"
+        )
     path = from_hub.fetch_team(str(name)) if str(name).startswith(from_hub.PREFIX) else Path(name)
     if path.is_dir() and (path / RECIPE).is_file():
         files.search_from(path / RECIPE)

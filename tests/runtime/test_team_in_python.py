@@ -240,7 +240,7 @@ def test_record_is_read_without_functions(tmp_path: Path, monkeypatch: pytest.Mo
     make().run(ROWS, out=run)
     assert rewards(collab.load(run).run()) == [1.0, 0.0], "the functions are known in this process"
     monkeypatch.setattr("collab.passed_functions._FUNCTIONS", {})
-    with pytest.raises(RecipeError, match="passed in Python"):
+    with pytest.raises(RecipeError, match=r"algorithm=lambda, or first make the collab\.Team"):
         collab.load(run)
     again = collab.load(
         run, rewards=[lambda context: 0.5], settings=["team.agents.high.parser=text"]
@@ -384,3 +384,8 @@ def test_typed_script_is_not_asked_about(tmp_path: Path) -> None:
     script.write_text("[red, blue]")
     team = collab.load(str(tmp_path / "run"), model=f"scripted:{script}")
     assert team.run().episode.turns[-1].artifacts == {"low": "red", "high": "BLUE"}
+
+
+def test_loading_a_team_that_is_one_is_refused() -> None:
+    with pytest.raises(RecipeError, match=r"got <.*; a collab\.Team needs no loading"):
+        collab.load(make())  # type: ignore[arg-type]
