@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -132,6 +133,10 @@ async def atrain(
     run = TrainingRun(recipe, folder, resume=resume is not None, emit=emit)
     try:
         await run.run()
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        if (folder / TRAINING).is_file():
+            LOGGER.warning("training was interrupted; continue: collab.train(resume='%s')", folder)
+        raise
     finally:
         mark_interrupted(folder)
     return Training(folder)

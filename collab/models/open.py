@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from contextlib import AsyncExitStack
+from logging import getLogger
 from types import TracebackType
 from typing import Any, Self, assert_never, get_args
 
 from collab.errors import CollabError, ModelUnavailable, format_error
 from collab.models import fakes
 from collab.models.base import Batching, Model, as_model
-from collab.models.store import StoreProgress, ignore_progress
+from collab.models.store import StoreProgress
 from collab.plugins import check_call, find_function
 from collab.recipe.hosted import AnthropicSpec, OpenAISpec
 from collab.recipe.model import (
@@ -22,6 +23,19 @@ from collab.recipe.model import (
     TransformersSpec,
     VLLMSpec,
 )
+
+
+def log_downloads(name: str) -> StoreProgress:
+    """Return a callback that logs each stage of a model's download once."""
+    logged = {"loading"}
+
+    def log(stage: str, _done: int, total: int) -> None:
+        if stage not in logged:
+            logged.add(stage)
+            size = f", {total / 1e6:,.0f} MB" if total else ""
+            getLogger("collab.models").warning("%s: %s%s", name, stage, size)
+
+    return log
 
 
 def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Model:
@@ -40,12 +54,12 @@ def open_model(spec: ModelSpec, *, progress: StoreProgress | None = None) -> Mod
 
             if spec.fast:
                 limit_compiled_products()
-            return TransformersEngine(spec, progress=progress or ignore_progress)
+            return TransformersEngine(spec, progress=progress or log_downloads(spec.name))
         case VLLMSpec():
             _let_waiting_threads_sleep()
             from collab.models.vllm.engine import VLLMEngine
 
-            return VLLMEngine(spec, progress=progress or ignore_progress)
+            return VLLMEngine(spec, progress=progress or log_downloads(spec.name))
         case AnthropicSpec():
             from collab.models.hosted.anthropic_engine import AnthropicEngine
 

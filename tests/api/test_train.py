@@ -69,7 +69,9 @@ def test_training_in_a_running_loop(pair: collab.Team, tmp_path: Path) -> None:
     assert returns[0] == returns[1]
 
 
-def test_run_stopped_by_a_callback_can_be_resumed(pair: collab.Team, tmp_path: Path) -> None:
+def test_run_stopped_by_a_callback_can_be_resumed(
+    pair: collab.Team, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def stop(metrics: dict[str, Any]) -> None:
         raise KeyboardInterrupt
 
@@ -78,6 +80,7 @@ def test_run_stopped_by_a_callback_can_be_resumed(pair: collab.Team, tmp_path: P
         collab.train(pair, ROWS, [wanted], on_step=stop, out=out, **QUICK)
     assert collab.list_runs(tmp_path)[0]["status"] == "interrupted"
     assert len(collab.read_metrics(out)) == 1
+    assert f"interrupted; continue: collab.train(resume='{out}')" in caplog.text
     run = collab.train(resume=out)
     assert [row["step"] for row in run.metrics] == [1, 2]
 

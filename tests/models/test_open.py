@@ -16,7 +16,7 @@ from collab.models import Call, Capabilities, Model, Request
 from collab.models.base import as_model
 from collab.models.fakes import EchoModel
 from collab.models.local.engine import TransformersEngine
-from collab.models.open import ModelPool, open_model
+from collab.models.open import ModelPool, log_downloads, open_model
 from collab.recipe import Recipe
 from collab.recipe.model import ModelSpec
 from collab.records import Action, Message, Sampling
@@ -236,3 +236,11 @@ def test_opening_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_each_stage_of_a_download_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    progress = log_downloads("small")
+    for stage, done in [("downloading", 0), ("downloading", 4_000_000), ("loading", 0)]:
+        progress(stage, done, 98_000_000)
+    progress("converting small, once", 0, 0)
+    assert caplog.messages == ["small: downloading, 98 MB", "small: converting small, once"]
