@@ -121,3 +121,9 @@ def test_models_lists_aliases_and_engines(collab: Collab) -> None:
     result = collab("models")
     assert "smollm2-135m" in result.out
     assert "replay:RUN" in result.out
+
+
+def test_a_listed_problem_shows_its_question_not_its_id(project: Path, collab: Collab) -> None:
+    (project / "rows.jsonl").write_text('{"task_id": "q1", "question": "How many?"}\n')
+    (project / "tasks" / "mine.yaml").write_text("kind: text\nsource: {path: ../rows.jsonl}\n")
+    assert "mine/q1  How many?" in collab("tasks", "mine").out

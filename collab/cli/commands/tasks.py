@@ -117,7 +117,9 @@ def _list_problems(name: str, trust: Consent, *, every: bool, json: bool) -> Non
             print(json_text(problem))
         return
     shown = problems if every else problems[:_LISTED_PROBLEMS]
-    rows: list[list[Piece]] = [[one.address, (_first_line(one.public), "dim")] for one in shown]
+    rows: list[list[Piece]] = [
+        [one.address, (_first_line(one.public, spec.id_field), "dim")] for one in shown
+    ]
     page = open_page()
     page.table(["address", "problem"], rows)
     if more := len(problems) - len(shown):
@@ -141,11 +143,11 @@ def _describe_fields(suite: Suite) -> str:
     return ", ".join(fields)
 
 
-def _first_line(public: dict[str, Any]) -> str:
-    """A line for a problem: its title, or the first line of its prompt or first text."""
+def _first_line(public: dict[str, Any], id_field: str) -> str:
+    """A line for a problem: its title, or the first line of its prompt or first text but the id."""
     from collab.rewards.library import title_of
 
-    texts = [value for value in public.values() if isinstance(value, str)]
+    texts = [value for key, value in public.items() if isinstance(value, str) and key != id_field]
     text = public.get("title") or public.get("prompt") or next(iter(texts), "")
     line = title_of(public) or next(iter(str(text).strip().splitlines()), "")
     return shorten(line, _MAX_LINE_CHARACTERS, placeholder=" ...")
