@@ -277,6 +277,7 @@ def ordered_metrics(
     known = list(dict.fromkeys(name for each in metrics for name in each))
     best = dict.fromkeys(filter(None, map(names.base_metric, known)))
     shown = [names.fill_pattern(names.PASS_AT, k) for k in ks]
+    shown += [n for n in known if names.match_pattern(names.PASS_AT, n) and n not in shown]
     shown += [key for name in best for key in known if names.base_metric(key) == name]
     shown += [] if 1 in ks else [names.SOLVED]
     shown += [n for n in known if names.match_pattern(names.SOLVED_AFTER_TURN, n)]

@@ -51,6 +51,9 @@ class Selection:
     budget: int | None = None
     """New tokens per problem, for an additional choice among the first samples that fit. A problem
     without such a sample counts as not solved."""
+    examples: bool = True
+    """Choose by the tests in the prompt. If False, nothing is chosen: of all samples within
+    `budget`, one solved sample is enough. Such a selection suits any suite."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +85,22 @@ async def selection_metrics(
         SandboxError: the sandbox itself failed.
     """
     values: ValuesByMetric = defaultdict(dict)
+    if not selection.examples:
+        for problem in problems:
+            episodes = _finished(groups, problem)
+            for tries, (block,) in _split_blocks(episodes, (), selection.budget):
+                if any(episode.solved is not None for episode in episodes):
+                    solved = float(any(episode.solved for episode in block))
+                    values[names.fill_pattern(names.PASS_AT, tries)][problem.address] = solved
+                tokens = float(sum(usage_of(e).new_tokens for e in block))
+                values[names.fill_pattern(names.TOKENS_OF_TRIES, tries)][problem.address] = tokens
+        return dict(values)
     limits = {"seconds": SHOWN_TESTS_SECONDS, "cpu_seconds": SHOWN_TESTS_SECONDS}
     limited = recipe.sandbox.model_copy(update=limits)
     async with Sandbox(limited) as shown, Sandbox(recipe.sandbox) as hidden:
         chooser = Chooser(recipe, selection.tester, shown, hidden)
         for problem in problems:
-            finished = [e for e in groups.get(problem.address, ()) if e.failure is None]
-            episodes = sorted(finished, key=lambda episode: episode.sample)
+            episodes = _finished(groups, problem)
             for tries, blocks in _split_blocks(episodes, ks, selection.budget):
                 for name, value in (
                     await chooser.block_means(problem, blocks, selection.recombine)
@@ -104,6 +116,10 @@ def check_selectable(recipe: Recipe, selection: Selection, problems: Sequence[Pr
         RecipeError: the suite is not of kind `code`, the team has several turns, it chooses an
             answer itself and `selection` recombines answers, or no problem shows a test.
     """
+    if not selection.examples:
+        if selection != Selection(examples=False, budget=selection.budget or 1):
+            raise RecipeError("a Selection with examples=False takes a budget and nothing else")
+        return
     if recipe.task is None or recipe.task.kind != "code":
         raise RecipeError(
             f"{format_option('select', 'examples')} needs a suite of kind 'code', with tests in its"
@@ -136,6 +152,11 @@ def selection_notes(problems: Sequence[Problem]) -> Iterator[str]:
             f"{silent} of {counted(len(problems), 'problem')} show no test in the prompt; there,"
             " the selection takes any sample with equal chance, or follows the tester"
         )
+
+
+def _finished(groups: Mapping[str, Sequence[Episode]], problem: Problem) -> list[Episode]:
+    finished = [e for e in groups.get(problem.address, ()) if e.failure is None]
+    return sorted(finished, key=lambda episode: episode.sample)
 
 
 def _split_blocks(

@@ -174,6 +174,25 @@ def test_a_problem_without_a_sample_in_the_budget_is_not_solved(tmp_path: Path) 
     assert [(metrics[name].mean, metrics[name].tasks) for name in names] == [(0.5, 2)] * 3
 
 
+def test_a_budget_without_selection_needs_one_solved_sample(tmp_path: Path) -> None:
+    answers = [{"text": text, "token_ids": [1, 2]} for text in ("no", "yes", "no", "no", "no")]
+    script = tmp_path / "answers.yaml"
+    script.write_text(yaml.safe_dump({"a": [*answers, {"text": "yes", "token_ids": [1]}]}))
+    team = collab.Team(
+        agents={"a": collab.Agent(prompt="{{ task.prompt }}")}, model=f"scripted:{script}"
+    )
+    right = {"use": lambda context: float(context.answer == "yes"), "solves": True}
+    rows = [{"prompt": "one"}, {"prompt": "two"}]
+    how = collab.Selection(examples=False, budget=4)
+    results = collab.evaluate(team, task=rows, rewards=[right], samples=3, select=how)
+    metrics = results.teams[0].metrics
+    assert (metrics["pass@3"].mean, metrics["pass@4 tokens"].mean) == (1.0, 0.5)
+    assert metrics["tokens/of_4 tokens"].mean == 4.0
+    assert "pass@4 tokens %" in str(results)
+    with pytest.raises(RecipeError, match="takes a budget and nothing else"):
+        collab.evaluate(team, task=rows, rewards=[right], select=collab.Selection(examples=False))
+
+
 def test_teams_of_several_turns_are_refused(tmp_path: Path, rows: str) -> None:
     team = collab.Team(agents={"main": collab.Agent(prompt="x")}, turns=2, model="echo")
     with pytest.raises(RecipeError, match=r"the team has 2; set team\.turns=1"):

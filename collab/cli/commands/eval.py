@@ -65,7 +65,7 @@ def command(
     budget: str | None = option(
         "--budget",
         "tokens:N",
-        "With --select: also report the choice among the samples within N tokens.",
+        "Also report pass@k, or the choice of --select, among the samples within N tokens.",
     ),
     model: str | None = options.MODEL,
     settings: list[str] | None = options.SETTINGS,
@@ -157,14 +157,20 @@ def _parse_selection(
     from collab.evaluation.selection import Selection
 
     if select is None:
-        values = {"--recombine": recombine, "--tester": tester, "--budget": budget}
+        values = {"--recombine": recombine, "--tester": tester}
         for name in (name for name, value in values.items() if value):
             raise RecipeError(f"{name} needs --select examples; add that, or leave out {name}")
-        return None
+        if budget is None:
+            return None
     unit, _, number = (budget or "tokens:1").partition(":")
     if unit != "tokens" or not number.isdecimal() or not int(number):
         raise RecipeError(f"--budget takes tokens:N, e.g. tokens:1000, got '{budget}'")
-    return Selection(recombine, tester or "", int(number) if budget else None)
+    return Selection(
+        examples=select is not None,
+        recombine=recombine,
+        tester=tester or "",
+        budget=int(number) if budget else None,
+    )
 
 
 def _show_plan(
