@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collab.api.train import atrain, train
     from collab.api.training import Training
     from collab.errors import CollabError
+    from collab.evaluation.folder import read_results
     from collab.evaluation.results import Results
     from collab.evaluation.selection import Selection
     from collab.recipe import Recipe, load_recipe
@@ -46,6 +47,7 @@ __all__ = [
     "load_recipe",
     "read_episodes",
     "read_metrics",
+    "read_results",
     "rewards",
     "to_pandas",
     "train",

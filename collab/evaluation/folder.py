@@ -116,13 +116,13 @@ def is_evaluation(folder: Path) -> bool:
     return (folder / EVAL).is_file()
 
 
-def read_results(folder: Path) -> Results:
-    """Return the data of `eval.json`.
+def read_results(folder: str | Path) -> Results:
+    """Return the results of an evaluation so far, from its folder's `eval.json`.
 
     Raises:
         RecordError: the folder is not an evaluation's, or the file is broken.
     """
-    path = folder / EVAL
+    path = Path(folder) / EVAL
     try:
         return Results.model_validate_json(read_bytes(path))
     except OSError as error:

@@ -168,15 +168,18 @@ class Results(Record):
         return tables + "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return a data frame with a row per team and metric: `mean`, `low`, `high` and `tasks`.
+        """Return a data frame with a row per team and metric: `mean`, `low`, `high` and `tasks`. A
+        row of a difference names the subtracted team in `minus`.
 
         Raises:
             CollabError: pandas is not installed.
         """
+        columns = [(team.label, "", team.metrics) for team in self.teams]
+        columns += [(each.team, each.baseline, each.metrics) for each in self.differences]
         return to_pandas(
-            {"team": team.label, "metric": name, **estimate.model_dump()}
-            for team in self.teams
-            for name, estimate in team.metrics.items()
+            {"team": team, "minus": minus, "metric": name, **estimate.model_dump()}
+            for team, minus, metrics in columns
+            for name, estimate in metrics.items()
         )
 
 

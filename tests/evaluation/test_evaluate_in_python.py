@@ -47,16 +47,23 @@ def test_teams_from_python_are_evaluated_in_a_running_loop() -> None:
     assert "<td>one</td><td>two</td>" in results._repr_html_()
 
 
-def test_results_become_a_data_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    results = collab.evaluate(team("one", "red"), task=ROWS)
+def test_results_become_a_data_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "eval"
+    collab.evaluate(team("one", "{{ task.prompt }}"), team("two", "red"), task=ROWS, out=out)
+    results = collab.read_results(str(out))
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(CollabError, match="to_pandas needs pandas; run: pip install pandas"):
         results.to_pandas()
     pandas = SimpleNamespace(DataFrame=SimpleNamespace(from_records=list))
     monkeypatch.setitem(sys.modules, "pandas", pandas)
     rows: Any = results.to_pandas()
-    result = next(row for row in rows if row["metric"] == "return")
-    assert (result["team"], result["mean"], result["tasks"]) == ("one", 1.0, 2)
+    returns = [row for row in rows if row["metric"] == "return"]
+    assert [(row["team"], row["minus"], row["mean"]) for row in returns] == [
+        ("one", "", 0.5),
+        ("two", "", 1.0),
+        ("two", "one", 0.5),
+    ]
+    assert all(row["tasks"] == 2 for row in returns)
 
 
 def test_the_table_shows_a_level_once() -> None:
