@@ -151,12 +151,12 @@ def algorithm_for(component: Component) -> Algorithm:
             what, RecipeError, partial(_complete_class(what, named), **options)
         )
         return algorithm
-    function = named
+    function, options = named, check_options(what, named, component.options)
     if component.use not in BUILT_IN:
-        check_call(what, named, ("group",), component.options)
+        check_call(what, named, ("group",), options)
         check_not_async(what, named)
         function = partial(_call_function, what, named)
-    algorithm = PerGroup(function, **check_options(what, named, component.options))
+    algorithm = PerGroup(function, **options)
     algorithm.compares = getattr(named, "compares", Algorithm.compares)
     return algorithm
 

@@ -159,7 +159,7 @@ def test_more_actions_can_be_scored(tiny_words: Path, tmp_path: Path, algorithm_
 @pytest.mark.parametrize(
     ("algorithm", "message"),
     [
-        ({"use": "FILE:scaled", "options": {"facto": 2}}, "factor"),
+        ({"use": "FILE:scaled", "options": {"facto": 2}}, "did you mean 'factor'"),
         ({"use": "FILE:RoleAverage", "options": {"decay": "much"}}, "decay"),
         ({"use": "FILE:Unfinished"}, "credit, state, restore"),
         ({"use": "magrpo", "options": {"x": 1}}, "unknown option"),
