@@ -22,7 +22,7 @@ from collab.recipe.differences import file_digests, find_differences, outcome_se
 from collab.records import Episode, Record
 from collab.records.run import open_run
 from collab.runs import metric_names as names
-from collab.runs.about import is_training, read_about, status_of
+from collab.runs.about import check_holds_run, is_training, read_about, status_of
 from collab.runs.layout import EPISODES
 from collab.trainers.training.events import (
     Evaluation,
@@ -107,6 +107,7 @@ def _folder_pairs(first: Path, second: Path) -> list[tuple[Path, Path]]:
 
 def _team_folders(folder: Path) -> dict[str, Path]:
     if not is_evaluation(folder):
+        check_holds_run(folder)
         return {folder.name: folder}
     folders = sorted(read_evaluation(folder).teams.items())
     teams = {

@@ -162,9 +162,11 @@ def _read_team(name: TeamLike, overrides: Overrides) -> ReadRecipe:
         and Path(name).is_dir()
         and not (Path(name) / RECIPE).is_file()
     ):
+        inside = sorted(str(file.parent) for file in Path(name).glob(f"*/{RECIPE}"))
+        remedy = "the folder of a run, or of a training run that has saved its team"
         raise RecipeError(
-            f"the folder '{name}' contains no {RECIPE}, so it is not a team; specify the folder of"
-            " a run, or of a training run that has saved its team"
+            f"the folder '{name}' contains no {RECIPE}, so it is not a team; specify"
+            f" {' or '.join(inside[:3]) or remedy}"
         )
     return read_recipe(name, overrides)
 

@@ -97,6 +97,9 @@ def test_evaluations_are_compared_team_by_team(collab: Collab) -> None:
     result = collab("diff", "e", "a")
     assert result.status == 2
     assert "no team is in both; specify two folders of e/other, e/pair and a" in result.err
+    assert "error: g does not exist" in collab("diff", "e", "g").err
+    refused = collab("eval", "e", "-t", "words").err
+    assert "so it is not a team; specify e/other or e/pair" in refused
 
 
 def test_only_what_an_evaluation_counts_is_compared(collab: Collab) -> None:
