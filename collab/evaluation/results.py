@@ -301,8 +301,8 @@ def metric_title(name: str) -> str:
     if part is not None:
         return f"  {part} %"
     if (tries := names.match_pattern(names.TOKENS_OF_TRIES, name)) is not None:
-        most = counted(int(tries), "sample") if tries.isdecimal() else f"at most {tries}"
-        return f"tokens of {most}"
+        which = counted(int(tries), "sample") if tries.isdecimal() else f"samples within {tries}"
+        return f"tokens of {which}"
     if (turn := names.match_pattern(names.SOLVED_AFTER_TURN, name)) is not None:
         return f"solved after turn {turn} %"
     if name == names.TOKENS_IN_SEQUENCE:
