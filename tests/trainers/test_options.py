@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from support.shares import one_in
 from support.trainer_recipes import make_game
 
+from collab.api.reading import read_metrics
 from collab.errors import CollabError
 from collab.recipe import EvaluationSpec, LoraSpec, Recipe, TrainerSpec
 from collab.recipe.trainer import PhaseSpec
@@ -232,3 +233,14 @@ def test_plan_shows_what_each_agent_earns(tiny_words: Path, tmp_path: Path) -> N
     parts = {"a": {"a_left": 2.0}, "b": ["b_left"]}
     plan = make_plan(make_game(tiny_words, tmp_path, local_parts=parts, team_weight=0.5))
     assert plan.credit == ["a earns: 0.5 x reward + 2 x a_left", "b earns: 0.5 x reward + b_left"]
+
+
+def test_metrics_show_what_each_agent_earned(tiny_words: Path, tmp_path: Path) -> None:
+    parts = {"a": {"a_left": 2.0}, "b": ["b_left"]}
+    recipe = make_game(tiny_words, tmp_path, local_parts=parts, team_weight=0.5, steps=1)
+    asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
+    [row] = read_metrics(tmp_path / "run")
+    points = {"a": 2 * row["points/a_left"], "b": row["points/b_left"]}
+    for agent, extra in points.items():
+        expected = 0.5 * row["return/mean"] + extra
+        assert row[f"agent/{agent}/return"] == pytest.approx(expected)

@@ -18,6 +18,7 @@ from collab.rewards.library import MEASURES
 from collab.runs import metric_names as names
 from collab.runtime.summary import warn_failed_feedback
 from collab.stats import deviation, mean
+from collab.trainers.credit.group import Group
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.samples import is_dead
@@ -94,6 +95,7 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
         ):
             if policy.name in values:
                 metrics[names.fill_pattern(pattern, policy.name)] = values[policy.name]
+    metrics.update(_own_return_metrics(data.credit.groups))
     metrics.update(_mismatch_metrics(data.update))
     metrics.update(_staleness_metrics(data, policies.agents))
     metrics.update(_cost_metrics(data, policies))
@@ -174,15 +176,21 @@ def _agent_metrics(
         if logprobs:
             # The sampled tokens give an unbiased estimate at no cost.
             yield metric_name(names.ENTROPY), -mean(logprobs)
-    finished = finished_episodes(episodes)
-    if any(turn.score.by_agent for e in finished for turn in e.turns if turn.score):
-        yield metric_name(names.AGENT_RETURN), mean([e.return_of(agent) for e in finished])
     turns = [turn for e in episodes for turn in e.turns if agent in turn.artifacts]
     if turns:
         yield metric_name(names.EMPTY), mean([not turn.artifacts[agent].strip() for turn in turns])
     for metric, total in sums.items():
         if metric not in (TOKENS, KL_TOKENS):
             yield metric_name(metric), total / sums[KL_TOKENS if metric == names.KL else TOKENS]
+
+
+def _own_return_metrics(groups: Sequence[Group]) -> Iterator[tuple[str, float]]:
+    """Yield each agent's mean return, if a game or local parts make them differ."""
+    rows = [row for group in groups for (_, turn), row in group.returns.items() if turn == 0]
+    if any(len(set(row.values())) > 1 for row in rows):
+        for agent in rows[0]:
+            name = names.fill_pattern(names.AGENT_RETURN, agent)
+            yield name, mean([row[agent] for row in rows])
 
 
 def _mismatch_metrics(update: Update) -> Iterator[tuple[str, float]]:
