@@ -206,7 +206,7 @@ class EvaluationRun:
                 f"pass@k and 'solved' are left out: the reward of '{suite}' does not say when a"
                 " problem is solved; mark a part of it with 'solves: true'"
             )
-        if self._selection is not None:
+        if self._selection is not None and self._selection.examples:
             yield from selection_notes(self.teams[0].problems)
         for team in results:
             if team.episodes < team.planned:

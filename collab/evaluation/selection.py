@@ -25,6 +25,7 @@ from collab.errors import AgentError, RecipeError
 from collab.evaluation.values import ValuesByMetric
 from collab.recipe import Recipe
 from collab.records import Episode, Problem
+from collab.records.episode import solved_flags
 from collab.runs import metric_names as names
 from collab.runtime.rehearsal import rehearse_team
 from collab.runtime.summary import usage_of
@@ -74,7 +75,7 @@ async def selection_metrics(
     selection: Selection,
 ) -> ValuesByMetric:
     """Return the metrics `selected@k`, `recombined@k` and `tokens/of_k` of each problem of a team
-    that `check_selectable` accepts.
+    that `check_selectable` accepts. Without `examples`, return `pass@N tokens` instead of a choice.
 
     Args:
         groups: the episodes, by problem.
@@ -84,28 +85,25 @@ async def selection_metrics(
     Raises:
         SandboxError: the sandbox itself failed.
     """
-    values: ValuesByMetric = defaultdict(dict)
+    rows: list[tuple[str, str, dict[str, float]]] = []
     if not selection.examples:
-        for problem in problems:
-            episodes = _finished(groups, problem)
-            for tries, (block,) in _split_blocks(episodes, (), selection.budget):
-                if any(episode.solved is not None for episode in episodes):
-                    solved = float(any(episode.solved for episode in block))
-                    values[names.fill_pattern(names.PASS_AT, tries)][problem.address] = solved
-                tokens = float(sum(usage_of(e).new_tokens for e in block))
-                values[names.fill_pattern(names.TOKENS_OF_TRIES, tries)][problem.address] = tokens
-        return dict(values)
-    limits = {"seconds": SHOWN_TESTS_SECONDS, "cpu_seconds": SHOWN_TESTS_SECONDS}
-    limited = recipe.sandbox.model_copy(update=limits)
-    async with Sandbox(limited) as shown, Sandbox(recipe.sandbox) as hidden:
-        chooser = Chooser(recipe, selection.tester, shown, hidden)
-        for problem in problems:
-            episodes = _finished(groups, problem)
-            for tries, blocks in _split_blocks(episodes, ks, selection.budget):
-                for name, value in (
-                    await chooser.block_means(problem, blocks, selection.recombine)
-                ).items():
-                    values[names.fill_pattern(name, tries)][problem.address] = value
+        for problem, tries, (block,) in _split_blocks(problems, groups, (), selection.budget):
+            means = {names.TOKENS_OF_TRIES: _new_tokens(block)}
+            if solved_flags(groups[problem.address]):
+                means[names.PASS_AT] = float(any(episode.solved for episode in block))
+            rows.append((problem.address, tries, means))
+    else:
+        limits = {"seconds": SHOWN_TESTS_SECONDS, "cpu_seconds": SHOWN_TESTS_SECONDS}
+        limited = recipe.sandbox.model_copy(update=limits)
+        async with Sandbox(limited) as shown, Sandbox(recipe.sandbox) as hidden:
+            chooser = Chooser(recipe, selection.tester, shown, hidden)
+            for problem, tries, blocks in _split_blocks(problems, groups, ks, selection.budget):
+                means = await chooser.block_means(problem, blocks, selection.recombine)
+                rows.append((problem.address, tries, means))
+    values: ValuesByMetric = defaultdict(dict)
+    for address, tries, means in rows:
+        for name, value in means.items():
+            values[names.fill_pattern(name, tries)][address] = value
     return dict(values)
 
 
@@ -117,7 +115,7 @@ def check_selectable(recipe: Recipe, selection: Selection, problems: Sequence[Pr
             answer itself and `selection` recombines answers, or no problem shows a test.
     """
     if not selection.examples:
-        if selection != Selection(examples=False, budget=selection.budget or 1):
+        if selection.recombine or selection.tester or selection.budget is None:
             raise RecipeError("a Selection with examples=False takes a budget and nothing else")
         return
     if recipe.task is None or recipe.task.kind != "code":
@@ -154,22 +152,27 @@ def selection_notes(problems: Sequence[Problem]) -> Iterator[str]:
         )
 
 
-def _finished(groups: Mapping[str, Sequence[Episode]], problem: Problem) -> list[Episode]:
-    finished = [e for e in groups.get(problem.address, ()) if e.failure is None]
-    return sorted(finished, key=lambda episode: episode.sample)
-
-
 def _split_blocks(
-    episodes: Sequence[Episode], ks: Sequence[int], budget: int | None
-) -> Iterator[tuple[str, list[Sequence[Episode]]]]:
-    for k in ks:
-        starts = range(0, len(episodes) - k + 1, k)
-        if starts:
-            yield str(k), [episodes[start : start + k] for start in starts]
-    if budget is not None and episodes:
-        spent = accumulate(usage_of(episode).new_tokens for episode in episodes)
-        affordable = sum(tokens <= budget for tokens in spent)
-        yield f"{budget} tokens", [episodes[:affordable]]
+    problems: Sequence[Problem],
+    groups: Mapping[str, Sequence[Episode]],
+    ks: Sequence[int],
+    budget: int | None,
+) -> Iterator[tuple[Problem, str, list[Sequence[Episode]]]]:
+    """Yield the blocks of each problem: for each k, and for the budget."""
+    for problem in problems:
+        finished = [e for e in groups.get(problem.address, ()) if e.failure is None]
+        episodes = sorted(finished, key=lambda episode: episode.sample)
+        for k in ks:
+            if starts := range(0, len(episodes) - k + 1, k):
+                yield problem, str(k), [episodes[start : start + k] for start in starts]
+        if budget is not None and episodes:
+            spent = accumulate(usage_of(episode).new_tokens for episode in episodes)
+            affordable = sum(tokens <= budget for tokens in spent)
+            yield problem, f"{budget} tokens", [episodes[:affordable]]
+
+
+def _new_tokens(block: Sequence[Episode]) -> float:
+    return float(sum(usage_of(episode).new_tokens for episode in block))
 
 
 class Chooser:
@@ -192,9 +195,7 @@ class Chooser:
 
         means = {
             names.SELECTED: await mean_chance([_sampled_programs(block) for block in blocks]),
-            names.TOKENS_OF_TRIES: mean(
-                [float(sum(usage_of(e).new_tokens for e in block)) for block in blocks]
-            ),
+            names.TOKENS_OF_TRIES: mean([*map(_new_tokens, blocks)]),
         }
         if recombine:
             programs = [self._recombine(problem, block) for block in blocks]

@@ -189,8 +189,19 @@ def test_a_budget_without_selection_needs_one_solved_sample(tmp_path: Path) -> N
     assert (metrics["pass@3"].mean, metrics["pass@4 tokens"].mean) == (1.0, 0.5)
     assert metrics["tokens/of_4 tokens"].mean == 4.0
     assert "pass@4 tokens %" in str(results)
+    assert results.notes == ()
     with pytest.raises(RecipeError, match="takes a budget and nothing else"):
         collab.evaluate(team, task=rows, rewards=[right], select=collab.Selection(examples=False))
+
+
+def test_a_budget_gives_no_pass_rate_if_the_reward_does_not_define_solved() -> None:
+    team = collab.Team({"a": collab.Agent(prompt="{{ task.prompt }}")}, model="echo")
+    how = collab.Selection(examples=False, budget=4)
+    results = collab.evaluate(
+        team, task=[{"prompt": "one"}], rewards=[lambda context: 1.0], samples=2, select=how
+    )
+    assert "tokens/of_4 tokens" in results.teams[0].metrics
+    assert "pass@4 tokens" not in results.teams[0].metrics
 
 
 def test_teams_of_several_turns_are_refused(tmp_path: Path, rows: str) -> None:
