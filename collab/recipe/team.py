@@ -85,6 +85,8 @@ MAX_AGENTS = 256
 
 CODE_JOINS = ("python", "python-owned", "files", "class")
 """Joins that make a program."""
+CODE_FIELDS = ("prompt", "entry_point", HELPER_NAME_FIELD)
+"""Fields of a problem that these joins read."""
 DEFAULT_DISCUSS = """\
 {% for name, response in others.items() %}Agent {{ name }} answered:
 {{ response }}

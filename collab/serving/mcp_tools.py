@@ -155,7 +155,8 @@ def _teams_by_tool(service: Service) -> dict[str, ServedTeam]:
 def _input_schema(team: ServedTeam) -> dict[str, Any]:
     text = [team.fields.text] if team.fields.is_text_used else []
     known, needed = team.known_fields, [*text, *team.fields.needed]
-    names = [n for n in (*text, *team.fields.known, *(known or ())) if n != CONVERSATION]
+    unlisted = (CONVERSATION, team.fields.text)
+    names = [*text, *(n for n in known or team.fields.known if n not in unlisted)]
     return {
         "type": "object",
         "properties": dict.fromkeys(names, _STRING_SCHEMA),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from collab.errors import RecipeError
 from collab.feedback import check_sources
 from collab.recipe import Recipe
-from collab.recipe.team import HELPER_NAME_FIELD
+from collab.recipe.team import CODE_FIELDS, CODE_JOINS
 from collab.records import Problem
 from collab.runtime import Session, harness, protocols
 from collab.runtime.fields import CONVERSATION, Fields
@@ -19,13 +18,6 @@ from collab.runtime.rehearsal import gives_feedback
 from collab.serving.reading import TeamQuestion, shorten_name, transcript
 from collab.serving.refusal import invalid
 from collab.serving.settings import History
-
-_CODE_FIELDS = ("prompt", "entry_point", HELPER_NAME_FIELD)
-_JOIN_FIELDS = {
-    **dict.fromkeys(("text", "files"), ()),
-    **dict.fromkeys(("python", "python-owned", "class"), _CODE_FIELDS),
-}
-"""Fields of a problem that each of collab's joins reads."""
 
 
 @dataclass
@@ -54,33 +46,19 @@ class ServedTeam:
 
     @cached_property
     def known_fields(self) -> tuple[str, ...] | None:
-        """Fields beside the message that the team reads, or None if it may read any: in a template
-        with the whole task, in feedback, or in the user's own functions.
+        """Fields that the team reads, or None if it may read any: in a template with the whole
+        task, in feedback, or in the user's own functions.
         """
         team = self.recipe.team
         is_own = (
-            team.join not in _JOIN_FIELDS
+            team.join not in ("text", *CODE_JOINS)
             or team.protocol.use not in protocols.BUILT_IN
             or any(agent.harness.use not in harness.BUILT_IN for agent in team.agents.values())
         )
         if is_own or self.fields.reads_all or gives_feedback(self.recipe):
             return None
-        names = dict.fromkeys((*self.fields.known, *_JOIN_FIELDS[team.join]))
-        return tuple(name for name in names if name not in (self.fields.text, CONVERSATION))
-
-    def check_names(self, names: Iterable[str], place: str) -> None:
-        """Check that the team reads all these fields of a request.
-
-        Raises:
-            Refused: a field is unknown.
-        """
-        known = self.known_fields
-        for name in names:
-            if known is not None and name not in (*known, self.fields.text, CONVERSATION):
-                wrong = f"this team has no field '{shorten_name(name)}'"
-                listed = f"its fields beside the message: {', '.join(known) or 'none'}"
-                param = f"{place}{shorten_name(name)}"
-                raise invalid(f"{wrong}; {listed}", param, "unknown_field")
+        joined = CODE_FIELDS if team.join in CODE_JOINS else ()
+        return tuple(dict.fromkeys((self.fields.text, *self.fields.known, *joined)))
 
     def make_problem(self, question: TeamQuestion) -> Problem:
         """Return a request as a problem for the team.
@@ -89,7 +67,16 @@ class ServedTeam:
             Refused: a field is missing or unknown, the conversation has no field, or a model of the
                 team does not support a setting.
         """
-        self.check_names(question.fields, "collab.fields.")
+        known = self.known_fields
+        if known is not None and (unknown := [n for n in question.fields if n not in known]):
+            name = shorten_name(unknown[0])
+            others = [n for n in known if n not in (self.fields.text, CONVERSATION)]
+            raise invalid(
+                f"this team has no field '{name}'; its fields beside the message:"
+                f" {', '.join(others) or 'none'}",
+                f"collab.fields.{name}",
+                "unknown_field",
+            )
         text, public = question.text, dict[str, Any](question.fields)
         if CONVERSATION in self.fields.known:
             public[CONVERSATION] = [{"role": s.role, "content": s.text} for s in question.earlier]

@@ -181,6 +181,7 @@ def test_extra_fields_are_passed_to_the_templates() -> None:
     ("team", "known"),
     [
         ({}, "beside the message: none"),
+        ({"agents": {"one": {"prompt": "{{ task.a }}{{ task.b }}"}}}, "message: a, b"),
         ({"agents": {"one": {"prompt": "{{ task.prompt }}{{ task.tone }}"}}}, "message: tone"),
         ({"join": "python"}, "message: entry_point, helper_name"),
         ({"agents": {"one": {"prompt": "{{ task.prompt }} {{ task }}"}}}, ""),
@@ -196,6 +197,12 @@ def test_unknown_fields_are_refused_with_the_known_ones(team: dict[str, Any], kn
         assert answer.json()["error"]["message"].endswith(known)
     else:
         assert "unknown_field" not in answer.text
+
+
+def test_a_conversation_that_no_template_reads_is_an_unknown_field() -> None:
+    with Server(recipe(SOLO)) as server:
+        answer = server.ask(collab={"fields": {"conversation": "x"}})
+    assert error(answer) == (400, "unknown_field", "collab.fields.conversation")
 
 
 def test_adapters_of_the_agents_are_used() -> None:
