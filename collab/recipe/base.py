@@ -13,7 +13,6 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import InitErrorDetails
 
 from collab.errors import nearest_name
 from collab.wording import counted
@@ -59,14 +58,12 @@ class Spec(BaseModel):
             lines += _unknown_key_lines(unknown, cls)
         if not lines:
             return data
-        fault = ValueError("\n".join(lines))
+        faults: list[Any] = [{"type": "value_error", "ctx": {"error": "\n".join(lines)}}]
         try:
             cls.model_validate(known)
         except ValidationError as error:
-            first = InitErrorDetails(type="value_error", input=data, ctx={"error": fault})
-            others: list[Any] = [*error.errors(include_url=False)]
-            raise ValidationError.from_exception_data(cls.__name__, [first, *others]) from None
-        raise fault
+            faults += error.errors(include_url=False)
+        raise ValidationError.from_exception_data(cls.__name__, faults)
 
     @model_validator(mode="after")
     def _check_values(self) -> Self:
