@@ -235,12 +235,15 @@ def test_plan_shows_what_each_agent_earns(tiny_words: Path, tmp_path: Path) -> N
     assert plan.credit == ["a earns: 0.5 x reward + 2 x a_left", "b earns: 0.5 x reward + b_left"]
 
 
-def test_metrics_show_what_each_agent_earned(tiny_words: Path, tmp_path: Path) -> None:
-    parts = {"a": {"a_left": 2.0}, "b": ["b_left"]}
+@pytest.mark.parametrize("weight", [0.0, 2.0])
+def test_metrics_show_what_each_agent_earned(
+    tiny_words: Path, tmp_path: Path, weight: float
+) -> None:
+    parts = {"a": {"a_left": weight}, "b": ["b_left"] if weight else {"b_left": 0.0}}
     recipe = make_game(tiny_words, tmp_path, local_parts=parts, team_weight=0.5, steps=1)
     asyncio.run(TrainingRun(recipe, tmp_path / "run").run())
     [row] = read_metrics(tmp_path / "run")
-    points = {"a": 2 * row["points/a_left"], "b": row["points/b_left"]}
+    points = {"a": weight * row["points/a_left"], "b": row["points/b_left"] if weight else 0.0}
     for agent, extra in points.items():
         expected = 0.5 * row["return/mean"] + extra
         assert row[f"agent/{agent}/return"] == pytest.approx(expected)

@@ -12,6 +12,7 @@ from itertools import chain
 from math import fsum
 
 from collab.models.base import SamplerReport
+from collab.recipe import TrainerSpec
 from collab.records import Action, Episode
 from collab.records.episode import solved_by_turn, solved_flags
 from collab.rewards.library import MEASURES
@@ -73,7 +74,7 @@ class StepData(StepEpisodes):
         return (*lost, *feedback, *no_weights, *learned, *self.sampler.warnings)
 
 
-def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
+def step_metrics(data: StepData, policies: Policies, spec: TrainerSpec) -> dict[str, float]:
     """Return the metrics of one step, except those that do not apply to it.
 
     Means are over complete episodes that ran to their end. Spreads are population standard
@@ -95,7 +96,7 @@ def step_metrics(data: StepData, policies: Policies) -> dict[str, float]:
         ):
             if policy.name in values:
                 metrics[names.fill_pattern(pattern, policy.name)] = values[policy.name]
-    metrics.update(_own_return_metrics(data.credit.groups))
+    metrics.update(_own_return_metrics(data.credit.groups, spec))
     metrics.update(_mismatch_metrics(data.update))
     metrics.update(_staleness_metrics(data, policies.agents))
     metrics.update(_cost_metrics(data, policies))
@@ -184,11 +185,11 @@ def _agent_metrics(
             yield metric_name(metric), total / sums[KL_TOKENS if metric == names.KL else TOKENS]
 
 
-def _own_return_metrics(groups: Sequence[Group]) -> Iterator[tuple[str, float]]:
-    """Yield each agent's mean return, if a game or local parts make them differ."""
+def _own_return_metrics(groups: Sequence[Group], spec: TrainerSpec) -> Iterator[tuple[str, float]]:
+    """Yield each agent's mean return, with local parts, or if a game pays them unequally."""
     rows = [row for group in groups for (_, turn), row in group.returns.items() if turn == 0]
-    if any(len(set(row.values())) > 1 for row in rows):
-        for agent in rows[0]:
+    if spec.local_parts or any(len(set(row.values())) > 1 for row in rows):
+        for agent in rows[0] if rows else ():
             name = names.fill_pattern(names.AGENT_RETURN, agent)
             yield name, mean([row[agent] for row in rows])
 

@@ -280,7 +280,7 @@ class _Loop:
                 stepper.sample_ahead(step + 1, partial(self._report, step + 2))
             data = await stepper.learn(step, played, report)
             data.times["step"] = time.perf_counter() - began
-            metrics = step_metrics(data, self.policies)
+            metrics = step_metrics(data, self.policies, self.spec)
             warnings = (*data.warnings, *history.add(metrics))
             self.folder.append_metrics({"type": STEP_FINISHED, "step": self.step, **metrics})
             self.trackers.log(metrics, self.step)
