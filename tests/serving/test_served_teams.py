@@ -73,7 +73,7 @@ def test_functions_of_the_reward_are_not_needed_for_serving(
     team = collab.Team(agents=agents, model="echo", rewards=[lambda context: 1.0])
     team.run([{"prompt": "red"}], out=run)
     monkeypatch.setattr("collab.passed_functions._FUNCTIONS", {})
-    with pytest.raises(RecipeError, match=r"passed in Python.*collab\.load\(RUN, rewards="):
+    with pytest.raises(RecipeError, match=r"passed in Python.*with rewards=\[lambda\]"):
         load_recipe(run)
     served = read_teams({"run": run})["run"]
     assert (served.task, list(served.team.agents)) == (None, ["one"])
