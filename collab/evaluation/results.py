@@ -94,7 +94,7 @@ class TeamResult(Record):
     metrics: Estimates
     speed: Speed | None
     concurrency: int
-    """Number of episodes run at the same time, which affects the speed."""
+    """Largest number of episodes in progress at the same time, which affects the speed."""
     agents: dict[str, dict[str, Any]]
     """Responses and tokens of episodes that count, and all money, by agent and by feedback source
     that asks a model."""

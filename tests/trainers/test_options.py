@@ -233,6 +233,8 @@ def test_plan_shows_what_each_agent_earns(tiny_words: Path, tmp_path: Path) -> N
     parts = {"a": {"a_left": 2.0}, "b": ["b_left"]}
     plan = make_plan(make_game(tiny_words, tmp_path, local_parts=parts, team_weight=0.5))
     assert plan.credit == ["a earns: 0.5 x reward + 2 x a_left", "b earns: 0.5 x reward + b_left"]
+    alone = make_plan(make_game(tiny_words, tmp_path, local_parts={"b": ["b_left"]}))
+    assert alone.credit == ["a earns: 1 x reward", "b earns: 1 x reward + b_left"]
 
 
 @pytest.mark.parametrize("weight", [0.0, 2.0])

@@ -209,22 +209,17 @@ def _add_event(reply: Reply, event: dict[str, Any]) -> str:
 
 
 UNREAD_PARTS = {"thinking", "reasoning", "reference"}
-"""Types of content parts that are no part of the answer's text. Mistral sends the first and the
-last.
-"""
+"""Types of content parts that do not belong to the answer. Mistral sends the first and the last."""
 
 
 def _text_of(content: Any) -> str:
     """Return the text of a message's content: a string, a list of parts, or nothing."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    if not isinstance(content, list):
+    if isinstance(content, list):
+        parts = [{"type": "text", "text": p} if isinstance(p, str) else p for p in content]
+        return "".join(part["text"] for part in parts if part["type"] not in UNREAD_PARTS)
+    if not isinstance(content, str | None):
         raise TypeError("content is neither text nor a list of parts")
-    return "".join(
-        part if isinstance(part, str) else part["text"]
-        for part in content
-        if isinstance(part, str) or part["type"] not in UNREAD_PARTS
-    )
+    return content or ""
 
 
 def _add_usage(reply: Reply, usage: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -190,7 +190,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
         outlook=describe_scoring(recipe, turn.joined if turn.is_chosen else None),
         warnings=list(played.warnings),
         credit=[
-            *_describe_local_parts(spec),
+            *_describe_local_parts(recipe, spec),
             *algorithm_for(spec.algorithm).describe(recipe, spec),
         ],
         overlap=_describe_overlap(spec),
@@ -237,12 +237,12 @@ def _unused_split(spec: TrainerSpec, suite: TaskSpec) -> str:
     return split if spec.evaluation is None and split in suite.splits else ""
 
 
-def _describe_local_parts(spec: TrainerSpec) -> list[str]:
-    lines = []
-    for agent, parts in spec.local_parts.items():
-        terms = [name if w is None else f"{w:g} x {name}" for name, w in parts.items()]
-        lines.append(f"{agent} earns: {' + '.join([f'{spec.team_weight:g} x reward', *terms])}")
-    return lines
+def _describe_local_parts(recipe: Recipe, spec: TrainerSpec) -> Iterator[str]:
+    for agent in recipe.team.trained if spec.local_parts else ():
+        terms = [f"{spec.team_weight:g} x reward"]
+        for name, weight in spec.local_parts.get(agent, {}).items():
+            terms.append(name if weight is None else f"{weight:g} x {name}")
+        yield f"{agent} earns: {' + '.join(terms)}"
 
 
 def _describe_overlap(spec: TrainerSpec) -> list[str]:
