@@ -214,7 +214,8 @@ class HostedEngine(Model, ABC):
             try:
                 text = add_event(reply, event)
             except FORMAT_ERRORS as error:
-                raise ValueError(f"an event in unknown format: {error!r} in {event!r}") from error
+                what = f"{error!r} in {event!r:.300}"
+                raise ValueError(f"an event in unknown format: {what}") from error
             if text and progress:
                 number = len(reply.token_ids) or len(reply.text) // CHARACTERS_PER_TOKEN
                 progress(request, number, redactor(text))
