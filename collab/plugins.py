@@ -142,7 +142,7 @@ def check_origin(kind: str, reference: str) -> None:
         raise RecipeError(
             f"{kind} '{reference}': the function {name} was passed in Python, by a script or a"
             " notebook that has ended, so the record cannot run it; pass it again, with"
-            f" rewards=[{name}] or algorithm={name}, or first make the collab.Team that has it; or"
+            f" rewards=[{name}] or algorithm={name}, or make the collab.Team that uses it first; or"
             f" put it into a file and name it FILE.py:{name}; a run keeps functions that a script"
             " imports from a file"
         )

@@ -240,7 +240,7 @@ def test_record_is_read_without_functions(tmp_path: Path, monkeypatch: pytest.Mo
     make().run(ROWS, out=run)
     assert rewards(collab.load(run).run()) == [1.0, 0.0], "the functions are known in this process"
     monkeypatch.setattr("collab.passed_functions._FUNCTIONS", {})
-    with pytest.raises(RecipeError, match=r"algorithm=lambda, or first make the collab\.Team"):
+    with pytest.raises(RecipeError, match=r"algorithm=lambda, or make the collab\.Team"):
         collab.load(run)
     again = collab.load(
         run, rewards=[lambda context: 0.5], settings=["team.agents.high.parser=text"]
