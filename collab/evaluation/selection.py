@@ -312,9 +312,9 @@ def shown_asserts(public: Mapping[str, Any]) -> list[str]:
     """Return the asserts about the function that the prompt shows, and its docstring's examples
     written as asserts."""
     prompt, entry_point = str(public.get("prompt", "")), str(public.get("entry_point", ""))
-    names_it = re.compile(rf"assert .*\b{re.escape(entry_point.rpartition(' ')[2])}\b")
+    asserts_it = re.compile(rf"assert .*\b{re.escape(entry_point.rpartition(' ')[2])}\b")
     lines = [line.strip() for line in docstring(prompt).splitlines()]
-    asserts = [line for line in lines if names_it.match(line) and can_parse(line)]
+    asserts = [line for line in lines if asserts_it.match(line) and can_parse(line)]
     examples = [
         f"assert {example.call} == {example.expected}"
         for example in examples_of(prompt, entry_point)

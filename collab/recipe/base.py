@@ -124,7 +124,7 @@ def _unknown_key_lines(keys: list[str], spec: type[Spec]) -> list[str]:
 
 
 def _limited(lines: list[str], noun: str, total: int | None = None) -> list[str]:
-    """Return the first lines, and one with the number of the others of `total`."""
+    """Return the first lines, and a line that counts the others of `total`."""
     more = (total or len(lines)) - _MAX_LISTED_FAULTS
     return [*lines[:_MAX_LISTED_FAULTS], *([counted(more, f"more {noun}")] if more > 0 else [])]
 

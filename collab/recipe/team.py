@@ -86,7 +86,7 @@ MAX_AGENTS = 256
 CODE_JOINS = ("python", "python-owned", "files", "class")
 """Joins that make a program."""
 CODE_FIELDS = ("prompt", "entry_point", HELPER_NAME_FIELD)
-"""Fields of a problem that these joins read."""
+"""Fields of a problem that the joins of code read."""
 DEFAULT_DISCUSS = """\
 {% for name, response in others.items() %}Agent {{ name }} answered:
 {{ response }}
