@@ -1,10 +1,22 @@
-"""Means and deviations, summed without rounding errors, and times of parallel work."""
+"""Groups, means and deviations, summed without rounding errors, and times of parallel work."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import fsum, sqrt
+from typing import TypeVar
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+def group_by(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return the items by their value of `key`, in the order of the items."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def mean(values: Sequence[float]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 
 from pydantic import Field
@@ -19,11 +20,12 @@ from collab.evaluation.values import (
     task_values,
 )
 from collab.recipe.differences import file_digests, find_differences, outcome_settings, recipe_in
-from collab.records import Episode, Record
+from collab.records import Record
 from collab.records.run import open_run
 from collab.runs import metric_names as names
 from collab.runs.about import check_holds_run, is_training, read_about, status_of
 from collab.runs.layout import EPISODES
+from collab.stats import group_by
 from collab.trainers.training.events import (
     Evaluation,
     largest_return,
@@ -189,14 +191,13 @@ def read_side(folder: Path) -> Side:
         largest, step = largest_return(last.sampled), last.step
     else:
         record = open_run(folder)
-        groups: dict[str, list[Episode]] = {}
         parent = folder.resolve().parent
         evaluation = read_evaluation(parent) if is_evaluation(parent) else None
-        for episode in record.episodes:
-            if not episode.further and (evaluation is None or evaluation.counts(episode)):
-                groups.setdefault(episode.task, []).append(episode)
+        played = [e for e in record.episodes if not e.further]
+        count = [e for e in played if evaluation is None or evaluation.counts(e)]
+        groups = group_by(count, attrgetter("task"))
         about, values = record.about, task_values(groups, ())
-        tasks = frozenset(e.task for group in groups.values() for e in group if not e.failure)
+        tasks = frozenset(e.task for e in count if not e.failure)
         scored = [e.largest_return for e in record.episodes if e.largest_return is not None]
         largest = max(scored, default=None)
         complaints = [f"{folder}: {complaint}" for complaint in record.complaints]

@@ -30,7 +30,7 @@ from collab.runs import metric_names as names
 from collab.runtime.rehearsal import rehearse_team
 from collab.runtime.summary import usage_of
 from collab.sandbox import Sandbox, Trial, Verdict
-from collab.stats import mean
+from collab.stats import group_by, mean
 from collab.syntax import can_parse, first_line, module_functions, parse, split_lines
 from collab.wording import counted, format_option
 
@@ -241,11 +241,9 @@ class Chooser:
                 for n in passing
             }
             passing = [n for n in passing if counts[n] == max(counts.values())]
-        by_returns: dict[tuple[str, ...], list[str]] = defaultdict(list)
-        for n in passing:
-            by_returns[results[n].returns].append(programs[n])
-        limit = max(map(len, by_returns.values()))
-        chosen = [text for group in by_returns.values() if len(group) == limit for text in group]
+        groups = group_by(passing, lambda n: results[n].returns).values()
+        limit = max(map(len, groups))
+        chosen = [programs[n] for group in groups if len(group) == limit for n in group]
         hidden = str(problem.hidden["test"])
         ends = (self._run(self._hidden, problem, text, hidden) for text in chosen)
         return mean([float(verdict.passed) for verdict in await asyncio.gather(*ends)])

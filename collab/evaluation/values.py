@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate, chain
 from math import comb, fsum
+from operator import itemgetter
 from typing import Any
 
 from collab.evaluation.intervals import (
@@ -24,7 +25,7 @@ from collab.rewards.declared import best_of_readers
 from collab.rewards.measures import level_shares
 from collab.runs import metric_names as names
 from collab.runtime.summary import usage_by_agent
-from collab.stats import mean
+from collab.stats import group_by, mean
 
 Groups = Mapping[str, Sequence[Episode]]
 """Episodes by task."""
@@ -86,11 +87,8 @@ def _task_metrics(
 
 
 def _collect_values(rows: Iterable[Iterable[tuple[str, float]]]) -> dict[str, list[float]]:
-    values: dict[str, list[float]] = {}
-    for row in rows:
-        for name, value in row:
-            values.setdefault(name, []).append(value)
-    return values
+    named = group_by(chain.from_iterable(rows), itemgetter(0))
+    return {name: [value for _, value in pairs] for name, pairs in named.items()}
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from operator import attrgetter
 from typing import TypeVar
 
 from collab.environments.library import class_of
@@ -20,7 +21,7 @@ from collab.rewards.declared import parts_about_others
 from collab.runs import metric_names as names
 from collab.runtime.scoring import JointScorer
 from collab.sandbox import Sandbox
-from collab.stats import mean
+from collab.stats import group_by, mean
 from collab.tasks import split_address
 from collab.trainers.credit import Group
 from collab.trainers.credit.combinations import Combinations
@@ -85,11 +86,9 @@ async def probe(
 
 def groups_of(problems: Sequence[Problem], episodes: Sequence[Episode]) -> dict[str, list[Episode]]:
     """Return the complete episodes of each problem that has some, in the order of their samples."""
-    groups: dict[str, list[Episode]] = {problem.address: [] for problem in problems}
-    for episode in sorted(episodes, key=lambda episode: episode.sample):
-        if episode.joint_return is not None:
-            groups[episode.task].append(episode)
-    return {task: group for task, group in groups.items() if group}
+    complete = [e for e in episodes if e.joint_return is not None]
+    groups = group_by(sorted(complete, key=attrgetter("sample")), attrgetter("task"))
+    return {p.address: groups[p.address] for p in problems if p.address in groups}
 
 
 async def _crossed_results(scored: Sequence[ScoredGroup], agents: Sequence[str]) -> Crossed | None:

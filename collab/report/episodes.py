@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
+from operator import attrgetter
 from typing import Any, Literal
 
 from collab.records import Action, Episode, Score, Turn
@@ -12,6 +13,7 @@ from collab.report.page import Texts
 from collab.report.runs import Run
 from collab.rewards.declared import ScoreColumn as Column
 from collab.rewards.declared import earnings_of, measures_of
+from collab.stats import group_by
 from collab.trainers.training.events import Mode
 
 Phase = Literal["training", "held out before", "held out after"]
@@ -75,11 +77,9 @@ def sample_evenly(episodes: Sequence[ShownEpisode], limit: int) -> list[ShownEpi
 
     The last group may be cut.
     """
-    groups: dict[int, list[ShownEpisode]] = {}
-    for shown in episodes:
-        groups.setdefault(shown.episode.group, []).append(shown)
     if len(episodes) <= limit:
         return list(episodes)
+    groups = group_by(episodes, attrgetter("episode.group"))
     keys = list(groups)
     wanted = max(2, limit * len(keys) // len(episodes))
     chosen = sorted({round(n * (len(keys) - 1) / (wanted - 1)) for n in range(wanted)})

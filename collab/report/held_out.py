@@ -27,6 +27,7 @@ from collab.report.episodes import ShownEpisode
 from collab.report.panels import RETURN_SECTION, Panel, Series, Unit, limit_axis, maximum_of
 from collab.report.runs import Cohort, Run, largest_return, maximum_text
 from collab.runs import metric_names as names
+from collab.stats import group_by
 from collab.trainers.training.events import values_by_task
 from collab.wording import counted
 
@@ -222,10 +223,8 @@ def task_table(runs: Sequence[Run], shown: Sequence[ShownEpisode]) -> ResultTabl
 
     `shown` are the episodes that count.
     """
-    groups: dict[tuple[str, int], PlacedEpisodes] = {}
-    for place, item in enumerate(shown):
-        if item.mode is None:
-            groups.setdefault((item.episode.task, item.run), []).append((place, item))
+    placed = [(place, item) for place, item in enumerate(shown) if item.mode is None]
+    groups = group_by(placed, lambda each: (each[1].episode.task, each[1].run))
     tasks = sorted({task for task, _ in groups}, key=natural_sort_key)
     if len(tasks) < 2:
         return None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from collab.evaluation.intervals import BRACKETS_CAPTION
 from collab.evaluation.results import Estimate, Results, metric_rows, ordered_metrics, result_tables
 from collab.evaluation.table import ResultTable
 from collab.evaluation.values import estimates_of, explain_results, task_values
-from collab.records import Episode
 from collab.report.runs import Run, largest_return
+from collab.stats import group_by
 
 
 def evaluation_tables(results: Results) -> list[ResultTable]:
@@ -41,7 +42,5 @@ def run_tables(runs: Sequence[Run]) -> list[ResultTable]:
 
 
 def _estimates(run: Run) -> dict[str, Estimate]:
-    groups: dict[str, list[Episode]] = {}
-    for episode in run.episodes:
-        groups.setdefault(episode.task, []).append(episode)
+    groups = group_by(run.episodes, attrgetter("task"))
     return estimates_of(task_values(groups, ()), largest_return(run) or 1.0)

@@ -24,6 +24,7 @@ from collab.runs.listing import finite_number
 from collab.runs.log import read_episode_lines, read_lines, unique_items
 from collab.runs.metrics import EVALUATION_FINISHED, parse_row
 from collab.runs.reading import check_within
+from collab.stats import group_by
 from collab.trainers.training.alarms import StepMetrics
 from collab.trainers.training.events import Evaluation, HeldOut
 
@@ -280,9 +281,7 @@ class Cohort:
 
 def cohorts_of(runs: Sequence[Run]) -> list[Cohort]:
     """Return the runs grouped by recipe, labeled by the settings that differ."""
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(_fingerprint(run), []).append(run)
+    groups = group_by(runs, _fingerprint)
     labels = _labels([*groups.values()])
     return [Cohort(label, group) for label, group in zip(labels, groups.values(), strict=True)]
 

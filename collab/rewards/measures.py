@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import fsum
+from operator import attrgetter
 
 from collab.recipe.reward import AlarmSpec
 from collab.records import PartScore, Score
-from collab.stats import mean
+from collab.stats import group_by, mean
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,7 @@ class Measure:
 
 def level_shares(score: Score) -> dict[str, float]:
     """Return each applicable level's share of its largest possible points."""
-    levels: dict[str, list[PartScore]] = {}
-    for part in score.parts:
-        if part.applies:
-            levels.setdefault(part.level, []).append(part)
+    levels = group_by((part for part in score.parts if part.applies), attrgetter("level"))
     shares = {name: _share(parts) for name, parts in levels.items()}
     return {name: share for name, share in shares.items() if share is not None}
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from itertools import chain
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from collab.runtime.events import (
     RunStarted,
     RunStatus,
 )
+from collab.stats import group_by, mean
 from collab.wording import counted, escape_controls
 
 MAX_TRUNCATED_SHARE, MIN_RESPONSES = 0.25, 4
@@ -47,9 +49,9 @@ def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
         "failures": dict(Counter(e.failure.type for e in episodes if e.failure)),
         "solvable": len(solved_flags(scored)),
         "solved": sum(episode.solved for episode in scored),
-        "mean_reward": sum(rewards) / len(rewards) if rewards else None,
+        "mean_reward": mean(rewards) if rewards else None,
         "maximum": max((e.score.maximum for e in scored if e.score), default=None),
-        "mean_return": sum(returns) / len(returns) if returns else None,
+        "mean_return": mean(returns) if returns else None,
         "largest_return": max((e.largest_return or 0.0 for e in scored if e.score), default=None),
         "flagged": sum(bool(e.score and e.score.flags) for e in scored),
         "new_tokens": new_tokens,
@@ -61,12 +63,11 @@ def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
 
 
 def _warn_truncated(episodes: Sequence[Episode]) -> Iterator[str]:
-    ended: dict[str, list[bool]] = {}
-    for decision in (d for episode in episodes for d in episode.decisions()):
-        ended.setdefault(decision.agent, []).append(decision.action.is_truncated)
-    for agent, cut in ended.items():
-        if len(cut) >= MIN_RESPONSES and sum(cut) >= MAX_TRUNCATED_SHARE * len(cut):
-            yield truncation_warning(agent, sum(cut) / len(cut))
+    decisions = (d for episode in episodes for d in episode.decisions())
+    for agent, group in group_by(decisions, attrgetter("agent")).items():
+        share = mean([decision.action.is_truncated for decision in group])
+        if len(group) >= MIN_RESPONSES and share >= MAX_TRUNCATED_SHARE:
+            yield truncation_warning(agent, share)
 
 
 def truncation_warning(agent: str, share: float) -> str:
@@ -88,10 +89,8 @@ def warn_failed_feedback(episodes: Sequence[Episode]) -> Iterator[str]:
 
 def usage_by_agent(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
     """Return tokens and cost by agent, and by feedback source that asks a model."""
-    used: dict[str, list[Usage]] = {}
-    for name, usage in chain.from_iterable(map(_usages, episodes)):
-        used.setdefault(name, []).append(usage)
-    return {name: _usage_totals(usages) for name, usages in used.items()}
+    named = group_by(chain.from_iterable(map(_usages, episodes)), itemgetter(0))
+    return {name: _usage_totals([usage for _, usage in pairs]) for name, pairs in named.items()}
 
 
 def usage_of(episode: Episode) -> Usage:
@@ -174,9 +173,7 @@ class Rollout:
     @cached_property
     def groups(self) -> dict[str, tuple[Episode, ...]]:
         """Map each problem address to its episodes."""
-        groups: dict[str, list[Episode]] = {}
-        for episode in self.episodes:
-            groups.setdefault(episode.task, []).append(episode)
+        groups = group_by(self.episodes, attrgetter("task"))
         return {task: tuple(group) for task, group in groups.items()}
 
     @property

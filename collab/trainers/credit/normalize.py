@@ -7,7 +7,7 @@ from itertools import product
 
 from collab.errors import TrainingError
 from collab.recipe.trainer import Normalize
-from collab.stats import deviation
+from collab.stats import deviation, group_by
 from collab.trainers.credit.group import Group, ResponseKey, Weights
 
 ResponseWeights = dict[ResponseKey, float]
@@ -75,12 +75,9 @@ def _baseline_divisions(groups: Sequence[Group], weights: Sequence[ResponseWeigh
 
 def _agent_divisions(weights: Sequence[ResponseWeights], mode: Normalize) -> Divisions:
     """Yield the weights of each agent, within each task or over all tasks of the step."""
-    keys_by_agent: dict[tuple[str, int], list[tuple[int, ResponseKey]]] = {}
-    for number, group_weights in enumerate(weights):
-        for key in group_weights:
-            task = number if mode == "agent" else 0
-            keys_by_agent.setdefault((key[2], task), []).append((number, key))
-    for keys in keys_by_agent.values():
+    every = [(number, key) for number, numbers in enumerate(weights) for key in numbers]
+    by_agent = group_by(every, lambda each: (each[1][2], each[0] if mode == "agent" else 0))
+    for keys in by_agent.values():
         yield keys, _divisor(deviation([weights[n][k] for n, k in keys]))
 
 

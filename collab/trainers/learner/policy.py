@@ -26,6 +26,7 @@ from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.model import local_weights
 from collab.runs.atomic import replacing_files
 from collab.runs.layout import ADAPTER_WEIGHTS
+from collab.stats import group_by
 from collab.trainers.learner import lora
 from collab.trainers.learner.device_sizes import check_device
 
@@ -286,9 +287,7 @@ def _make_policies(
         return [_full_policy(name, engine, recipe, spec) for name, engine in engines.items()]
     if spec.policies == "adapters":
         return [_adapter_policy(name, (name,), e, recipe, spec) for name, e in engines.items()]
-    groups: dict[int, list[str]] = {}
-    for name, engine in engines.items():
-        groups.setdefault(id(engine), []).append(name)
+    groups = group_by(engines, lambda name: id(engines[name]))
     names = [SHARED] if len(groups) == 1 else [f"{SHARED}_{n}" for n in range(len(groups))]
     return [
         _adapter_policy(name, tuple(agents), engines[agents[0]], recipe, spec)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
+from operator import attrgetter
 from pathlib import Path
 
 from collab.errors import RecipeError, RecordError
@@ -15,6 +16,7 @@ from collab.records.run import episode_key, episodes_file
 from collab.runs.layout import EPISODES
 from collab.runs.log import read_episode_lines, unique_items
 from collab.runtime.problems import check_episodes
+from collab.stats import group_by
 from collab.tasks import open_suite
 from collab.trainers.credit import algorithm_for
 from collab.trainers.credit.sft import Sft
@@ -133,10 +135,7 @@ def kept_episodes(recipe: Recipe, spec: TrainerSpec, tasks: Collection[str]) -> 
     assert isinstance(algorithm, Sft), "the recipe was checked"
     recorded = read_recorded_episodes(Path(spec.learn_from))
     usable = [episode for episode in complete_episodes(recorded) if episode.task in tasks]
-    kept: dict[str, list[Episode]] = {}
-    for episode in usable:
-        if algorithm.keeps(episode):
-            kept.setdefault(episode.task, []).append(episode)
+    kept = group_by(filter(algorithm.keeps, usable), attrgetter("task"))
     if not kept:
         raise RecordError(
             "trainer.learn_from: nothing is left to learn from: of"

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import sqrt
+from operator import attrgetter
 from typing import Any
 
 from collab.models.open import ModelPool
@@ -16,7 +17,7 @@ from collab.runs.metrics import EVALUATION_FINISHED, MetricsRow, last_rows
 from collab.runtime import Event, Session
 from collab.runtime.events import EpisodeFinished
 from collab.seeds import derive_seed
-from collab.stats import deviation, mean
+from collab.stats import deviation, group_by, mean
 from collab.telemetry import operation
 from collab.trainers.learner.policy import Policies
 from collab.trainers.training.events import (
@@ -74,10 +75,8 @@ def mean_return(results: Mapping[str, TaskResult]) -> float:
 
 
 def _results_by_task(episodes: Sequence[Episode]) -> dict[str, TaskResult]:
-    groups: dict[str, list[Episode]] = {}
-    for episode in episodes:
-        if episode.joint_return is not None:
-            groups.setdefault(episode.task, []).append(episode)
+    scored = (episode for episode in episodes if episode.joint_return is not None)
+    groups = group_by(scored, attrgetter("task"))
     return {task: _task_result(group) for task, group in groups.items()}
 
 
