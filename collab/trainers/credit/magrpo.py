@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import fsum
 
 from collab.stats import deviation, mean
 from collab.trainers.credit.base import comparing
-from collab.trainers.credit.group import Group, ResponseKey, Weights, compare
+from collab.trainers.credit.group import Group, Weights, compare
 from collab.trainers.credit.normalize import NEGLIGIBLE_SPREAD
 
 
@@ -73,13 +74,9 @@ def at_grpo(group: Group) -> Weights:
     and only the best is continued. A turn gets no credit for later turns, so every turn needs a
     reward that measures the team's progress. One turn of one agent is GRPO (arXiv 2402.03300).
     """
-    weights: dict[ResponseKey, float] = {}
-    for nodes in group.baselines_over:
-        for agent in group.agents:
-            rewards = [group.rewards[node][agent] for node in nodes]
-            average, spread = mean(rewards), deviation(rewards)
-            for (episode, turn), reward in zip(nodes, rewards, strict=True):
-                weights[episode, turn, agent] = (
-                    (reward - average) / spread if spread > NEGLIGIBLE_SPREAD else 0.0
-                )
-    return weights
+
+    def advantages(rewards: Sequence[float]) -> list[float]:
+        average, spread = mean(rewards), deviation(rewards)
+        return [(r - average) / spread if spread > NEGLIGIBLE_SPREAD else 0.0 for r in rewards]
+
+    return compare(replace(group, returns=group.rewards, absorbed={}), advantages)
