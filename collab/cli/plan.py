@@ -15,7 +15,7 @@ from collab.rewards.declared import describe_scoring
 from collab.runtime import Session
 from collab.runtime.notes import tool_forms
 from collab.runtime.problems import find_problems
-from collab.runtime.prompt_check import check_prompts, max_episode_responses, max_episode_tokens
+from collab.runtime.prompt_check import check_prompts, max_of_episode
 from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import describe_concurrency
 from collab.wording import counted
@@ -79,6 +79,7 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> RunPlan:
     await session.aclose()  # not `async with`, whose end asks whether a script was used up
     episodes = len(problems) * recipe.samples
     turn = result.turn
+    responses, new_tokens = max_of_episode(recipe, result.requests)
     return RunPlan(
         team=recipe.team.name,
         protocol=str(recipe.team.protocol),
@@ -87,8 +88,8 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> RunPlan:
         problems=[problem.address for problem in problems],
         samples=recipe.samples,
         episodes=episodes,
-        calls=episodes * max_episode_responses(recipe, result.requests),
-        new_tokens=episodes * max_episode_tokens(recipe, result.requests),
+        calls=episodes * responses,
+        new_tokens=episodes * new_tokens,
         isolation=recipe.sandbox.isolation,
         scoring=describe_concurrency(recipe.sandbox) if recipe.uses_sandbox else "",
         rounds=describe_rounds(turn, recipe.team.turns),

@@ -153,21 +153,14 @@ def is_first_prompt(request: Request) -> bool:
     return call.turn == call.round == call.step == 0
 
 
-def max_episode_tokens(recipe: Recipe, requests: Sequence[Request]) -> int:
-    """Return the maximum number of new tokens of an episode, with each agent's longest answers."""
-    tasks: Counter[str] = Counter()
+def max_of_episode(recipe: Recipe, requests: Sequence[Request]) -> tuple[int, int]:
+    """Return the maximum numbers of responses and of new tokens in an episode."""
+    responses, tokens = Counter[str](), Counter[str]()
     for request in requests:
-        most = request.sampling.max_new_tokens
-        tasks[request.call.task] += most * max_move_responses(recipe, request.call.agent)
-    return max(tasks.values(), default=0)
-
-
-def max_episode_responses(recipe: Recipe, requests: Sequence[Request]) -> int:
-    """Return the maximum number of responses in an episode."""
-    tasks: Counter[str] = Counter()
-    for request in requests:
-        tasks[request.call.task] += max_move_responses(recipe, request.call.agent)
-    return max(tasks.values(), default=0)
+        most = max_move_responses(recipe, request.call.agent)
+        responses[request.call.task] += most
+        tokens[request.call.task] += most * request.sampling.max_new_tokens
+    return max(responses.values(), default=0), max(tokens.values(), default=0)
 
 
 def max_move_responses(recipe: Recipe, agent: str) -> int:
