@@ -34,6 +34,7 @@ from collab.trainers.credit.shape import Shape
 from collab.trainers.learner.samples import is_dead
 from collab.trainers.training.alarms import credit_warnings
 from collab.trainers.training.check import why_untrainable
+from collab.trainers.training.data import training_selection
 from collab.wording import counted
 
 
@@ -293,17 +294,13 @@ def share_solved(
 
 T = TypeVar("T")
 
-TRAIN_SPLIT = "train"
-
 
 def training_addresses(recipe: Recipe, addresses: Sequence[str]) -> list[str]:
     """Return the given addresses, or the training tasks in place of a whole suite."""
-    task, trainer = recipe.task, recipe.trainer
+    task = recipe.task
     if task is None or (addresses and [split_address(each)[1] for each in addresses] != [""]):
         return list(addresses)
-    selection = trainer.tasks if trainer is not None else None
-    if selection is None and TRAIN_SPLIT in task.splits:
-        selection = TRAIN_SPLIT
+    selection = training_selection(task, recipe.trainer)
     return [f"{task.name}/{selection}"] if selection else list(addresses)
 
 

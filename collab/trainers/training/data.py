@@ -24,6 +24,8 @@ from collab.trainers.credit.shape import Shape
 from collab.trainers.training.rollouts import complete_episodes
 from collab.wording import counted
 
+TRAIN_SPLIT = "train"
+
 Recorded = Mapping[str, tuple[Episode, ...]]
 """Recorded episodes by task."""
 
@@ -69,9 +71,7 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
     """
     assert recipe.task is not None, "check_recipe has passed"
     suite = open_suite(recipe.task)
-    has_split = "train" in recipe.task.splits
-    selection = spec.tasks if spec.tasks is not None else ("train" if has_split else "")
-    training = suite.select(selection)
+    training = suite.select(training_selection(recipe.task, spec))
     held_out: Sequence[Problem] = ()
     if spec.evaluation is not None:
         held_out = suite.select(spec.evaluation.tasks)
@@ -89,6 +89,13 @@ def choose_tasks(recipe: Recipe, spec: TrainerSpec) -> TaskOrder:
     return TaskOrder(
         tuple(training), tuple(held_out), spec.tasks_per_step, recipe.seed, suite.spec, recorded
     )
+
+
+def training_selection(task: TaskSpec, spec: TrainerSpec | None) -> str:
+    """Return the tasks to train on: those of the trainer, the split `train`, or "" for all."""
+    if spec is not None and spec.tasks is not None:
+        return spec.tasks
+    return TRAIN_SPLIT if TRAIN_SPLIT in task.splits else ""
 
 
 def _check_size(recipe: Recipe, spec: TrainerSpec, n_training: int, n_held_out: int) -> None:
