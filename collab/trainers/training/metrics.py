@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -39,6 +39,20 @@ class StepEpisodes:
     sampler: SamplerReport = field(default_factory=SamplerReport)
     """Load of separate sampling engines while the step was sampled."""
 
+    @property
+    def episodes(self) -> list[Episode]:
+        return [episode for group in self.groups for episode in group]
+
+    @property
+    def actions(self) -> list[Action]:
+        """The actions of the step, each once. Episodes of a tree share some of them."""
+        return [*{id(d.action): d.action for e in self.episodes for d in e.decisions()}.values()]
+
+    @property
+    def new_tokens(self) -> int:
+        """Number of generated tokens."""
+        return sum(action.new_tokens for action in self.actions)
+
 
 @dataclass(frozen=True, kw_only=True)
 class StepData(StepEpisodes):
@@ -68,7 +82,7 @@ class StepData(StepEpisodes):
             return (f"the step was skipped: {self.skip_reason}", *self.sampler.warnings)
         credited = [group.task for group in self.credit.groups]
         lost = lost_group_warnings(self.groups, credited)
-        feedback = warn_failed_feedback([episode for group in self.groups for episode in group])
+        feedback = warn_failed_feedback(self.episodes)
         no_weights = no_weight_warnings(self.credit)
         learned = (*self.update.skipped.values(), *self.update.warnings)
         return (*lost, *feedback, *no_weights, *learned, *self.sampler.warnings)
@@ -82,8 +96,7 @@ def step_metrics(data: StepData, policies: Policies, spec: TrainerSpec) -> dict[
     per token. If a solved task is an absorbing state, a skipped turn has the last
     reward.
     """
-    episodes = [episode for group in data.groups for episode in group]
-    ended = finished_episodes(episodes)
+    episodes, ended = data.episodes, finished_episodes(data.episodes)
     metrics = dict(_return_metrics(data.groups, ended))
     metrics.update(_part_metrics(ended))
     metrics.update(_group_metrics(data, episodes))
@@ -204,15 +217,14 @@ def _staleness_metrics(data: StepData, agents: Sequence[str]) -> Iterator[tuple[
     """Yield how many steps the sampling policies were behind, if responses record it."""
     if data.skip_reason:
         return
-    episodes = [episode for group in data.groups for episode in group]
-    actions = [d.action for e in episodes for agent in agents for d in e.decisions(agent)]
+    actions = [d.action for e in data.episodes for agent in agents for d in e.decisions(agent)]
     versions = [action.version for action in actions if action.version is not None]
     if versions:
         yield names.STALENESS, data.version - mean(versions)
 
 
 def _cost_metrics(data: StepData, policies: Policies) -> Iterator[tuple[str, float]]:
-    seconds, tokens = data.times["step"], generated_tokens(data.groups)
+    seconds, tokens = data.times["step"], data.new_tokens
     yield names.TOKENS, tokens
     yield names.TOKENS_PER_SECOND, tokens / seconds
     yield names.UPDATE_TOKENS, data.update.computed_tokens
@@ -220,21 +232,10 @@ def _cost_metrics(data: StepData, policies: Policies) -> Iterator[tuple[str, flo
     for name, spent in data.times.items():
         if name != "step":
             yield names.fill_pattern(names.TIME, name), spent / seconds
-    costs = [a.usage.cost for a in _actions(data.groups) if a.usage.cost is not None]
+    costs = [action.usage.cost for action in data.actions if action.usage.cost is not None]
     if costs:
         yield names.COST, fsum(costs)
     yield names.MEMORY, peak_memory_gb(policies)
-
-
-def generated_tokens(groups: Sequence[Sequence[Episode]]) -> int:
-    """Return the number of tokens that a step's episodes generated. Shared tokens count once."""
-    return sum(action.new_tokens for action in _actions(groups))
-
-
-def _actions(groups: Sequence[Sequence[Episode]]) -> Iterable[Action]:
-    """Return the actions of a step. Episodes of a tree share some of them."""
-    episodes = (episode for group in groups for episode in group)
-    return {id(d.action): d.action for e in episodes for d in e.decisions()}.values()
 
 
 def peak_memory_gb(policies: Policies) -> float:

@@ -41,7 +41,7 @@ from collab.trainers.training.events import (
     TrainingProgress,
 )
 from collab.trainers.training.folder import TrainingFolder
-from collab.trainers.training.metrics import generated_tokens, step_metrics
+from collab.trainers.training.metrics import step_metrics
 from collab.trainers.training.plan.plan import make_plan, with_sleeping_engines
 from collab.trainers.training.recorded import RecordedStepper
 from collab.trainers.training.skipping import StepHistory
@@ -276,7 +276,7 @@ class _Loop:
             report = partial(self._report, step + 1)
             played = await stepper.run_episodes(step, report)
             self.folder.append_groups(played.groups, first=step * self.spec.tasks_per_step)
-            if not history.is_over(1, generated_tokens(played.groups)):
+            if not history.is_over(1, played.new_tokens):
                 stepper.sample_ahead(step + 1, partial(self._report, step + 2))
             data = await stepper.learn(step, played, report)
             data.times["step"] = time.perf_counter() - began
