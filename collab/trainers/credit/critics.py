@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 def own_history(group: Group, node: Node, agent: str) -> tuple[int, ...] | None:
     """Return the prompt of an agent's first response in a turn, or None if it did not act."""
-    episode, turn = node
-    for decision in group.episodes[episode].turns[turn].decisions:
+    for decision in group.turn(node).decisions:
         if decision.agent == agent and decision.action.prompt_ids:
             return decision.action.prompt_ids
     return None
@@ -203,7 +202,7 @@ class MAAC(ActorCritic):
         by_agent = {agent: self._advantages(groups, agent, values) for agent in agents}
         for agent in agents:
             for (number, node), advantage in by_agent[agent].items():
-                if _has_acted(groups[number], node, agent):
+                if any(d.agent == agent for d in groups[number].turn(node).decisions):
                     weights[number][*node, agent] = advantage
         critic.learn([by_agent[agents[0]][node] + values[node] for node in nodes])
         return list(weights)
@@ -230,8 +229,3 @@ def _check_equal_rewards(group: Group, node: Node) -> None:
             f"the algorithm learns one reward for the whole team, but in {group.task} the agents"
             f" earned different ones ({rewards}); {REMEDY}"
         )
-
-
-def _has_acted(group: Group, node: Node, agent: str) -> bool:
-    episode, turn = node
-    return any(d.agent == agent for d in group.episodes[episode].turns[turn].decisions)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import fsum
 
 from collab.recipe import TrainerSpec
-from collab.records import Episode, Score
+from collab.records import Episode, Score, Turn
 from collab.stats import mean
 from collab.trainers.credit.shape import Shape
 
@@ -78,6 +78,10 @@ class Group:
     def task(self) -> str:
         """Address of the group's task, e.g. `humaneval/12`."""
         return self.episodes[0].task
+
+    def turn(self, node: Node) -> Turn:
+        """Return the turn of a joint action."""
+        return self.episodes[node[0]].turns[node[1]]
 
     async def score(
         self, nodes: Sequence[Node], choices: Sequence[Choice]

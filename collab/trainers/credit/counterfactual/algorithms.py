@@ -164,10 +164,9 @@ class Removal(Counterfactual):
 
     async def _rewards_without(self, group: Group, nodes: Sequence[Node], agent: str) -> Vector:
         """Return the reward of each joint action without the agent's answer, or NaN if unknown."""
-        turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
         rewards = []
-        for node, turn in zip(nodes, turns, strict=True):
-            if agent not in turn.contributions:
+        for node in nodes:
+            if agent not in group.turn(node).contributions:
                 rewards.append(group.rewards[node][agent])
                 continue
             [score] = await group.score([node], [{agent: None}])

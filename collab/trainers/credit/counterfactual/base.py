@@ -220,8 +220,7 @@ class Counterfactual(Algorithm):
     async def _table(
         self, group: Group, nodes: Sequence[Node], agent: str, agent_forms: Mapping[str, CreditForm]
     ) -> Table:
-        episode, turn = nodes[0]
-        team = list(group.episodes[episode].turns[turn].contributions)
+        team = list(group.turn(nodes[0]).contributions)
         shifts = self._shifts(len(team))
         if shifts == "all" and any(agent_forms[name] != "crossed" for name in team):
             shifts = "samples"  # teammates that saw each other must stay together

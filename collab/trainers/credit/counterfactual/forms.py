@@ -39,7 +39,7 @@ def forms(group: Group, nodes: Sequence[Node]) -> dict[str, CreditForm]:
 
     The result has the trained agents, and frozen ones that contribute to the joint artifact.
     """
-    turns = [group.episodes[episode].turns[turn] for episode, turn in nodes]
+    turns = [group.turn(node) for node in nodes]
     team = list(turns[0].contributions)
     agents = dict.fromkeys((*group.agents, *team))
     if len(nodes) == 1 or len(team) == 1 or any(list(turn.contributions) != team for turn in turns):
