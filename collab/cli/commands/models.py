@@ -66,17 +66,14 @@ def command(
         raise typer.Exit(asyncio.run(_check_model(model, adapter or (), page)))
     if adapter or settings:
         raise RecipeError("--adapter and --set need --check MODEL")
-    if json:
-        _print_json()
-    else:
-        _list_models()
+    _list_models(json=json)
 
 
-def _print_json() -> None:
+def _list_models(*, json: bool) -> None:
     from collab.models.store import ALIASES, source_of
     from collab.recipe.model import ENGINES
 
-    aliases = [
+    facts = [
         {
             "alias": model.alias,
             "description": model.description,
@@ -88,13 +85,9 @@ def _print_json() -> None:
         }
         for model in ALIASES.values()
     ]
-    print(dumps({"aliases": aliases, "engines": list(ENGINES)}))
-
-
-def _list_models() -> None:
-    from collab.models.store import ALIASES, source_of
-    from collab.recipe.model import ENGINES
-
+    if json:
+        print(dumps({"aliases": facts, "engines": list(ENGINES)}))
+        return
     aliases: list[list[Piece]] = [
         [
             (model.alias, "bold"),

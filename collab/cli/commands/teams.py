@@ -12,6 +12,7 @@ from collab.cli.screen.streams import json_text
 from collab.wording import counted
 
 if TYPE_CHECKING:
+    from collab.recipe import TeamSpec
     from collab.recipe.base import Spec
 
 _SHOWN_KEYS = {"name", "description", "protocol", "turns", "feedback", "join", "agents"}
@@ -30,31 +31,23 @@ def command(
       collab teams
       collab teams coding
     """
-    if team is None:
-        _list_teams(json=json)
-    else:
-        _show_team(team, json=json)
-
-
-def _list_teams(*, json: bool) -> None:
     from collab.recipe import read_recipe
 
     def row(path: Path) -> list[Any]:
         spec = read_recipe(str(path))[0].team
         return [list(spec.agents), spec.protocol.use, spec.description]
 
-    columns = ["team", "agents", "protocol", "description"]
-    remark = "to show the prompts of a team: collab teams TEAM"
-    show_components("team", columns, row, remark, json=json)
+    if team is None:
+        columns = ["team", "agents", "protocol", "description"]
+        remark = "to show the prompts of a team: collab teams TEAM"
+        show_components("team", columns, row, remark, json=json)
+    elif json:
+        print(json_text(read_recipe(team)[0].team))
+    else:
+        _show_team(read_recipe(team)[0].team)
 
 
-def _show_team(name: str, *, json: bool) -> None:
-    from collab.recipe import read_recipe
-
-    spec = read_recipe(name)[0].team
-    if json:
-        print(json_text(spec))
-        return
+def _show_team(spec: TeamSpec) -> None:
     page = open_page()
     page.line((spec.name, "bold"), f": {spec.description}")
     turns = counted(spec.turns, "turn")

@@ -27,13 +27,6 @@ def command(
       collab trainers cross
       collab train coding --task humaneval --trainer cross
     """
-    if trainer is None:
-        _list_trainers(json=json)
-    else:
-        _show_trainer(trainer, json=json)
-
-
-def _list_trainers(*, json: bool) -> None:
     from collab.recipe import read_trainer
     from collab.recipe.library import is_shipped
     from collab.trainers.results import RESULTS
@@ -43,23 +36,22 @@ def _list_trainers(*, json: bool) -> None:
         result = RESULTS.get(path.stem) if is_shipped(path) else None
         return [str(spec.algorithm), spec.group_size, result, spec.description]
 
-    show_components(
-        "trainer",
-        ["trainer", "algorithm", ">group_size", "result", "description"],
-        row,
-        "result: measured on a real model, see docs/results.md; -: no result yet",
-        "to show the settings of a trainer: collab trainers TRAINER",
-        json=json,
-    )
+    if trainer is None:
+        show_components(
+            "trainer",
+            ["trainer", "algorithm", ">group_size", "result", "description"],
+            row,
+            "result: measured on a real model, see docs/results.md; -: no result yet",
+            "to show the settings of a trainer: collab trainers TRAINER",
+            json=json,
+        )
+    elif json:
+        print(json_text(read_trainer(trainer)))
+    else:
+        _show_trainer(read_trainer(trainer))
 
 
-def _show_trainer(name: str, *, json: bool) -> None:
-    from collab.recipe import read_trainer
-
-    spec = read_trainer(name)
-    if json:
-        print(json_text(spec))
-        return
+def _show_trainer(spec: TrainerSpec) -> None:
     page = open_page()
     page.line((spec.name, "bold"), f": {spec.description}")
     page.blocks([Block("its settings", _settings(spec), "yaml")])
