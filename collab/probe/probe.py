@@ -17,7 +17,7 @@ from collab.evaluation.values import Groups
 from collab.probe.results import AgentProbe, Best, Crossed, GameProbe, TeamProbe
 from collab.recipe import Recipe, TrainerSpec
 from collab.records import Episode, Problem, Score
-from collab.rewards.declared import parts_about_others
+from collab.rewards.declared import part_value, parts_about_others
 from collab.runs import metric_names as names
 from collab.runtime.scoring import JointScorer
 from collab.sandbox import Sandbox
@@ -232,7 +232,8 @@ def _game_results(recipe: Recipe, groups: Groups, *, crosses: bool) -> GameProbe
             a: _mean_over_tasks(groups, Episode.return_of, a) for a in recipe.team.agents if unequal
         },
         at_end={
-            name: _mean_over_tasks(groups, _value_at_end, name) for name in dict.fromkeys(ends)
+            name: _mean_over_tasks(groups, lambda e, name: part_value(name, e.score), name)
+            for name in dict.fromkeys(ends)
         },
     )
 
@@ -266,11 +267,6 @@ def _mean_over_tasks(
     by_task = [[v for e in group if (v := value(e, name)) is not None] for group in groups.values()]
     means = [mean(each) for each in by_task if each]
     return task_mean(means, max(1.0, *means) if means else 1.0)
-
-
-def _value_at_end(episode: Episode, name: str) -> float | None:
-    parts = episode.score.parts if episode.score else ()
-    return next((part.value for part in parts if part.name == name), None)
 
 
 def task_mean(values: Sequence[float], largest: float) -> Estimate:

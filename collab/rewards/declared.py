@@ -66,8 +66,8 @@ def score_columns(reward: RewardSpec | None) -> list[ScoreColumn]:
     columns = [ScoreColumn(m.column, m.cell, m.read) for m in MEASURES if m.column]
     for name, part in reward.parts.items() if reward else ():
         if part.shown_as:
-            value = _part_value_reader(name)
-            columns.append(ScoreColumn(part.shown_as, partial(_share_cell, value), value))
+            value, cell = partial(part_value, name), partial(_share_cell, name)
+            columns.append(ScoreColumn(part.shown_as, cell, value))
     return columns
 
 
@@ -81,15 +81,14 @@ def earnings_of(score: Score) -> list[str]:
     return [f"{agent} earns {reward:+.2f}" for agent, reward in score.by_agent.items()]
 
 
-def _part_value_reader(name: str) -> Callable[[Score], float | None]:
-    def value(score: Score) -> float | None:
-        return next((p.value for p in score.parts if p.name == name and p.applies), None)
+def part_value(name: str, score: Score | None) -> float | None:
+    """Return the value of the part called `name`, or None if it does not apply."""
+    parts = score.parts if score else ()
+    return next((part.value for part in parts if part.name == name and part.applies), None)
 
-    return value
 
-
-def _share_cell(value: Callable[[Score], float | None], score: Score) -> str:
-    share = value(score)
+def _share_cell(name: str, score: Score) -> str:
+    share = part_value(name, score)
     return "" if share is None else f"{share:.0%}"
 
 
