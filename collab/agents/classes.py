@@ -61,12 +61,10 @@ def _add_member(parts: ClassParts, node: ast.stmt, lines: list[str], others: lis
 def has_body(node: Function) -> bool:
     """Return True if a function has a statement other than its docstring, `pass` and `...`."""
     return not all(
-        isinstance(line, ast.Pass | ast.Expr) and _is_placeholder(line) for line in node.body
+        isinstance(line, ast.Pass)
+        or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
+        for line in node.body
     )
-
-
-def _is_placeholder(line: ast.Pass | ast.Expr) -> bool:
-    return isinstance(line, ast.Pass) or isinstance(line.value, ast.Constant)
 
 
 def _is_method(node: Function) -> bool:

@@ -329,7 +329,12 @@ def probe_calls(public: Mapping[str, Any]) -> list[str]:
     entry_point = str(public.get("entry_point", ""))
     shown = [args for text in shown_asserts(public) for args in _call_arguments(text, entry_point)]
     known = {_call_text(entry_point, args) for args in shown}
-    varied = dict.fromkeys(_call_text(entry_point, v) for args in shown for v in _vary(args))
+    varied = dict.fromkeys(
+        _call_text(entry_point, [*args[:place], other, *args[place + 1 :]])
+        for args in shown
+        for place, value in enumerate(args)
+        for other in _vary_value(value)
+    )
     return [call for call in varied if call not in known][:MAX_PROBE_CALLS]
 
 
@@ -343,12 +348,6 @@ def _call_arguments(source: str, entry_point: str) -> Iterator[list[Any]]:
                 yield [ast.literal_eval(argument) for argument in node.args]
             except ValueError:
                 continue
-
-
-def _vary(arguments: list[Any]) -> Iterator[list[Any]]:
-    for place, value in enumerate(arguments):
-        for other in _vary_value(value):
-            yield [*arguments[:place], other, *arguments[place + 1 :]]
 
 
 def _vary_value(value: Any) -> list[Any]:

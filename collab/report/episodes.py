@@ -8,7 +8,7 @@ from math import fsum
 from operator import attrgetter
 from typing import Any, Literal
 
-from collab.records import Action, Episode, Score, Turn
+from collab.records import Action, Episode, Turn
 from collab.report.page import Texts
 from collab.report.runs import Run
 from collab.rewards.declared import ScoreColumn as Column
@@ -111,19 +111,17 @@ def episode_data(
         "largest_return": episode.largest_return,
         "horizon": episode.horizon if episode.unplayed else None,
         "absorbed": episode.absorbed,
-        "shown": _column_cells(score, columns) if score else {},
+        "shown": {
+            column.head: [cell, column.value(score)]  # the text and the sort key
+            for column in columns
+            if score and (cell := column.cell(score))
+        },
         "flags": list(score.flags) if score else [],
         "cut": any(action.is_truncated for action in actions),
         "tokens": sum(action.usage.new_tokens for action in actions),
         "failure": failure and _intern_texts(failure.model_dump(exclude=_PRIVATE_FIELDS), texts),
         "turns": [_turn_data(turn, texts) for turn in episode.turns],
     }
-
-
-def _column_cells(score: Score, columns: Sequence[Column]) -> dict[str, Any]:
-    """Return the text and the sort key of each column."""
-    cells = ((column.head, column.cell(score), column.value(score)) for column in columns)
-    return {head: [cell, value] for head, cell, value in cells if cell}
 
 
 _PRIVATE_FIELDS = {"traceback"}

@@ -80,10 +80,12 @@ def _environment() -> Environment:
         loader=FunctionLoader(_read_asset),
         autoescape=True,
         trim_blocks=True,
-        finalize=_clean_value,
+        finalize=lambda value: escape_controls(value) if type(value) is str else value,
         undefined=StrictUndefined,
     )
-    environment.filters["without"] = _without
+    environment.filters["without"] = lambda facts, shared: [
+        (label, value) for label, value in facts.items() if label not in shared
+    ]
     return environment
 
 
@@ -111,14 +113,6 @@ def _content_policy(style: str, script: str, *, may_connect: bool) -> str:
 
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _clean_value(value: Any) -> Any:
-    return escape_controls(value) if type(value) is str else value
-
-
-def _without(facts: dict[str, str], shared: dict[str, str]) -> list[tuple[str, str]]:
-    return [(label, value) for label, value in facts.items() if label not in shared]
 
 
 class Texts:

@@ -315,7 +315,11 @@ def _warn_overlong_prompts(recipe: Recipe, requests: Sequence[Request], problems
     longest: dict[tuple[str, str, bool], Request] = {}
     for request in requests:
         key = (request.call.agent, request.call.task, is_first_prompt(request))
-        longest[key] = max(longest.get(key, request), request, key=_prompt_size)
+        longest[key] = max(
+            longest.get(key, request),
+            request,
+            key=lambda one: len(one.prefix) + sum(len(m.content) for m in one.messages),
+        )
     for request in longest.values():
         call = request.call
         try:
@@ -337,10 +341,6 @@ def _warn_overlong_prompts(recipe: Recipe, requests: Sequence[Request], problems
         f" {next(iter(tasks.values()))}"
         for agent, tasks in possible.items()
     ]
-
-
-def _prompt_size(request: Request) -> int:
-    return sum(len(message.content) for message in request.messages) + len(request.prefix)
 
 
 def _format_tasks(tasks: dict[str, str]) -> str:
