@@ -14,7 +14,7 @@ from collab.evaluation.values import explain_results
 from collab.probe.results import BestOf, TeamProbe
 from collab.runs import metric_names as names
 from collab.runtime.events import RunStarted
-from collab.trainers.training.events import Evaluation, StepFinished, largest_return
+from collab.trainers.training.events import Evaluation, StepFinished, largest_return, mean_return
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -143,8 +143,8 @@ def held_out_text(event: Evaluation) -> str:
     parts = []
     for mode, results in (("sampled", event.sampled), ("greedy", event.greedy)):
         if results:
-            mean = sum(result.joint_return for result in results.values()) / len(results)
-            parts.append(f"{mode} return {format_points(mean, largest_return(results))}")
+            points = format_points(mean_return(results), largest_return(results))
+            parts.append(f"{mode} return {points}")
     if event.failed:
         parts.append(f"{counted(event.failed, 'episode')} failed")
     return f"{', '.join(parts)} ({event.seconds:.0f} s)"

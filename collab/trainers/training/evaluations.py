@@ -27,6 +27,7 @@ from collab.trainers.training.events import (
     Mode,
     TaskResult,
     largest_return,
+    mean_return,
 )
 from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.skipping import describe_failures
@@ -67,11 +68,6 @@ def fall_warning(best: Evaluation, now: Evaluation) -> str | None:
         f" {best.step}: use that step's checkpoint, which is kept, and lower learning_rate or set"
         " kl_coef"
     )
-
-
-def mean_return(results: Mapping[str, TaskResult]) -> float:
-    """Return the mean joint return over tasks."""
-    return mean([result.joint_return for result in results.values()])
 
 
 def _results_by_task(episodes: Sequence[Episode]) -> dict[str, TaskResult]:

@@ -12,6 +12,7 @@ from collab.runs.log import read_lines
 from collab.runs.metric_names import SOLVED
 from collab.runs.metrics import EVALUATION_FINISHED
 from collab.runtime.events import RunFinished, RunStarted
+from collab.stats import mean
 
 StepPart = Literal["sampling", "credit", "update", "evaluation"]
 Mode = Literal["sampled", "greedy"]
@@ -58,6 +59,11 @@ class TaskResult(Record):
 def largest_return(results: Mapping[str, TaskResult]) -> float | None:
     """Return the largest possible return over all tasks, or None if no task has one."""
     return max((r.maximum for r in results.values() if r.maximum is not None), default=None)
+
+
+def mean_return(results: Mapping[str, TaskResult]) -> float:
+    """Return the mean joint return over tasks."""
+    return mean([result.joint_return for result in results.values()])
 
 
 def values_by_task(results: Mapping[str, TaskResult], metric: str) -> dict[str, float]:

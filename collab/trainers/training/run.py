@@ -31,7 +31,7 @@ from collab.trainers.ranks.orders import Begin, open_learner
 from collab.trainers.training.check import check_phase_prompts, check_recipe, describe_trainer
 from collab.trainers.training.checkpoints import Checkpoints, seed_random_states
 from collab.trainers.training.data import choose_tasks
-from collab.trainers.training.evaluations import Evaluations, mean_return
+from collab.trainers.training.evaluations import Evaluations
 from collab.trainers.training.events import (
     CheckpointSaved,
     StepFinished,
@@ -39,6 +39,7 @@ from collab.trainers.training.events import (
     TrainingEvent,
     TrainingFinished,
     TrainingProgress,
+    mean_return,
 )
 from collab.trainers.training.folder import TrainingFolder
 from collab.trainers.training.metrics import step_metrics
