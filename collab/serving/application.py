@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -81,6 +82,8 @@ class Application:
             yield
 
     def _routes(self) -> list[Route]:
+        chat = partial(self._answer, kind=ChatBody, form=ChatReply)
+        respond = partial(self._answer, kind=ResponseBody, form=ResponseReply)
         return [
             Route("/health", self._health),
             Route("/ready", self._ready),
@@ -88,8 +91,8 @@ class Application:
             *([Route("/mcp", self._serve_mcp, methods=_MCP_METHODS)] if self.settings.mcp else []),
             Route("/v1/models", self._models),
             Route("/v1/models/{name}", self._model),
-            Route("/v1/chat/completions", self._chat, methods=["POST"]),
-            Route("/v1/responses", self._respond, methods=["POST"]),
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/responses", respond, methods=["POST"]),
         ]
 
     def _middleware(self) -> list[Middleware]:
@@ -120,12 +123,6 @@ class Application:
 
     async def _model(self, request: Request) -> Response:
         return JSONResponse(_model_card(self.service.team(request.path_params["name"])))
-
-    async def _chat(self, request: Request) -> Any:
-        return await self._answer(request, ChatBody, ChatReply)
-
-    async def _respond(self, request: Request) -> Any:
-        return await self._answer(request, ResponseBody, ResponseReply)
 
     async def _serve_mcp(self, _: Request) -> Any:
         if self._mcp is None:
