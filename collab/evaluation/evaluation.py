@@ -49,7 +49,7 @@ from collab.rewards.declared import best_levels
 from collab.runs import metric_names as names
 from collab.runs.about import new_run_id, now, read_about
 from collab.runs.layout import EPISODES, EVAL, RECIPE, RUN
-from collab.runtime import Event, Session
+from collab.runtime import Session
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished
 from collab.runtime.folder import RunFolder
@@ -188,9 +188,14 @@ class EvaluationRun:
         run.begun = True
         self._save()
         yield TeamStarted(label=run.team.label, planned=planned, recorded=run.recorded)
-        async with aclosing(run.stream(progress=progress)) as events:
-            async for event in events:
-                yield event
+        if run.session:
+            seed = run.team.recipe.seed
+            played = run.session.stream(run.missing, seed=seed, progress=progress)
+            async with aclosing(played) as events:
+                async for event in events:
+                    if isinstance(event, EpisodeFinished):
+                        run.add(event.episode)
+                    yield event
         if self._selection is not None:
             await run.select(self.ks, self._selection)
         self._save()
@@ -295,7 +300,7 @@ def _parts_by_level(reward: RewardSpec | None) -> dict[str, tuple[str, ...]]:
 
 
 class TeamRun:
-    """Runs and records the missing episodes of one team."""
+    """One team's episodes: those recorded, those still to be run, and their record."""
 
     def __init__(self, team: EvaluatedTeam, path: Path | None, trust: Consent) -> None:
         """Read the recorded episodes of the team.
@@ -360,18 +365,11 @@ class TeamRun:
             self._about = self._new_about(self.path)
             self._record = RunFolder(self.path, self.team.recipe, self._about)
 
-    async def stream(self, *, progress: bool) -> AsyncGenerator[Event, None]:
-        """Run the missing episodes, and yield their events. Leaving early cancels the rest."""
-        if self.session is None:
-            return
-        played = self.session.stream(self.missing, seed=self.team.recipe.seed, progress=progress)
-        async with aclosing(played) as events:
-            async for event in events:
-                if isinstance(event, EpisodeFinished):
-                    self.episodes[event.episode.task, event.episode.sample] = event.episode
-                    if self._record:
-                        self._record.append(event.episode)
-                yield event
+    def add(self, episode: Episode) -> None:
+        """Add a finished episode, and record it."""
+        self.episodes[episode.task, episode.sample] = episode
+        if self._record:
+            self._record.append(episode)
 
     async def select(self, ks: Sequence[int], selection: Selection) -> None:
         """Add metrics to `result`: for each k, choose one of k samples by the prompts' tests."""
