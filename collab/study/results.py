@@ -17,6 +17,7 @@ from collab.stats import mean
 from collab.study.spec import StudyMeasure
 
 CellStatus = Literal["waiting", "interrupted", "failed", "done"]
+StudyStatus = Literal["running", "done", "interrupted", "failed"]
 
 
 class OverSeeds(Record):
@@ -137,7 +138,7 @@ class StudyResults(Record):
     type: Literal["study.finished"] = "study.finished"
     study: str
     description: str
-    status: Literal["running", "done", "interrupted", "failed"]
+    status: StudyStatus
     """`failed`: every cell has ended, and some of them failed."""
     measure: StudyMeasure = "return"
     tokens: int

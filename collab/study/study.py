@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import psutil
 import yaml
@@ -37,6 +37,7 @@ from collab.study.results import (
     StudyEvent,
     StudyResults,
     StudyStarted,
+    StudyStatus,
     differences,
     trainer_results,
 )
@@ -44,8 +45,6 @@ from collab.study.spec import Cell, StudySpec, cells_of, marks_of
 from collab.tasks import pin_revision
 from collab.trainers import Plan
 from collab.trainers.training.events import TaskResult, largest_return, read_evaluations
-
-StudyStatus = Literal["running", "done", "interrupted", "failed"]
 
 
 class Study:
