@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set, ValuesView
 from datetime import date, time
 from functools import lru_cache, update_wrapper
-from inspect import Signature, signature, unwrap
+from inspect import signature, unwrap
 from numbers import Number
 from types import BuiltinMethodType, MethodType, NoneType
 from typing import Any, NoReturn
@@ -100,9 +100,7 @@ def _ordered_arguments(
     return (*bound.args, *bound.kwargs.values())
 
 
-@lru_cache(maxsize=512)
-def _signature(function: Callable[..., Any]) -> Signature:
-    return signature(function)
+_signature = lru_cache(maxsize=512)(signature)
 
 
 def _wrap_with_charge(

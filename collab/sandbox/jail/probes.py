@@ -108,10 +108,6 @@ def _fork(_: ProbeTargets) -> None:
     os.waitpid(pid, 0)
 
 
-def _open_socket(_: ProbeTargets) -> None:
-    socket.socket(socket.AF_UNIX).close()
-
-
 def _map_huge_page(_: ProbeTargets) -> None:
     mapped = _libc.mmap(None, 2 * MIB, mmap.PROT_READ, _PRIVATE_HUGE_PAGES, -1, 0)
     # A lack of huge pages is not a refusal: by then, the mapping's file exists and has a number.
@@ -140,7 +136,7 @@ PROBES = (
     Probe("capabilities", "change the host's name", _change_hostname),
     Probe("capabilities", "change a mount", _change_mount),
     Probe("seccomp", "fork", _fork),
-    Probe("seccomp", "open a socket", _open_socket),
+    Probe("seccomp", "open a socket", lambda _: socket.socket(socket.AF_UNIX).close()),
     Probe("seccomp", "make an anonymous file", lambda _: os.memfd_create("probe")),
     Probe("seccomp", "map huge pages", _map_huge_page),
     Probe("seccomp", "see how full the machine is", _read_sysinfo),
