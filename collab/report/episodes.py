@@ -34,7 +34,7 @@ class ShownEpisode:
     """Sampling mode of a held-out episode."""
 
 
-def choose_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode], int]:
+def choose_shown_episodes(runs: Sequence[Run], limit: int) -> tuple[list[ShownEpisode], int]:
     """Return up to `limit` episodes to show, shared among the runs in proportion to their sizes,
     and the number of all episodes."""
     kinds = [

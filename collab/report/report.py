@@ -12,7 +12,7 @@ from collab.errors import RecordError
 from collab.evaluation.table import ResultTable, agents_table
 from collab.recipe.differences import reward_in
 from collab.report import DEFAULT_MAX_EPISODES
-from collab.report.episodes import ShownEpisode, choose_episodes, episode_data
+from collab.report.episodes import ShownEpisode, choose_shown_episodes, episode_data
 from collab.report.held_out import change_table, held_out_panels, task_table, training_tables
 from collab.report.page import SCRIPTS, STYLES, Texts, Updates, fill_page, pack_data
 from collab.report.panels import Panel, training_panels
@@ -235,7 +235,7 @@ def make_report(reading: Reading, max_episodes: int = DEFAULT_MAX_EPISODES) -> H
     changing, constants = _split_constant_panels(
         [*held_out_panels(cohorts), *training_panels(cohorts)]
     )
-    shown, total = choose_episodes(runs, max_episodes)
+    shown, total = choose_shown_episodes(runs, max_episodes)
     tables = [t for t in (change_table(runs, shown), task_table(runs, shown)) if t is not None]
     evaluated = [table for results in reading.results for table in evaluation_tables(results)]
     facts = [run_facts(run) for run in runs]
