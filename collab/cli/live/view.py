@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-from shlex import join
 from typing import TextIO
 
 from collab.cli.screen.episode import show_episode, show_episode_line
@@ -16,10 +15,10 @@ from collab.cli.screen.results import (
     held_out_title,
     opening_line,
     show_evaluation,
-    show_gains,
     show_probe,
     show_study,
     show_summary,
+    show_training,
     step_line,
 )
 from collab.cli.screen.streams import guard_stream, json_text
@@ -175,20 +174,6 @@ class TextView(View):
             show_summary(self.page, event.summary, self._models)
         if self._folder:
             self.page.line("record: ", (self._folder, BOLD))
-
-
-def show_training(page: Page, event: TrainingFinished, folder: str) -> None:
-    """Show the result of a training run: steps, time, and held-out results before and after."""
-    summary = event.summary
-    steps = counted(summary["steps"], "step")
-    page.line(f"{steps} in {summary['seconds']:.0f} s")
-    if summary.get("unlearned"):
-        text = f"training skipped {summary['unlearned']} of {steps}"
-        page.line(WARNING, text)
-    if gains := summary.get("gains"):
-        page.line()
-        show_gains(page, gains)
-    page.line("team: ", (join(["collab", "run", folder]), BOLD))
 
 
 def _claim_stdout() -> TextIO:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from collab.cli.screen.episode import format_points
@@ -14,7 +15,13 @@ from collab.evaluation.values import explain_results
 from collab.probe.results import BestOf, TeamProbe
 from collab.runs import metric_names as names
 from collab.runtime.events import RunStarted
-from collab.trainers.training.events import Evaluation, StepFinished, largest_return, mean_return
+from collab.trainers.training.events import (
+    Evaluation,
+    StepFinished,
+    TrainingFinished,
+    largest_return,
+    mean_return,
+)
 from collab.wording import counted
 
 if TYPE_CHECKING:
@@ -148,6 +155,19 @@ def held_out_text(event: Evaluation) -> str:
     if event.failed:
         parts.append(f"{counted(event.failed, 'episode')} failed")
     return f"{', '.join(parts)} ({event.seconds:.0f} s)"
+
+
+def show_training(page: Page, event: TrainingFinished, folder: str) -> None:
+    """Show the result of a training run: steps, time, and held-out results before and after."""
+    summary = event.summary
+    steps = counted(summary["steps"], "step")
+    page.line(f"{steps} in {summary['seconds']:.0f} s")
+    if summary.get("unlearned"):
+        page.line(WARNING, f"training skipped {summary['unlearned']} of {steps}")
+    if gains := summary.get("gains"):
+        page.line()
+        show_gains(page, gains)
+    page.line("team: ", (join(["collab", "run", folder]), BOLD))
 
 
 def show_gains(page: Page, gains: Mapping[str, Mapping[str, Any]]) -> None:
