@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def train(
     on_step: OnStep | None = None,
     on_event: OnEvent | None = None,
     out: str | Path | None = None,
-    resume: str | Path | None = None,
+    resume: str | PathLike[str] | None = None,
     settings: Sequence[str] = (),
     trust: Consent = False,
     **more: Any,
@@ -103,7 +104,7 @@ async def atrain(
     on_step: OnStep | None = None,
     on_event: OnEvent | None = None,
     out: str | Path | None = None,
-    resume: str | Path | None = None,
+    resume: str | PathLike[str] | None = None,
     settings: Sequence[str] = (),
     trust: Consent = False,
     **more: Any,
@@ -116,7 +117,7 @@ async def atrain(
                 "resume continues a run with its own recipe; leave out team, task, trainer, hidden"
                 " and out, and use settings to change a key"
             )
-        team, out = Path(resume) / TRAINING, resume
+        team, out = Path(resume) / TRAINING, Path(resume)
     overrides = Overrides(task=task, rewards=rewards, hidden=hidden, settings=settings, keys=more)
     recipe = _recipe(team, overrides, trainer, trust)
     folder = Path(out) if out else new_run_path(recipe.name or recipe.team.name)

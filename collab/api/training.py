@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Training:
-    """A training run. Its properties read the folder on each access, also during the run."""
+    """A training run. Its properties read the folder on each access, also during the run. It is
+    accepted wherever its folder is."""
 
     folder: Path
 
@@ -50,6 +51,9 @@ class Training:
         """Results on held-out tasks, before the first step and later."""
         rows = read_rows_of_type(self.folder, EVALUATION_FINISHED)
         return [Evaluation.model_validate({"type": EVALUATION_FINISHED, **row}) for row in rows]
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
 
     def team(self, **changes: Any) -> Team:
         """Return the trained team. `changes` are keyword arguments of `collab.load`."""

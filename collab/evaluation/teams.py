@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +136,7 @@ def choose_k(wanted: Sequence[int] | None, samples: int) -> tuple[int, ...]:
 
 def labels_of(names: Sequence[TeamLike]) -> list[str]:
     """Return a short name for each team, from its name, file or folder."""
-    texts = [str(name) for name in names if isinstance(name, str | PathLike)]
+    texts = [fspath(name) for name in names if isinstance(name, str | PathLike)]
     if len(set(texts)) < len(texts):
         twice = next(name for name in texts if texts.count(name) > 1)
         raise RecipeError(f"'{twice}' is given twice; name each team once")
@@ -149,8 +149,8 @@ def labels_of(names: Sequence[TeamLike]) -> list[str]:
 
 
 def _name_of(team: Spec | Mapping[str, Any]) -> str:
-    """Return the name of a team that is given as data."""
-    data = dict(team)
+    """Return the name of a team that is given as data, or "team" for what is none."""
+    data = dict(team) if isinstance(team, Spec | Mapping) else {}
     team = data.get("team", data)
     called = dict(team).get("name") if isinstance(team, Spec | Mapping) else team
     return str(called or "team")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -246,10 +246,10 @@ def _read_base(name: TeamLike, files: Files, converter: ObjectConverter) -> dict
         return {"team": data} if "agents" in data else data
     if not isinstance(name, str | PathLike):
         raise RecipeError(
-            f"a team to load is a name, a file, a folder or a mapping, got {name!r:.60}; a"
-            " collab.Team needs no loading, and takes settings such as model=... itself"
+            f"a team is a name, a file, a folder, a mapping or a collab.Team, got {name!r:.60}"
         )
-    path = from_hub.fetch_team(str(name)) if str(name).startswith(from_hub.PREFIX) else Path(name)
+    text = fspath(name)
+    path = from_hub.fetch_team(text) if text.startswith(from_hub.PREFIX) else Path(text)
     if path.is_dir() and (path / RECIPE).is_file():
         files.search_from(path / RECIPE)
         return files.read(path / RECIPE, may_be_own=False)
@@ -257,7 +257,7 @@ def _read_base(name: TeamLike, files: Files, converter: ObjectConverter) -> dict
         files.search_from(path)
         data = files.read(path)
         return {"team": str(path)} if "agents" in data else data
-    return {"team": str(name)}
+    return {"team": text}
 
 
 def _expand_recipe(

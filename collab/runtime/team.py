@@ -244,7 +244,7 @@ def _make_recipe(
 
 
 def load(
-    name: TeamLike,
+    name: TeamLike | Team,
     *,
     task: Task | None = None,
     rewards: Rewards | None = None,
@@ -256,7 +256,8 @@ def load(
     """Return a team, loaded by name, or from a team file, a recipe file or a run folder.
 
     Args:
-        name: a name, a path, or a mapping with the content of a team or recipe file.
+        name: a name, a path, a mapping with the content of a team or recipe file, or a `Team`, of
+            which this makes another one.
         task: a suite that replaces the recipe's own, or problems, as a list of rows; addresses
             passed to `run` select their own suite.
         rewards: functions that replace the task's reward, e.g. `[right, (short, 0.5)]`.
@@ -273,6 +274,10 @@ def load(
     top = {*Recipe.model_fields} - {"team", "task"}
     keys, settings = split_keywords(more, RUN_SECTIONS, top_keys=top, typed_settings=settings)
     overrides = Overrides(task=task, settings=settings, keys=keys)
+    if isinstance(name, Team):
+        rewards = name.rewards if rewards is None else rewards
+        hidden = name.hidden if hidden is None else hidden
+        name = name.recipe
     scoring = Overrides(rewards=rewards, hidden=hidden)
     if task is not None:
         recipe, question = read_recipe(name, replace(overrides, rewards=rewards, hidden=hidden))

@@ -20,6 +20,18 @@ def wanted(context: Any) -> float:
     return float(context.field("wanted") in context.joint.text)
 
 
+def test_a_loaded_model_is_refused() -> None:
+    class LlamaForCausalLM:
+        def __call__(self) -> None: ...
+
+        def save_pretrained(self) -> None: ...
+
+    with pytest.raises(
+        RecipeError, match=r"loaded LlamaForCausalLM .*, and write model='./FOLDER'"
+    ):
+        collab.Team(agents={"a": collab.Agent()}, model=LlamaForCausalLM())
+
+
 def test_rows_and_functions_train_a_team(pair: collab.Team, tmp_path: Path) -> None:
     steps: list[dict[str, Any]] = []
 
@@ -56,6 +68,11 @@ def test_rows_and_functions_train_a_team(pair: collab.Team, tmp_path: Path) -> N
     trained = run.team()
     assert trained.recipe.team.agents["a"].adapter
     assert trained.run().episodes
+    compared = collab.evaluate(pair, run, task=ROWS, rewards=[wanted], samples=1)
+    assert [team.label for team in compared.teams] == ["pair", "run"]
+    (run.folder / "run.json").write_text(json.dumps({**about, "status": "done"}))
+    resumed = collab.train(resume=run, rewards=[wanted, (short, 0.5)], settings=["trainer.steps=3"])
+    assert (resumed.folder, resumed.summary["steps"]) == (run.folder, 3)
 
 
 def test_training_in_a_running_loop(pair: collab.Team, tmp_path: Path) -> None:

@@ -189,6 +189,11 @@ def test_rows_without_a_reward_are_refused() -> None:
         collab.evaluate(custom_team, task=ROWS)
 
 
+def test_an_object_that_is_no_team_is_refused() -> None:
+    with pytest.raises(RecipeError, match=r"a team is a name, .*, got 4"):
+        collab.evaluate(4, task=ROWS)  # type: ignore[arg-type]
+
+
 def test_selection_must_be_a_selection_object() -> None:
     with pytest.raises(RecipeError, match=r"takes a collab\.Selection, got 'examples'"):
         collab.evaluate(team("one", "red"), task=ROWS, select="examples")  # type: ignore[arg-type]

@@ -386,6 +386,12 @@ def test_typed_script_is_not_asked_about(tmp_path: Path) -> None:
     assert team.run().episode.turns[-1].artifacts == {"low": "red", "high": "BLUE"}
 
 
-def test_loading_a_team_that_is_one_is_refused() -> None:
-    with pytest.raises(RecipeError, match=r"got <.*; a collab\.Team needs no loading"):
-        collab.load(make())  # type: ignore[arg-type]
+def test_a_team_is_loaded_with_other_settings() -> None:
+    team = collab.load(make(), rewards=[lambda context: 0.25], turns=2)
+    assert collab.load(team).run(ROWS[0]).episode.joint_return == 0.5
+    assert make().run(ROWS[0]).episode.joint_return == 1.0
+
+
+def test_an_object_that_is_no_team_is_refused() -> None:
+    with pytest.raises(RecipeError, match=r"a team is a name, .* or a collab\.Team, got 4"):
+        collab.load(4)  # type: ignore[arg-type]
