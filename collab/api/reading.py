@@ -47,7 +47,8 @@ def list_runs(folder: str | Path = RUNS) -> list[dict[str, Any]]:
     root = Path(folder)
     if not root.is_dir():
         raise RecordError(
-            f"{root} is not a folder; runs are in {RUNS}/, or in the folder given as out="
+            f"{root} is not a folder; runs are in {RUNS}/ of the folder in which you made them, or"
+            " where out= put them"
         )
     paths = sorted(root.glob(f"*/{RUN}"), key=lambda path: path.stat().st_mtime, reverse=True)
     return [_about(path.parent) for path in paths]

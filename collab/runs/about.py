@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from shlex import join
+from shlex import join, quote
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
@@ -161,6 +161,8 @@ def check_holds_run(path: Path) -> None:
     if not path.exists():
         raise RecordError(f"{path} does not exist; {listed}")
     if path.is_dir() and not any((path / mark).is_file() for mark in (*RUN_MARKERS, METRICS)):
+        if next(path.glob(f"*/{RUN}"), None):
+            listed = f"`collab show {quote(str(path))}` lists the runs in it"
         raise RecordError(
             f"{path} is not a run's folder: it has no {RUN} and no {EPISODES}; {listed}"
         )

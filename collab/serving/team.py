@@ -84,7 +84,8 @@ class ServedTeam:
             text = transcript(question.earlier, text)
         elif question.earlier:
             raise invalid(
-                "this team takes one user message and no earlier ones; put them into that message",
+                "this team takes one user message and no earlier ones; put them into that message,"
+                " or start the server with --history join",
                 question.place,
                 "unsupported_conversation",
             )

@@ -85,11 +85,17 @@ def test_unfinished_run_is_noted(played: Path) -> None:
     assert "the run is still running, or was killed: 8 of 20 episodes finished" in report.notes
 
 
+def _write_run(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text("{}")
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda folder: None, "does not exist"),
         (lambda folder: folder.mkdir(), "is not a run's folder"),
+        (lambda folder: _write_run(folder / "x"), "/run` lists the runs in it"),
         (lambda folder: folder.write_text("hello\n"), "has nothing to report"),
         (lambda folder: folder.write_text(""), "no readable episode or training step"),
     ],

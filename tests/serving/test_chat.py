@@ -141,7 +141,7 @@ EARLIER: list[Message] = [
 def test_conversation_is_refused_if_no_template_reads_it(client: openai.OpenAI) -> None:
     import openai
 
-    with pytest.raises(openai.BadRequestError, match="put them into that message") as caught:
+    with pytest.raises(openai.BadRequestError, match="with --history join") as caught:
         client.chat.completions.create(model="duo", messages=EARLIER)
     assert caught.value.code == "unsupported_conversation"
 
