@@ -15,7 +15,7 @@ from collab.lazy import import_name
 if TYPE_CHECKING:
     from collab import rewards
     from collab.api.evaluate import evaluate
-    from collab.api.reading import list_runs, read_metrics
+    from collab.api.reading import list_runs, read_metrics, to_pandas
     from collab.api.train import atrain, train
     from collab.api.training import Training
     from collab.errors import CollabError
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collab.recipe import Recipe, load_recipe
     from collab.recipe.in_python import Agent
     from collab.records import Episode, read_episodes
-    from collab.runs.log import to_pandas
     from collab.runtime import Event, Rollout, Session, Team, load
 
 __all__ = [

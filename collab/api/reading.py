@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from collab.errors import CollabError, RecordError
+from collab.records import Episode
+from collab.runs import log
 from collab.runs.about import read_about
 from collab.runs.layout import METRICS, RUN, RUNS
 from collab.runs.metrics import STEP_FINISHED, last_rows, read_rows
+
+if TYPE_CHECKING:
+    import pandas
 
 
 def read_metrics(run: str | Path) -> list[dict[str, Any]]:
@@ -52,6 +58,22 @@ def list_runs(folder: str | Path = RUNS) -> list[dict[str, Any]]:
         )
     paths = sorted(root.glob(f"*/{RUN}"), key=lambda path: path.stat().st_mtime, reverse=True)
     return [_about(path.parent) for path in paths]
+
+
+def to_pandas(rows: Iterable[Mapping[str, Any] | Episode]) -> pandas.DataFrame:
+    """Return rows, e.g. of `read_metrics`, `list_runs` or `read_episodes`, as a data frame. An
+    episode also has the columns `solved`, `joint_return` and `answer`.
+
+    Raises:
+        CollabError: pandas is not installed.
+    """
+    derived = ("solved", "joint_return", "answer")
+    return log.to_pandas(
+        {**dict(row), **{name: getattr(row, name) for name in derived}}
+        if isinstance(row, Episode)
+        else row
+        for row in rows
+    )
 
 
 def _about(run: Path) -> dict[str, Any]:

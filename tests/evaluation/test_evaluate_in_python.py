@@ -64,6 +64,8 @@ def test_results_become_a_data_frame(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("two", "one", 0.5),
     ]
     assert all(row["tasks"] == 2 for row in returns)
+    first = collab.to_pandas(collab.read_episodes(out / "two"))[0]
+    assert (first["joint_return"], first["answer"], first["solved"]) == (1.0, "red", False)
 
 
 def test_the_table_shows_a_level_once() -> None:
