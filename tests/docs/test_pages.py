@@ -54,10 +54,11 @@ def test_the_first_recipe_can_be_trained(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_page_names_the_templates_of_every_protocol(name: str) -> None:
     section = page("protocols.md").partition("## Templates by protocol")[2].partition("\n## ")[0]
-    [row] = [line for line in section.splitlines() if re.match(rf"\|.*`{name}`.*\|.*\|", line)]
+    rows = [line for line in section.splitlines() if re.match(rf"\|.*`{name}`.*\|.*\|", line)]
+    assert len(rows) == 1, f"remedy: one row for {name} in docs/protocols.md, Templates by protocol"
     source = inspect.getsource(inspect.getmodule(BUILT_IN[name]) or BUILT_IN[name])
     templates = re.findall(r'"(discuss|rebut|criticize|answer_critic)"', source)
-    assert all(f"{template}`" in row for template in ["prompt", *templates])
+    assert all(f"{template}`" in rows[0] for template in ["prompt", *templates])
 
 
 def test_server_command_of_the_page_has_the_required_options() -> None:
