@@ -243,10 +243,10 @@ class ObjectConverter:
                 f"{key}: the function {plain_name(function)} cannot be an option, because options"
                 " must be JSON; bind it to the component with functools.partial"
             )
-        if hasattr(function, "save_pretrained"):
+        if key == "model" and hasattr(function, "save_pretrained"):
             raise RecipeError(
-                f"{key}: a loaded {plain_name(function)} cannot be passed; save it and its"
-                f" tokenizer with save_pretrained('FOLDER'), and write {key}='./FOLDER'"
+                f"model: a loaded {plain_name(function)} cannot be passed; save it and its"
+                " tokenizer with save_pretrained('FOLDER'), and write model='./FOLDER'"
             )
         name = register_function(function)
         self.passed_names.add(name)
