@@ -15,7 +15,7 @@ from collab.rewards.declared import describe_scoring
 from collab.runtime import Session
 from collab.runtime.notes import tool_forms
 from collab.runtime.problems import find_problems
-from collab.runtime.prompt_check import check_prompts, max_of_episode
+from collab.runtime.prompt_check import check_prompts, max_episode_usage
 from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import describe_concurrency
 from collab.wording import counted
@@ -79,7 +79,7 @@ async def plan_of(recipe: Recipe, problems: Sequence[Problem]) -> RunPlan:
     await session.aclose()  # not `async with`, whose end asks whether a script was used up
     episodes = len(problems) * recipe.samples
     turn = result.turn
-    responses, new_tokens = max_of_episode(recipe, result.requests)
+    responses, new_tokens = max_episode_usage(recipe, result.requests)
     return RunPlan(
         team=recipe.team.name,
         protocol=str(recipe.team.protocol),

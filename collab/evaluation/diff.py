@@ -193,11 +193,14 @@ def read_side(folder: Path) -> Side:
         record = open_run(folder)
         parent = folder.resolve().parent
         evaluation = read_evaluation(parent) if is_evaluation(parent) else None
-        played = [e for e in record.episodes if not e.further]
-        count = [e for e in played if evaluation is None or evaluation.counts(e)]
-        groups = group_by(count, attrgetter("task"))
+        episodes = [
+            episode
+            for episode in record.episodes
+            if not episode.further and (evaluation is None or evaluation.counts(episode))
+        ]
+        groups = group_by(episodes, attrgetter("task"))
         about, values = record.about, task_values(groups, ())
-        tasks = frozenset(e.task for e in count if not e.failure)
+        tasks = frozenset(e.task for e in episodes if not e.failure)
         scored = [e.largest_return for e in record.episodes if e.largest_return is not None]
         largest = max(scored, default=None)
         complaints = [f"{folder}: {complaint}" for complaint in record.complaints]

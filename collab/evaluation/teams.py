@@ -149,7 +149,7 @@ def labels_of(names: Sequence[TeamLike]) -> list[str]:
 
 
 def _name_of(team: Spec | Mapping[str, Any]) -> str:
-    """Return the name of a team that is given as data, or "team" for what is none."""
+    """Return the name of a team that is given as data, or "team" if it has none."""
     data = dict(team) if isinstance(team, Spec | Mapping) else {}
     team = data.get("team", data)
     called = dict(team).get("name") if isinstance(team, Spec | Mapping) else team

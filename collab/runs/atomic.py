@@ -16,7 +16,7 @@ from collab.runs.layout import LOCK
 from collab.runs.reading import check_within
 from collab.wording import format_option
 
-_ELSEWHERE = "choose another folder with --out (in Python: out=)"
+_OTHER_FOLDER = "choose another folder with --out (in Python: out=)"
 
 
 def write_atomically(path: Path, text: str, remedy: str = "") -> None:
@@ -189,11 +189,12 @@ class Lock:
             self.handle = os.open(folder, os.O_RDONLY)
         except Timeout:
             raise RecordError(
-                f"{folder} is being written by another process; wait until it ends, or {_ELSEWHERE}"
+                f"{folder} is being written by another process; wait until it ends, or"
+                f" {_OTHER_FOLDER}"
             ) from None
         except (OSError, NotImplementedError) as error:  # the latter: no locks on its file system
             why = getattr(error, "strerror", None) or error
-            raise RecordError(f"{folder} cannot be written: {why}; {_ELSEWHERE}") from error
+            raise RecordError(f"{folder} cannot be written: {why}; {_OTHER_FOLDER}") from error
         self._close = finalize(self, os.close, self.handle)
         _HELD_LOCKS.add(self)
 

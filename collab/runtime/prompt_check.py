@@ -153,13 +153,13 @@ def is_first_prompt(request: Request) -> bool:
     return call.turn == call.round == call.step == 0
 
 
-def max_of_episode(recipe: Recipe, requests: Sequence[Request]) -> tuple[int, int]:
+def max_episode_usage(recipe: Recipe, requests: Sequence[Request]) -> tuple[int, int]:
     """Return the maximum numbers of responses and of new tokens in an episode."""
     responses, tokens = Counter[str](), Counter[str]()
     for request in requests:
-        most = max_move_responses(recipe, request.call.agent)
-        responses[request.call.task] += most
-        tokens[request.call.task] += most * request.sampling.max_new_tokens
+        calls = max_move_responses(recipe, request.call.agent)
+        responses[request.call.task] += calls
+        tokens[request.call.task] += calls * request.sampling.max_new_tokens
     return max(responses.values(), default=0), max(tokens.values(), default=0)
 
 

@@ -21,7 +21,7 @@ from collab.runtime.prompt_check import (
     check_prompts,
     count_characters,
     is_first_prompt,
-    max_of_episode,
+    max_episode_usage,
 )
 from collab.runtime.team import Team
 
@@ -75,7 +75,7 @@ def test_simulated_answers_have_the_maximum_length(project: Path) -> None:
     agents = {"a": {"prompt": "x"}, "b": {"prompt": "{{ others.a }}"}}
     recipe = make(agents=agents, protocol="sequential", sampling={"max_new_tokens": 1000})
     found = check(recipe)
-    assert max_of_episode(recipe, found.requests)[1] == 2000
+    assert max_episode_usage(recipe, found.requests)[1] == 2000
     assert count_characters(found.requests[1]) > 3000
 
 
@@ -88,7 +88,7 @@ def test_calls_of_tools_count_as_responses(project: Path) -> None:
     }
     recipe = make(agents=agents, sampling={"max_new_tokens": 10})
     requests = check(recipe).requests
-    assert max_of_episode(recipe, requests) == (9 + 4 + 1, 140)
+    assert max_episode_usage(recipe, requests) == (9 + 4 + 1, 140)
 
 
 OWN = """\

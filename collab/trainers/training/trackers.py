@@ -169,7 +169,7 @@ class Trackers:
             return
         rows = [
             (step, episode.id, turn.index + 1, decision.agent, text, episode.joint_return or 0.0)
-            for episode in best_to_worst(groups, self._samples)
+            for episode in choose_logged_episodes(groups, self._samples)
             for turn in episode.turns
             for decision in turn.decisions
             for text in [decision.action.text[:MAX_RESPONSE_CHARACTERS]]
@@ -182,7 +182,7 @@ class Trackers:
             tracker.close()
 
 
-def best_to_worst(groups: Sequence[Sequence[Episode]], limit: int) -> list[Episode]:
+def choose_logged_episodes(groups: Sequence[Sequence[Episode]], limit: int) -> list[Episode]:
     """Return up to `limit` episodes from best to worst: both ends, and others evenly between."""
     ended = [e for group in groups for e in group if e.joint_return is not None]
     ranked = sorted(ended, key=lambda episode: episode.joint_return or 0.0, reverse=True)

@@ -9,7 +9,7 @@ from math import ceil
 from collab.recipe import EvaluationSpec, Recipe, TaskSpec, TrainerSpec
 from collab.recipe.model import VLLMSpec
 from collab.rewards.declared import describe_scoring
-from collab.runtime.prompt_check import max_move_responses, max_of_episode
+from collab.runtime.prompt_check import max_episode_usage, max_move_responses
 from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import describe_concurrency
 from collab.trainers.credit import algorithm_for
@@ -170,7 +170,7 @@ def make_plan(recipe: Recipe, card: Card | None = None, ranks: int = 1) -> Plan:
     episodes = step_episodes(played.requests, spec)
     steps = tasks.total_steps(spec)
     if spec.tokens is not None:
-        step_tokens = episodes * max_of_episode(recipe, played.requests)[1]
+        step_tokens = episodes * max_episode_usage(recipe, played.requests)[1]
         steps = min(steps, ceil(spec.tokens / max(1, step_tokens)))
     checkpoints = min(spec.keep_checkpoints + (spec.evaluation is not None), steps + 1) + 1
     plan = Plan(
