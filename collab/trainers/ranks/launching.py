@@ -34,7 +34,7 @@ def launch(ranks: int, arguments: Sequence[str], folder: Path, on_gpus: bool) ->
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import parse_args, run
 
-    cores = (os.cpu_count() or 1) // ranks if on_gpus else 1
+    cores = len(os.sched_getaffinity(0)) // ranks if on_gpus else 1
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores)))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on this machine
     logging.disable()  # collab reports torchrun's errors itself, below
