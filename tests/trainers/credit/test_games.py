@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
@@ -44,10 +45,26 @@ def random_game(turns: int = 1) -> Game:
     )
 
 
+def expected_return(game: Game, turn: int = 0, state: int = 0) -> float:
+    """The game's value, from its tables alone."""
+    total, left = 0.0, float(game.turns - 1 - turn)
+    for joint, reward in np.ndenumerate(game.rewards[turn]):
+        chance = prod(
+            float(game.policies[agent, turn, state][tuple(joint[n] for n in game.axes(agent))])
+            for agent in game.agents
+        )
+        later = left * float(reward)
+        if left and not game.solves(joint):
+            later = expected_return(game, turn + 1, game.state_after(joint))
+        total += chance * (reward + later)
+    return total
+
+
 @pytest.mark.parametrize(
     "game", [paper_game(0.3, 0.6), all_right(), random_game(), random_game(2), two_turns()]
 )
 def test_gradient_matches_the_numeric_slope_of_the_value(game: Game) -> None:
+    assert value(game) == pytest.approx(expected_return(game))
     found = gradient(game)
     for where, table in game.logits.items():
         place = np.unravel_index(table.size - 1, table.shape)
@@ -55,7 +72,7 @@ def test_gradient_matches_the_numeric_slope_of_the_value(game: Game) -> None:
         for change in (-1e-5, 1e-5):
             moved = table.copy()
             moved[place] += change
-            sides.append(value(replace(game, logits={**game.logits, where: moved})))
+            sides.append(expected_return(replace(game, logits={**game.logits, where: moved})))
         slope = (sides[1] - sides[0]) / 2e-5
         assert found[where[0]][game.offsets[where] + table.size - 1] == pytest.approx(
             slope, abs=1e-7

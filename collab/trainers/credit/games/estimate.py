@@ -3,90 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import fsum
 
 import numpy as np
 
 from collab.trainers.credit.base import Algorithm
-from collab.trainers.credit.games.game import Game, GameTable, TableKey, Vector, outcomes, sample
+from collab.trainers.credit.games.game import Game, Vector, outcomes, sample
 from collab.trainers.credit.group import Group, Weights
 from collab.trainers.credit.shape import Shape
 
 
 def value(game: Game) -> float:
     """Return J, the expected joint return of the game under its policies."""
-    return float(_state_values(game, None)[0][0])
+    shared = replace(game, extra={})
+    return fsum(chance * play.returns[0, 0][game.agents[0]] for chance, play in outcomes(shared, 1))
 
 
 def gradient(game: Game) -> dict[str, Vector]:
-    """Return the gradient of each agent's earnings by its logits, as in `Game.offsets`."""
-    gradients = game.zeros()
-    values_of = {agent: _state_values(game, agent) for agent in game.agents}
-    visits = np.zeros(_n_states(game))
-    visits[0] = 1.0
-    for turn in range(game.turns):
-        next_visits = np.zeros_like(visits)
-        for state in _states(game, turn):
-            reached = visits[state] * game.chances(turn, state)
-            for agent in game.agents:
-                returns = _expected_returns(game, turn, agent, values_of[agent][turn + 1])
-                start = game.offsets[agent, turn, state]
-                part = _gradient_part(game, (agent, turn, state), reached * returns)
-                gradients[agent][start : start + part.size] += part.ravel()
-            _add_next_states(game, reached, next_visits)
-        visits = next_visits
-    return gradients
+    """Return the gradient of each agent's earnings by its logits, as in `Game.offsets`.
+
+    It is the mean gradient of REINFORCE without a baseline over all single episodes.
+    """
+    total = game.zeros()
+    for chance, play in outcomes(game, 1):
+        weights = {(*n, a): r for n, earned in play.returns.items() for a, r in earned.items()}
+        _add(total, chance, gradient_of(game, play, weights))
+    return total
 
 
-def _gradient_part(game: Game, key: TableKey, mass: GameTable) -> GameTable:
-    """Return one table's part of the gradient. `mass` is probability times return."""
-    axes = game.axes(key[0])
-    agent_mass = mass.sum(axis=tuple(n for n in range(mass.ndim) if n not in axes))
-    part: GameTable = agent_mass - game.policies[key] * agent_mass.sum(axis=-1, keepdims=True)
-    return part
-
-
-def _state_values(game: Game, agent: str | None) -> list[GameTable]:
-    """Return the expected return of an agent (None: the team) from every turn and state on."""
-    values = [np.zeros(_n_states(game))]
-    for turn in reversed(range(game.turns)):
-        returns = _expected_returns(game, turn, agent, values[0])
-        chances = [game.chances(turn, state) for state in _states(game, turn)]
-        row = np.zeros(_n_states(game))
-        row[: len(chances)] = [float((chance * returns).sum()) for chance in chances]
-        values.insert(0, row)
-    return values
-
-
-def _expected_returns(game: Game, turn: int, agent: str | None, following: GameTable) -> GameTable:
-    """Return the expected return of every joint action, given the values of the states after it."""
-    reward = game.rewards[turn] if agent is None else game.earned(turn, agent)
-    later = np.full(reward.shape, following[0])
-    if game.states is not None:
-        later = following[game.states]
-    if game.solved is not None:
-        left = sum(game.discount**k for k in range(game.turns - 1 - turn))
-        later = np.where(game.solved, left * reward, later)
-    returns: GameTable = reward + game.discount * later
-    return returns
-
-
-def _add_next_states(game: Game, reached: GameTable, after: GameTable) -> None:
-    """Add the probability of every state after a turn that did not solve the task."""
-    going = reached if game.solved is None else np.where(game.solved, 0.0, reached)
-    if game.states is None:
-        after[0] += going.sum()
-    else:
-        np.add.at(after, game.states, going)
-
-
-def _states(game: Game, turn: int) -> range:
-    return range(max(state for _, at, state in game.logits if at == turn) + 1)
-
-
-def _n_states(game: Game) -> int:
-    last_state = 0 if game.states is None else int(game.states.max())
-    return max(last_state, *(state for _, _, state in game.logits)) + 1
+def _add(total: dict[str, Vector], chance: float, gradients: dict[str, Vector]) -> None:
+    for agent, part in gradients.items():
+        total[agent] += chance * part
 
 
 NEGLIGIBLE_GRADIENT = 1e-12
@@ -174,8 +122,7 @@ async def expectation(
     total = game.zeros()
     for chance, group in outcomes(game, group_size, shape=shape):
         [weights] = await algorithm.credit([group])
-        for agent, part in gradient_of(game, group, weights).items():
-            total[agent] += chance * part
+        _add(total, chance, gradient_of(game, group, weights))
     return total
 
 

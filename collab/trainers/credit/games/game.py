@@ -86,28 +86,17 @@ class Game:
             sizes[agent] += table.size
         return {agent: np.zeros(size) for agent, size in sizes.items()}
 
-    def earned(self, turn: int, agent: str) -> GameTable:
-        """Return an agent's reward for every joint action of a turn, with one axis per agent."""
-        extra = self.extra.get(agent)
-        return self.rewards[turn] if extra is None else self.rewards[turn] + extra
-
     def axes(self, agent: str) -> tuple[int, ...]:
         """Return the axes of an agent's logits: one per agent that it sees, then its own."""
         return tuple(self.agents.index(name) for name in (*self.sees.get(agent, ()), agent))
 
-    def chances(self, turn: int, state: int) -> GameTable:
-        """Return the probability of every joint action in a state, with one axis per agent."""
-        shape = self.rewards[turn].shape
-        joint = np.ones(shape)
-        for agent in self.agents:
-            axes = self.axes(agent)
-            sizes = [shape[n] if n in axes else 1 for n in range(len(shape))]
-            joint = joint * self.policies[agent, turn, state].reshape(sizes)
-        return joint
-
     def joint_rewards(self, turn: int, joint: JointAction) -> dict[str, float]:
         """Return the reward of each agent for a joint action."""
-        return {agent: float(self.earned(turn, agent)[joint]) for agent in self.agents}
+        shared = float(self.rewards[turn][joint])
+        return {
+            agent: shared + float(self.extra[agent][joint]) if agent in self.extra else shared
+            for agent in self.agents
+        }
 
     def act(self, turn: int, state: int, draw: Draw) -> JointAction:
         """Return one action per agent, each drawn given the earlier actions that the agent sees."""
