@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from collab.runs.metrics import STEP_FINISHED
 from collab.runtime.notes import make_run_started, start_entries, tool_forms
 from collab.telemetry import operation
 from collab.trainers.learner.learner import Learner
+from collab.trainers.learner.policy import Policies
 from collab.trainers.learner.ranks import ALONE, Ranks
 from collab.trainers.learner.update import OutOfMemory
 from collab.trainers.ranks.orders import Begin, open_learner
@@ -62,6 +62,11 @@ class TrainingRun:
         RecipeError, TaskError, RecordError: before any work is done.
     """
 
+    _stepper: Stepper
+    _policies: Policies
+    _folder: TrainingFolder
+    """Set by `run`."""
+
     def __init__(
         self,
         recipe: Recipe,
@@ -87,6 +92,8 @@ class TrainingRun:
         held_out = self.tasks.held_out
         self.evaluations = Evaluations(recipe, self.spec.evaluation, held_out, self._pool)
         self._checkpoints = Checkpoints(out / CHECKPOINTS, self.spec.keep_checkpoints)
+        self._saved_step = -1
+        self._trackers = Trackers(self.spec.report_episodes)
         models = {name: recipe.model_of(name).name for name in recipe.team.agents}
         samples = self.spec.group_size
         started = make_run_started(recipe, models, self.tasks.training, samples, out)
@@ -122,6 +129,7 @@ class TrainingRun:
         parts = self.recipe, self.spec, self.tasks, learner
         is_recorded = self.spec.learn_from is not None
         stepper = RecordedStepper(*parts) if is_recorded else SampledStepper(*parts, self._pool)
+        self._stepper, self._policies = stepper, learner.policies
         try:
             await stepper.open()
             checkpoint = None
@@ -129,7 +137,7 @@ class TrainingRun:
                 checkpoint = self._checkpoints.restore(learner, stepper.algorithm)
             await stepper.check()
             self._began = time.perf_counter()
-            summary = await self._record(about, stepper, checkpoint)
+            summary = await self._record(about, checkpoint)
         finally:
             await stepper.aclose()
             await self._pool.aclose()
@@ -143,35 +151,25 @@ class TrainingRun:
         return open_learner(begin, self._ranks, self._loading)
 
     async def _record(
-        self, about: dict[str, Any], stepper: Stepper, checkpoint: CheckpointState | None
+        self, about: dict[str, Any], checkpoint: CheckpointState | None
     ) -> dict[str, Any]:
         """Train in the run's folder, record it in `run.json`, and return the final summary."""
-        about.update(stepper.learner.about())
+        about.update(self._stepper.learner.about())
         if tools := tool_forms(self.recipe):
             about["tools"] = tools
         step = checkpoint.step if checkpoint else 0
         if self._earlier_recipe is None:
-            folder = TrainingFolder.create(self.out, self.recipe, about)
+            self._folder = TrainingFolder.create(self.out, self.recipe, about)
         else:
             before = self._earlier_recipe
-            folder = TrainingFolder.reopen(self.out, before, self.recipe, about, step)
-        trackers = Trackers(self.spec.report_episodes)
-        loop = _Loop(
-            stepper,
-            folder,
-            trackers,
-            self._history,
-            self.evaluations,
-            self._checkpoints,
-            self._emit,
-        )
+            self._folder = TrainingFolder.reopen(self.out, before, self.recipe, about, step)
         status = "interrupted"
         try:
             config = self.recipe.model_dump(mode="json")
             run = TrackedRun(str(about["run"]), str(about["started"]), self.out, config, step)
-            trackers.open(self.spec.report_to, run)
-            loop.start(checkpoint)
-            await loop.run()
+            self._trackers.open(self.spec.report_to, run)
+            self._start(checkpoint)
+            await self._take_steps()
             status = "done"
         except OutOfMemory as error:
             status = "failed"
@@ -181,11 +179,97 @@ class TrainingRun:
             about["failure"] = failure_of(convert_error(error, CollabError)).model_dump()
             raise
         finally:
-            trackers.close()
+            self._trackers.close()
             summary = self._summary()
-            with closing(folder):
+            with closing(self._folder):
                 write_about(self.out, {**about, "status": status, "summary": summary})
         return summary
+
+    def _start(self, state: CheckpointState | None) -> None:
+        """Save a first checkpoint, or restore folder, history and evaluations from a `state`."""
+        if state is None:
+            self._folder.cut({})
+            seed_random_states(self.recipe.seed)
+            self._save()
+            return
+        self._folder.cut(state.sizes)
+        self._folder.save_team(self.recipe, self._policies)  # the run may have ended in between
+        rows = self._folder.rows()
+        self._history.restore(state.step, rows)
+        self._saved_step = self._policies.version = self.step
+        self.evaluations.restore(rows)
+
+    async def _take_steps(self) -> None:
+        """Train to the end of the run. However that ends, its last whole step is saved."""
+        if await self._evaluate_when_due() and self.step > 0:
+            self._save_when_due()
+        try:
+            while not self._history.is_over():
+                await self._take_step()
+                self._save_when_due()
+        finally:
+            if not self._stepper.update_interrupted and self._saved_step < self.step:
+                self._save()
+
+    async def _take_step(self) -> None:
+        history, stepper, step = self._history, self._stepper, self.step
+        with operation("training_step", {"collab.step": step + 1}) as span, span.as_current():
+            began = time.perf_counter()
+            report = partial(self._report, step + 1)
+            played = await stepper.run_episodes(step, report)
+            self._folder.append_groups(played.groups, first=step * self.spec.tasks_per_step)
+            if not history.is_over(1, played.new_tokens):
+                stepper.sample_ahead(step + 1, partial(self._report, step + 2))
+            data = await stepper.learn(step, played, report)
+            data.times["step"] = time.perf_counter() - began
+            metrics = step_metrics(data, self._policies, self.spec)
+            warnings = (*data.warnings, *history.add(metrics))
+            self._folder.append_metrics({"type": STEP_FINISHED, "step": self.step, **metrics})
+            self._trackers.log(metrics, self.step)
+            self._trackers.show(played.groups, self.step)
+            self._emit(
+                StepFinished(
+                    step=self.step,
+                    steps=history.total_steps,
+                    metrics=metrics,
+                    warnings=warnings,
+                    tokens=history.tokens,
+                    of_tokens=self.spec.tokens,
+                )
+            )
+            span.add_score("return", metrics.get(names.RETURN_MEAN))
+            history.check_skipped(data.skipped)
+        await self._evaluate_when_due()
+
+    async def _evaluate_when_due(self) -> bool:
+        tokens, last = self._history.tokens, self._history.is_over()
+        if not self.evaluations.due(self.step, tokens, last=last):
+            return False
+        report = partial(self._report, self.step)
+        evaluation = await self.evaluations.evaluate(
+            self.step, tokens, self._policies, self._folder, report
+        )
+        if evaluation.sampled:
+            self._trackers.log({"held_out/return": mean_return(evaluation.sampled)}, self.step)
+        self._emit(evaluation)
+        return True
+
+    def _save_when_due(self) -> None:
+        best_now = self.evaluations.best_step == self.step
+        if self._history.is_over() or best_now or self.step % self.spec.checkpoint_every == 0:
+            self._save()
+
+    def _save(self) -> None:
+        state = {"best_step": self.evaluations.best_step, "sizes": self._folder.sync()}
+        learner, algorithm = self._stepper.learner, self._stepper.algorithm
+        path = self._checkpoints.save(self.step, learner, algorithm, state)
+        self._folder.save_team(self.recipe, self._policies)
+        self._saved_step = self.step
+        self._emit(CheckpointSaved(step=self.step, path=str(path)))
+
+    def _report(self, step: int, phase: StepPart, done: int, total: int) -> None:
+        """Report the progress of work on `step`, counted from 1."""
+        self._emit(TrainingProgress(step=step, phase=phase, done=done, total=total))
 
     def _check_folder(self) -> dict[str, Any]:
         """Check the folder, and make the first entries of `run.json` without writing anything."""
@@ -221,111 +305,3 @@ class TrainingRun:
             "unlearned": self._history.unlearned,
             **self.evaluations.summary(),
         }
-
-
-@dataclass
-class _Loop:
-    """Takes a run's steps, evaluates and saves, once its models and folder are open."""
-
-    stepper: Stepper
-    folder: TrainingFolder
-    trackers: Trackers
-    history: StepHistory
-    evaluations: Evaluations
-    checkpoints: Checkpoints
-    emit: EmitTraining
-    saved_step: int = -1
-
-    def __post_init__(self) -> None:
-        self.recipe, self.spec = self.stepper.recipe, self.stepper.spec
-        self.policies = self.stepper.learner.policies
-
-    @property
-    def step(self) -> int:
-        return self.history.step
-
-    def start(self, state: CheckpointState | None) -> None:
-        """Save a first checkpoint, or restore folder, history and evaluations from a `state`."""
-        if state is None:
-            self.folder.cut({})
-            seed_random_states(self.recipe.seed)
-            self._save()
-            return
-        self.folder.cut(state.sizes)
-        self.folder.save_team(self.recipe, self.policies)  # the run may have ended between the two
-        rows = self.folder.rows()
-        self.history.restore(state.step, rows)
-        self.saved_step = self.policies.version = self.step
-        self.evaluations.restore(rows)
-
-    async def run(self) -> None:
-        """Train to the end of the run. However that ends, its last whole step is saved."""
-        if await self._evaluate_when_due() and self.step > 0:
-            self._save_when_due()
-        try:
-            while not self.history.is_over():
-                await self._take_step()
-                self._save_when_due()
-        finally:
-            if not self.stepper.update_interrupted and self.saved_step < self.step:
-                self._save()
-
-    async def _take_step(self) -> None:
-        history, stepper, step = self.history, self.stepper, self.step
-        with operation("training_step", {"collab.step": step + 1}) as span, span.as_current():
-            began = time.perf_counter()
-            report = partial(self._report, step + 1)
-            played = await stepper.run_episodes(step, report)
-            self.folder.append_groups(played.groups, first=step * self.spec.tasks_per_step)
-            if not history.is_over(1, played.new_tokens):
-                stepper.sample_ahead(step + 1, partial(self._report, step + 2))
-            data = await stepper.learn(step, played, report)
-            data.times["step"] = time.perf_counter() - began
-            metrics = step_metrics(data, self.policies, self.spec)
-            warnings = (*data.warnings, *history.add(metrics))
-            self.folder.append_metrics({"type": STEP_FINISHED, "step": self.step, **metrics})
-            self.trackers.log(metrics, self.step)
-            self.trackers.show(played.groups, self.step)
-            self.emit(
-                StepFinished(
-                    step=self.step,
-                    steps=history.total_steps,
-                    metrics=metrics,
-                    warnings=warnings,
-                    tokens=history.tokens,
-                    of_tokens=self.spec.tokens,
-                )
-            )
-            span.add_score("return", metrics.get(names.RETURN_MEAN))
-            history.check_skipped(data.skipped)
-        await self._evaluate_when_due()
-
-    async def _evaluate_when_due(self) -> bool:
-        tokens, last = self.history.tokens, self.history.is_over()
-        if not self.evaluations.due(self.step, tokens, last=last):
-            return False
-        report = partial(self._report, self.step)
-        evaluation = await self.evaluations.evaluate(
-            self.step, tokens, self.policies, self.folder, report
-        )
-        if evaluation.sampled:
-            self.trackers.log({"held_out/return": mean_return(evaluation.sampled)}, self.step)
-        self.emit(evaluation)
-        return True
-
-    def _save_when_due(self) -> None:
-        best_now = self.evaluations.best_step == self.step
-        if self.history.is_over() or best_now or self.step % self.spec.checkpoint_every == 0:
-            self._save()
-
-    def _save(self) -> None:
-        state = {"best_step": self.evaluations.best_step, "sizes": self.folder.sync()}
-        learner, algorithm = self.stepper.learner, self.stepper.algorithm
-        path = self.checkpoints.save(self.step, learner, algorithm, state)
-        self.folder.save_team(self.recipe, self.policies)
-        self.saved_step = self.step
-        self.emit(CheckpointSaved(step=self.step, path=str(path)))
-
-    def _report(self, step: int, phase: StepPart, done: int, total: int) -> None:
-        """Report the progress of work on `step`, counted from 1."""
-        self.emit(TrainingProgress(step=step, phase=phase, done=done, total=total))
