@@ -35,6 +35,8 @@ class KVCache:
         positions = getattr(self._config, "max_position_embeddings", None) or sys.maxsize
         self._last_position = positions - 1
         self._parameters = set(inspect.signature(base.forward).parameters)
+        # renamed in transformers 5.24
+        self._cache_name = "cache" if "cache" in self._parameters else "past_key_values"
         self._cache: Any = None
         self._mask: Tensor | None = None  # [rows, time], None where there is no padding
 
@@ -83,11 +85,11 @@ class KVCache:
         output = self._module(
             input_ids=ids,
             attention_mask=self._mask,
-            past_key_values=self._cache,
             use_cache=True,
+            **{self._cache_name: self._cache},
             **options,
         )
-        self._cache = output.past_key_values
+        self._cache = output[self._cache_name]
         logits: Tensor = output.logits[:, -1]
         return logits.float()
 
