@@ -413,7 +413,7 @@ def unchecked(patch: pytest.MonkeyPatch) -> None:
     ):
         patch.setattr(function, "__code__", identity.__code__)
     patch.setattr(is_name, "__code__", (lambda text: True).__code__)
-    patch.setattr(Recipe._faults, "__code__", (lambda self: iter(())).__code__)
+    patch.setattr(Recipe._faults, "__code__", (lambda self: (yield from ())).__code__)
     patch.setattr("collab.serving.teams._NAME_PATTERN", re.compile("(?s).*"))
 
 
