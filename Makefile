@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --maxprocesses 8
 
-.PHONY: run test test-lowest test-slow test-ranks test-notebooks test-browser test-frameworks test-vllm test-gpu extras lint types types-examples check schema picture docs bench clean
+.PHONY: run test test-lowest test-newest test-slow test-ranks test-notebooks test-browser test-frameworks test-vllm test-gpu extras lint types types-examples check schema picture docs bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/collab run coding --task humaneval/12
@@ -24,6 +24,10 @@ test: $(VENV)/.installed
 # The same tests with the lowest versions that pyproject.toml allows.
 test-lowest:
 	$(MAKE) test VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
+
+# And with the newest that pip finds, which users have who do not use the constraints.
+test-newest:
+	$(MAKE) test VENV=.venv-newest CONSTRAINTS=/dev/null
 
 test-slow: $(VENV)/.installed
 	$(PYTEST) --dist worksteal -m slow
@@ -85,7 +89,7 @@ bench: $(VENV)/.installed
 	for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
 
 clean:
-	rm -rf $(VENV) .venv-lowest dist build site
+	rm -rf $(VENV) .venv-lowest .venv-newest dist build site
 
 $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	@echo 'installing collab and its libraries into $(VENV), once'
