@@ -44,13 +44,6 @@ def test_evaluation_settings_of_the_page_are_valid() -> None:
     assert rows_of("held_out.md", r"`(\w+)` \|") == list(EvaluationSpec.model_fields)
 
 
-def test_the_first_recipe_can_be_trained(tmp_path: Path) -> None:
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(blocks("start.md", "yaml")[0])
-    spec = check_recipe(load_recipe(recipe))
-    assert (spec.steps, spec.evaluation) == (10, EvaluationSpec(samples=2))
-
-
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_page_names_the_templates_of_every_protocol(name: str) -> None:
     section = page("protocols.md").partition("## Templates by protocol")[2].partition("\n## ")[0]

@@ -14,6 +14,8 @@ from support.blocks import ENVIRONMENT, blocks, run_here, shell
 
 import collab
 from collab.recipe import load_recipe
+from collab.recipe.trainer import EvaluationSpec
+from collab.trainers.training.check import check_recipe
 
 
 def write_project(folder: Path) -> None:
@@ -46,11 +48,10 @@ def test_the_team_solves_the_task_with_the_right_answers(here: Path) -> None:
     assert collab.load("painters", model="scripted:script.yaml").run("colors/0").episode.solved
 
 
-def test_recipe_of_the_tutorial_loads(here: Path) -> None:
+def test_recipe_of_the_tutorial_can_be_trained(here: Path) -> None:
     write_project(here)
-    trainer = load_recipe("recipe.yaml").trainer
-    assert trainer is not None
-    assert trainer.steps == 10
+    spec = check_recipe(load_recipe("recipe.yaml"))
+    assert (spec.steps, spec.evaluation) == (10, EvaluationSpec(samples=8))
 
 
 def make_smaller(recipe: Path) -> None:
