@@ -91,14 +91,8 @@ def pocket(**changes: object) -> Recipe:
     return Recipe.model_validate({**data, **changes})
 
 
-def snippets(key: str) -> list[dict[str, object]]:
-    """Return the values of a key in the snippets of the page on small models."""
-    found = [yaml.safe_load(text) for text in blocks("small_models.md", "yaml")]
-    return [snippet[key] for snippet in found if key in snippet]
-
-
 def test_each_agent_has_its_own_sampling_limits() -> None:
-    [agents] = snippets("agents")
+    agents = yaml.safe_load(blocks("teams.md", "yaml")[1])["agents"]
     team = {"agents": agents, "sampling": {"temperature": 0.5, "max_new_tokens": 100}}
     recipe = pocket(team=team)
     aux, main = recipe.sampling_of("aux"), recipe.sampling_of("main")
@@ -107,7 +101,8 @@ def test_each_agent_has_its_own_sampling_limits() -> None:
 
 
 def test_trainers_of_the_page_can_train() -> None:
-    trainers = snippets("trainer")
+    snippets = [yaml.safe_load(text) for text in blocks("small_models.md", "yaml")]
+    trainers = [snippet["trainer"] for snippet in snippets if "trainer" in snippet]
     assert {key for trainer in trainers for key in trainer} >= {"learn_from"}
     for trainer in trainers:
         assert check_recipe(pocket(trainer=trainer)) is not None
