@@ -70,12 +70,10 @@ def test_every_command_runs(
     shell(first, tmp_path)
     folder = tmp_path / "painting"
     write_project(folder)
-    (folder / "solution.py").write_text(blocks("tutorial.md", "python")[2])
     make_smaller(folder / "recipe.yaml")
     for block in rest:
         if "collab serve" not in block:
-            output = run_here(block.replace("--samples 8", "--samples 2"), folder)
-    assert "reward 4.00 of 4.00" in output
+            run_here(block.replace("--samples 8", "--samples 2"), folder)
     assert (folder / "first.html").exists()
     assert "color" not in (answer := served(folder)), "the answer contains no hidden field"
     assert json.loads(answer)["choices"][0]["message"]["content"]
