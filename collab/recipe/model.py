@@ -8,7 +8,7 @@ A model is written as a string, or as a mapping with the engine's options:
     vllm:Qwen/Qwen2.5-Coder-3B-Instruct     any of these three, run by vLLM
     anthropic:claude-sonnet-4-6         Claude
     openai:http://localhost:8000/v1#qwen    any server that speaks chat completions
-    scripted:answers.yaml  echo  replay:runs/20260101-120000
+    scripted:answers.yaml  echo  replay:runs/first
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ def command(
     --trust. For training runs, it always does only that.
 
     Examples:
-      collab replay runs/20260101-120000-000-coding
-      collab replay runs/20260101-120000-000-coding --json --out runs/again
+      collab replay runs/first
+      collab replay runs/first --json --out runs/again
 
     Exit status:
       0  everything is equal

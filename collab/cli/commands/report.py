@@ -34,7 +34,7 @@ def command(
     a band. Interrupted and killed runs are shown up to the point they reached.
 
     Examples:
-      collab report runs/20260101-120000-000-coding --open
+      collab report runs/first --open
       collab report runs/seed-0 runs/seed-1 runs/seed-2 --out seeds.html
     """
     from collab.report.report import write_report

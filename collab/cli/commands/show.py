@@ -46,10 +46,10 @@ def command(
 
     Examples:
       collab show
-      collab show runs/20260101-120000-000-coding
-      collab show runs/20260101-120000-000-coding humaneval/12
-      collab show runs/20260101-120000-000-coding 'humaneval/12#0' --turn 2
-      collab show runs/20260101-120000-000-coding --json | jq .task
+      collab show runs/first
+      collab show runs/first humaneval/12
+      collab show runs/first 'humaneval/12#0' --turn 2
+      collab show runs/first --json | jq .task
     """
     from collab.evaluation.folder import is_evaluation
     from collab.runs.layout import DEFAULT_FOLDERS
