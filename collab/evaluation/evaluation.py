@@ -55,7 +55,7 @@ from collab.runtime.events import EpisodeFinished
 from collab.runtime.folder import RunFolder
 from collab.runtime.notes import make_run_started, versions
 from collab.runtime.prompt_check import check_prompts
-from collab.runtime.summary import summarize
+from collab.runtime.summary import summarize, warn_uncounted
 from collab.telemetry import Operation, operation
 from collab.trust import Consent, approve
 from collab.wording import counted, format_option
@@ -204,7 +204,11 @@ class EvaluationRun:
     def _notes(self, results: Sequence[TeamResult]) -> Iterator[str]:
         """Yield a note on each missing number, with the reason."""
         suite, problems = self.teams[0].suite.name, len(self.teams[0].problems)
-        yield from (f"{team.label}: {note}" for team in self.teams for note in team.notes)
+        yield from (
+            f"{run.team.label}: {note}"
+            for run in self._runs
+            for note in (*run.team.notes, *warn_uncounted(run.episodes.values()))
+        )
         scored = any(team.metrics for team in results)
         if scored and not any(names.SOLVED in team.metrics for team in results):
             yield (

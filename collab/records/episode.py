@@ -220,6 +220,11 @@ class Action(Record):
         return len(self.token_ids) or self.usage.new_tokens
 
     @property
+    def is_uncounted(self) -> bool:
+        """Return True for a text of which the engine reported no number of tokens."""
+        return bool(self.text) and not self.usage.new_tokens
+
+    @property
     def is_truncated(self) -> bool:
         return self.finish_reason == "length"
 

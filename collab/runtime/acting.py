@@ -168,7 +168,9 @@ class EpisodeAgents:
         return self.context.agents[move.agent].parse(move.answer)
 
     def _add_to_history(self, decision: Decision) -> None:
-        action = decision.action
+        action, limit = decision.action, self.context.recipe.budget.tokens
+        if limit is not None and action.is_uncounted:
+            raise RecipeError(f"{action.model} reports no token count; drop budget.tokens={limit}")
         self.new_tokens += action.new_tokens
         self.histories[decision.agent] += [*decision.observation, action.message]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -43,6 +43,7 @@ def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
     rewards = [episode.reward for episode in scored if episode.reward is not None]
     returns = [e.joint_return for e in scored if e.joint_return is not None]
     new_tokens = sum(agent["new_tokens"] for agent in usage_by_agent(episodes).values())
+    warnings = (_warn_truncated, warn_failed_feedback, warn_uncounted)
     return {
         "episodes": len(episodes),
         "failed": len(episodes) - len(scored),
@@ -58,7 +59,7 @@ def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
         "seconds": round(seconds, 3),
         "tokens_per_second": round(new_tokens / seconds, 1) if seconds else 0.0,
         "agents": usage_by_agent(episodes),
-        "warnings": [*_warn_truncated(episodes), *warn_failed_feedback(episodes)],
+        "warnings": [*chain.from_iterable(warn(episodes) for warn in warnings)],
     }
 
 
@@ -85,6 +86,14 @@ def warn_failed_feedback(episodes: Sequence[Episode]) -> Iterator[str]:
     if lost:
         share = f"{len(lost)} of {counted(len(turns), 'turn')}"
         yield f"feedback failed in {share}: {lost[0].message}"
+
+
+def warn_uncounted(episodes: Iterable[Episode]) -> Iterator[str]:
+    """Yield a warning if responses have no token count."""
+    models = [d.action.model for e in episodes for d in e.decisions() if d.action.is_uncounted]
+    if models:
+        name, number = ", ".join(sorted({*models})), counted(len(models), "response")
+        yield f"{name} reported no token count for {number}; sums and `--budget` leave them out"
 
 
 def usage_by_agent(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from support.classes.shelf import SHELF
+from support.openai_server import OpenAIServer, answer
 from support.shares import one_in, one_row_in
 
 import collab
@@ -192,6 +193,23 @@ def test_a_budget_without_selection_needs_one_solved_sample(tmp_path: Path) -> N
     assert results.notes == ()
     with pytest.raises(RecipeError, match="takes a budget and nothing else"):
         collab.evaluate(team, task=rows, rewards=[right], select=collab.Selection(examples=False))
+
+
+def test_a_budget_leaves_out_samples_without_a_token_count() -> None:
+    agents = {"a": collab.Agent(prompt="{{ task.prompt }}")}
+    right = {"use": lambda context: float(context.answer == "fine"), "solves": True}
+    how = collab.Selection(examples=False, budget=4)
+    with OpenAIServer(answer("fine")) as server:  # it reports no usage
+        model = {"engine": "openai", "name": "qwen", "base_url": server.base_url}
+        team = collab.Team(agents=agents, model=model)
+        results = collab.evaluate(team, task=[{"prompt": "one"}], rewards=[right], select=how)
+        limited = collab.Team(agents=agents, model=model, budget={"tokens": 5})
+        refused = limited.run({"prompt": "one"}).episode.failure
+    assert refused is not None
+    assert refused.message == "openai:qwen-1 reports no token count; drop budget.tokens=5"
+    assert not [name for name in results.teams[0].metrics if name.endswith("4 tokens")]
+    [note] = results.notes
+    assert "openai:qwen-1 reported no token count for 1 response; sums" in note
 
 
 def test_a_budget_gives_no_pass_rate_if_the_reward_does_not_define_solved() -> None:
