@@ -127,6 +127,14 @@ class _MissingName(StrictUndefined):
         return str(super()._undefined_message)
 
 
+def _check_printed(value: Any) -> Any:
+    if value is None:
+        raise UndefinedError(
+            "it prints a field that is null; fill it in, or write {% if task.FIELD %}"
+        )
+    return value
+
+
 def _parsing_cost(prompt: str) -> int:
     return 50 * min(len(prompt), MAX_CHARACTERS)
 
@@ -142,6 +150,8 @@ def _environment(as_written: bool) -> _Environment:
     )
     environment.add_filter("signature", signature, _parsing_cost)
     environment.add_filter("docstring", docstring, _parsing_cost)
+    charge_output: Any = environment.finalize
+    environment.finalize = lambda value: charge_output(_check_printed(value))
     return environment
 
 

@@ -21,6 +21,13 @@ def test_verbatim_template_keeps_its_whitespace(text: str) -> None:
     assert Template("{% if b %}{{ b }}{% endif %}\n  ", "", as_written=True).render(b=1) == "1\n  "
 
 
+def test_a_null_field_is_not_printed() -> None:
+    template = Template("{% if task.hint %}{{ task.hint }}{% endif %}Q: {{ task.prompt }}", "here")
+    assert template.render(task={"prompt": "x", "hint": None}) == "Q: x"
+    with pytest.raises(AgentError, match=r"here: it prints a field that is null"):
+        template.render(task={"prompt": None, "hint": "h"})
+
+
 def test_error_for_a_missing_field_lists_the_fields() -> None:
     with pytest.raises(AgentError, match=r"here: .*'promt'.*fields: prompt, entry_point"):
         Template("{{ task.promt }}", "here").render(task={"prompt": "x", "entry_point": "f"})
@@ -122,7 +129,7 @@ def test_a_template_prints_no_internal_objects(source: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["a", 1, 1.5, True, None, [1, ("a",)], {"a": [{"b": 2}]}, Decimal("1.5"), date(2026, 1, 2)],
+    ["a", 1, 1.5, True, [1, None, ("a",)], {"a": [{"b": 2}]}, Decimal("1.5"), date(2026, 1, 2)],
 )
 def test_template_prints_data_as_str_does(value: object) -> None:
     fields = {"x": value}
