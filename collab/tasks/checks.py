@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from collab.errors import TaskError
+from collab.errors import MAX_LISTED_NAMES, TaskError
 from collab.recipe import TaskSpec
 from collab.recipe.in_python import source_name
 from collab.recipe.task import ALWAYS_HIDDEN, SEED_FIELD
@@ -39,8 +39,11 @@ def check_rows(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
     if spec.kind == "code":
         _check_has_code(list(known), rows[0].source)
     needed = [field for field in ("prompt", *spec.hidden) if field in known]
-    for row in rows:
-        _check_fields(spec, row, needed)
+    faults = [(row, fault) for row in rows if (fault := _field_fault(spec, row, needed))]
+    if faults:
+        places = [row.place for row, _ in faults[1 : 1 + MAX_LISTED_NAMES]]
+        more = f"; faults in {len(faults) - 1} more, e.g. {', '.join(places)}" if places else ""
+        raise _row_error(faults[0][0], faults[0][1] + more)
     if spec.id_field in known:
         _check_ids(spec, rows)
 
@@ -79,8 +82,8 @@ def _listed_hidden(spec: TaskSpec) -> Sequence[str]:
     return spec.hidden
 
 
-def _check_fields(spec: TaskSpec, row: PlacedRow, needed: Sequence[str]) -> None:
-    """Check that the row has all fields that agents and tests need.
+def _field_fault(spec: TaskSpec, row: PlacedRow, needed: Sequence[str]) -> str:
+    """Return why the row lacks a field that agents or tests need, or "" if it has all.
 
     If a row lacks a hidden field, it may have it under a misspelled name, which agents would see.
     """
@@ -88,18 +91,19 @@ def _check_fields(spec: TaskSpec, row: PlacedRow, needed: Sequence[str]) -> None
     if spec.kind == "code" and HELPER_NAME_FIELD in row.fields:
         texts = (*texts, HELPER_NAME_FIELD)
     if not row.fields:
-        raise _row_error(row, "the row has no fields")
+        return "the row has no fields"
     for field in (*texts, *needed):
         if field not in row.fields:
             others = [name for name in row.fields if name not in needed]
             advice = suggest_field(field, others, row.fields)
-            raise _row_error(row, f"the field '{field}' is missing; {advice}")
+            return f"the field '{field}' is missing; {advice}"
         value = row.fields[field]
         if field in texts and not isinstance(value, str):
-            raise _row_error(row, f"the field '{field}' is {_type_name(value)}, not text")
+            return f"the field '{field}' is {_type_name(value)}, not text"
         blank = value is None or (isinstance(value, str) and not value.strip())
         if field in (*texts, "prompt") and blank:
-            raise _row_error(row, f"the field '{field}' is empty")
+            return f"the field '{field}' is empty"
+    return ""
 
 
 def _check_ids(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:

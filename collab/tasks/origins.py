@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from collab.errors import TaskError
 from collab.recipe import SourceSpec, documents
-from collab.recipe.in_python import source_name
+from collab.recipe.in_python import is_file_of_passed_rows, source_name
 from collab.recipe.task import TABLE_ENDINGS
 from collab.runs.reading import read_data
 from collab.tasks.generated import generated_rows
@@ -131,11 +131,11 @@ def _parse_lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
         if line.strip():
             if count == MAX_ROWS:
                 raise TaskError(f"{path}: more than {MAX_ROWS:,} problems; split the file")
+            place = f"row {number - 1}" if is_file_of_passed_rows(path) else f"line {number}"
             try:
-                yield f"line {number}", documents.parse_strict_json(line.rstrip("\n"))
+                yield place, documents.parse_strict_json(line.rstrip("\n"))
             except ValueError as error:
-                place = f"{source_name(str(path))}, line {number}"
-                raise TaskError(f"{place}: not JSON: {error}") from error
+                raise TaskError(f"{source_name(str(path))}, {place}: not JSON: {error}") from error
             count += 1
 
 

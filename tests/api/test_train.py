@@ -172,9 +172,9 @@ def test_settings_accept_numpy_scalars_and_refuse_arrays(pair: collab.Team, tmp_
 
 
 @pytest.mark.parametrize("name", ["defaults", "is_run"])
-def test_unknown_setting_is_refused(pair: collab.Team, name: str) -> None:
-    setting: dict[str, Any] = {name: {}}
-    with pytest.raises(RecipeError, match=f"unknown setting '{name}'"):
+def test_unknown_settings_are_refused(pair: collab.Team, name: str) -> None:
+    setting: dict[str, Any] = {name: {}, "steps": 1, "beta": 0.1, "gamma": 1}
+    with pytest.raises(RecipeError, match=f"'{name}'.* \\(also unknown: 'beta', 'gamma'\\)$"):
         collab.train(pair, ROWS, [wanted], **setting)
 
 

@@ -49,5 +49,5 @@ def test_long_reason_is_cut() -> None:
 
 def test_row_with_half_of_a_surrogate_pair_is_refused() -> None:
     team = collab.Team(name="solo", agents={"a": collab.Agent()}, model="echo", rewards=[raising])
-    with pytest.raises(CollabError, match=r"^the task passed in Python, line \d+: .* half of a"):
+    with pytest.raises(CollabError, match=r"^the task passed in Python, row \d+: .* half of a"):
         team.run([{"id": HALF, "prompt": "a"}])

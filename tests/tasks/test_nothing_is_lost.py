@@ -99,6 +99,8 @@ def test_misspelled_hidden_field_is_refused(tmp_path: Path) -> None:
     rows = [TEXT, {"prompt": "What?", "anwser": "That."}]
     with pytest.raises(TaskError, match="line 2: the field 'answer' is missing; did you mean 'anw"):
         read(tmp_path, rows, hidden=["answer"])
+    with pytest.raises(TaskError, match=r"line 2: .*; faults in 2 more, e.g. line 4, line 5$"):
+        read(tmp_path, [*rows, TEXT, {}, {"prompt": "x"}], hidden=["answer"])
 
 
 @pytest.mark.parametrize("hidden", [[], ["answer"], ["answer", "test"]])
