@@ -78,12 +78,13 @@ def plain_name(function: Callable[..., Any]) -> str:
 
 def _importable_name(function: Callable[..., Any]) -> str:
     """Return `file.py:function` or `module:function` for a function that a user's file or a package
-    holds under its own name, or "" for others and for those of the main module."""
-    name, place = plain_name(function), getattr(function, "__module__", None) or ""
-    module = sys.modules.get(place)
-    if getattr(module, name, None) is not function or place == "__main__":
+    holds under a name, or "" for others and for those of the main module."""
+    place = getattr(function, "__module__", None) or ""
+    held = getattr(sys.modules.get(place), "__dict__", {})
+    name = next((name for name, value in held.items() if value is function), "")
+    if not name or place == "__main__":
         return ""
-    file = getattr(module, "__file__", None) or ""
+    file = held.get("__file__") or ""
     if "." in place or not file.endswith(".py") or _is_installed(Path(file)):
         return f"{place}:{name}"
     path, here = Path(file).resolve(), Path.cwd().resolve()

@@ -143,8 +143,7 @@ def check_origin(kind: str, reference: str) -> None:
             f"{kind} '{reference}': the function {name} was passed in Python, by a script or a"
             " notebook that has ended, so the record cannot run it; pass it again, with"
             f" rewards=[{name}] or algorithm={name}, or make the collab.Team that uses it first; or"
-            f" put it into a file and name it FILE.py:{name}; a run keeps functions that a script"
-            " imports from a file"
+            f" name it FILE.py:{name}, in a file that the script imports, which a run keeps"
         )
     if not origin.endswith(".py"):
         _refuse_standard_library(kind, reference, origin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from math import isfinite
 from typing import Any
@@ -127,5 +128,6 @@ def _make_part(
         return Part((value - low) / (high - low), f"{value:g} of {high:g}")
 
     part.__name__ = plain_name(function)
+    part.__module__ = sys._getframe(2).f_globals.get("__name__", "")  # where a file may hold it
     part.__doc__ = function.__doc__
     return part

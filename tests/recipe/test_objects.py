@@ -19,6 +19,7 @@ from collab.recipe import load_recipe
 from collab.recipe.in_python import Agent, ObjectConverter, split_keywords
 from collab.recipe.names import functions_passed_in_python
 from collab.recipe.recipe import SECTIONS, Recipe
+from collab.rewards import from_trl
 from collab.tasks import open_suite
 
 ROWS = [{"prompt": "Which colour?", "answer": "red"}, {"prompt": "Which town?", "answer": "Rome"}]
@@ -33,6 +34,19 @@ def test_function_from_a_file_is_named_by_its_file() -> None:
     name = register_function(right)
     assert name.endswith("test_objects.py:right")
     assert load_function("reward", name) is right
+
+
+def long_answers(completions: list[str]) -> list[float]:
+    return [float(len(text) > 9) for text in completions]
+
+
+long_enough = from_trl(long_answers)
+
+
+def test_wrapped_function_is_named_by_its_name_in_the_file() -> None:
+    name = register_function(long_enough)
+    assert name.endswith("test_objects.py:long_enough")
+    assert is_passed_in_python(register_function(from_trl(long_answers)))
 
 
 def test_function_without_a_file_is_registered_in_this_process() -> None:
