@@ -81,7 +81,8 @@ def _importable_name(function: Callable[..., Any]) -> str:
     holds under a name, or "" for others and for those of the main module."""
     place = getattr(function, "__module__", None) or ""
     held = getattr(sys.modules.get(place), "__dict__", {})
-    name = next((name for name, value in held.items() if value is function), "")
+    names = (plain_name(function), *held)
+    name = next((name for name in names if held.get(name) is function), "")
     if not name or place == "__main__":
         return ""
     file = held.get("__file__") or ""

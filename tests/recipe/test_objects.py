@@ -26,8 +26,14 @@ ROWS = [{"prompt": "Which colour?", "answer": "red"}, {"prompt": "Which town?", 
 TEAM = {"agents": {"a": {"prompt": "{{ task.prompt }}"}}}
 
 
+alias: Any = None
+
+
 def right(context: Any) -> float:
     return float(context.problem.hidden["answer"] in context.joint.text)
+
+
+alias = right  # a second name, which the module lists first
 
 
 def test_function_from_a_file_is_named_by_its_file() -> None:
