@@ -22,7 +22,7 @@ from collab.evaluation.table import (
 )
 from collab.naming import FolderName
 from collab.records import Failure, Record
-from collab.records.episode import former_keys
+from collab.records.former import former_keys
 from collab.runs import metric_names as names
 from collab.runs.log import to_pandas
 from collab.runtime.events import Event

@@ -12,7 +12,7 @@ from collab.plugins import check_call, check_options, find_function
 from collab.recipe.feedback import PluginFeedbackSpec
 from collab.recipe.team import NO_ROLES, Roles, roles_of
 from collab.records import Feedback, Problem
-from collab.records.episode import FormerArtifacts
+from collab.records.former import FormerArtifacts
 from collab.sandbox.jail.whole_program import MAIN_ENTRY_POINT
 from collab.threads import run_in_thread
 

@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import fsum
-from operator import attrgetter
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from collab.errors import CollabError
+from collab.records.former import FormerArtifacts, former_keys
 from collab.records.texts import MAX_REASON_CHARACTERS, Reason, Text
 from collab.stats import mean
 
 
 class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
-
-
-def former_keys(names: Mapping[str, str | None]) -> Any:
-    """Return a validator that reads older records: it renames keys, and leaves out those that
-    `names` maps to None.
-    """
-
-    def read(cls: type[Record], data: Any) -> Any:  # noqa: ARG001
-        if not isinstance(data, dict):
-            return data
-        current = {key: names.get(key, key) for key in data if names.get(key) not in data}
-        return {name: data[key] for key, name in current.items() if name is not None}
-
-    validator: Any = model_validator(mode="before")
-    return validator(classmethod(read))
 
 
 class Problem(Record):
@@ -250,15 +235,6 @@ class Decision(Record):
     action: Action
 
     _former_keys = former_keys({"given": None})  # only `further` episodes have copied responses
-
-
-class FormerArtifacts:
-    """Adds the property `artefacts`, the former name of `artifacts`.
-
-    Functions in folders of old runs use the former name.
-    """
-
-    artefacts = property(attrgetter("artifacts"))
 
 
 class Turn(Record, FormerArtifacts):

@@ -12,7 +12,7 @@ from collab.agents.joins import Joint
 from collab.errors import RewardError
 from collab.recipe.team import Roles
 from collab.records import Problem
-from collab.records.episode import FormerArtifacts
+from collab.records.former import FormerArtifacts
 from collab.stats import Stopwatch
 
 if TYPE_CHECKING:

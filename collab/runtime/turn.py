@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from collab.errors import AgentError, RecipeError
 from collab.records import Feedback
-from collab.records.episode import FormerArtifacts
+from collab.records.former import FormerArtifacts
 
 Sees = Literal["nothing", "all"] | Iterable[str]
 """The answers of the turn that an agent sees: none, all so far, or the named agents'."""
