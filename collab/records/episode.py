@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from math import fsum
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from collab.errors import CollabError
 from collab.records.former import FormerArtifacts, former_keys
@@ -194,10 +194,17 @@ class Action(Record):
     version: int | None = Field(default=None, exclude_if=lambda value: value is None)
     """Number of training steps that the sampling adapter had learned from, if a trainer updates
     it."""
-    usage: Usage = Usage()
+    usage: Usage = Field(default=Usage(), validate_default=True)
     seconds: float = 0.0
     """Wall time from the dispatch of the request to its answer, including the rest of its batch."""
     failure: Failure | None = None
+
+    @field_validator("usage")
+    @classmethod
+    def _count_tokens(cls, usage: Usage, info: ValidationInfo) -> Usage:
+        """Count the tokens in the record, if the engine counted none."""
+        listed = 0 if usage.new_tokens else len(info.data.get("token_ids", ()))
+        return usage + Usage(new_tokens=listed) if listed else usage
 
     @property
     def new_tokens(self) -> int:

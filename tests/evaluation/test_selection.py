@@ -1,6 +1,7 @@
 """Selection of one program from several samples, using only the prompt's examples."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from support.shares import one_in, one_row_in
 import collab
 from collab.errors import RecipeError
 from collab.evaluation.selection import check_selectable, probe_calls, shown_asserts
+from collab.models import Model, Progress, Request
+from collab.records import Action
 
 PROMPT = 'def area(a, b):\n    """The area of a rectangle.\n\n    assert area(2, 3) == 6\n    """\n'
 ROW = {
@@ -210,6 +213,29 @@ def test_a_budget_leaves_out_samples_without_a_token_count() -> None:
     assert not [name for name in results.teams[0].metrics if name.endswith("4 tokens")]
     [note] = results.notes
     assert "openai:qwen-1 reported no token count for 1 response; sums" in note
+
+
+class Counting(Model):
+    """It lists its tokens, and reports no usage."""
+
+    name = "counting"
+    batching = "static"
+
+    async def generate(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[Action]:
+        return [Action(text="fine", token_ids=(1, 2, 3)) for _ in requests]
+
+
+def test_a_budget_counts_tokens_that_only_the_record_lists() -> None:
+    right = {"use": lambda context: float(context.answer == "fine"), "solves": True}
+    team = collab.Team(
+        {"a": collab.Agent(prompt="{{ task.prompt }}")}, model=lambda spec: Counting()
+    )
+    how = collab.Selection(examples=False, budget=7)
+    rows = [{"prompt": "one"}]
+    [result] = collab.evaluate(team, task=rows, rewards=[right], samples=4, select=how).teams
+    assert result.metrics["tokens/of_7 tokens"].mean == 6
 
 
 def test_a_budget_gives_no_pass_rate_if_the_reward_does_not_define_solved() -> None:

@@ -137,7 +137,7 @@ class Broken:
         self.answered += 1
         text = f"answer {self.answered} of many, many words"
         prompt = len(request.messages[0].content)
-        usage = Usage(prompt_tokens=prompt)
+        usage = Usage(prompt_tokens=prompt, new_tokens=2)
         return Action(text=text, token_ids=(self.answered,), logprobs=(0.5,), usage=usage)
 
     async def aclose(self) -> None:
@@ -154,7 +154,7 @@ def test_a_broken_engine_fails_every_check() -> None:
         "streaming": "backwards: [3, 2]",
         "lengths": "'stop', not length",
         "stop": "continues past the stop string",
-        "usage": "new_tokens is 0",
+        "usage": "1 token_ids, 2 counted",
         "tokens": "prompt_ids are declared but missing",
         "seeds": "gave different answers",
         "adapters": "a was asked, None answered",
