@@ -122,9 +122,9 @@ def _check_ids(spec: TaskSpec, rows: Sequence[PlacedRow]) -> None:
             others = sum(id_of(spec, other.fields) == name for other in rows) - 2
             more = f" (and {others} more)" * (others > 0)
             raise TaskError(
-                f"{row.source}: {first[name].place} and {row.place}{more} have the same"
-                f" {spec.id_field}, '{name:.80}'; give every row its own, or set task.id_field to"
-                " another field, or to '' to name problems by their row numbers"
+                f"{source_name(row.source)}: {first[name].place} and {row.place}{more}"
+                f" have the same {spec.id_field}, '{name:.80}'; give every row its own, or set"
+                " task.id_field to another field, or to '' to name problems by their row numbers"
             )
         first[name] = row
 

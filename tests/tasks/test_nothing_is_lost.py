@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import collab
 from collab.errors import TaskError
 from collab.recipe.load import validate
 from collab.recipe.task import TaskSpec
@@ -53,6 +54,12 @@ def read(tmp_path: Path, rows: list[dict[str, Any]], **fields: Any) -> Suite:
 def test_ids_must_be_unique_text(tmp_path: Path, ids: list[Any], message: str) -> None:
     with pytest.raises(TaskError, match=message):
         read(tmp_path, [{**TEXT, "task_id": name} for name in ids])
+
+
+def test_rows_passed_in_python_must_have_unique_ids() -> None:
+    team = collab.Team({"a": collab.Agent(prompt="{{ task.prompt }}")}, model="echo")
+    with pytest.raises(TaskError, match=r"^the task passed in Python: row 0 and row 1 "):
+        team.run([{**TEXT, "task_id": "a"}] * 2)
 
 
 def test_row_without_an_id_is_refused_if_others_have_one(tmp_path: Path) -> None:
