@@ -12,7 +12,7 @@ from jinja2 import Template as JinjaTemplate
 from collab.agents.parsers import docstring, signature
 from collab.errors import AgentError, RecipeError, nearest_name
 from collab.syntax import MAX_CHARACTERS
-from collab.trust.bounded import BoundedEnvironment
+from collab.trust.bounded import OUTPUT_FILTER, BoundedEnvironment
 from collab.trust.template_costs import Overrun, bounded, charge
 
 _EMPTY_FIELD_HINTS = {
@@ -152,6 +152,7 @@ def _environment(as_written: bool) -> _Environment:
     environment.add_filter("docstring", docstring, _parsing_cost)
     charge_output: Any = environment.finalize
     environment.finalize = lambda value: charge_output(_check_printed(value))
+    environment.filters[OUTPUT_FILTER] = environment.finalize
     return environment
 
 

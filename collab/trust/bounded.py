@@ -175,7 +175,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             }
         self.filters |= {
             _VALUE_FILTER: charge_value,
-            _OUTPUT_FILTER: _charge_output,
+            OUTPUT_FILTER: _charge_output,
             _STEP_FILTER: _charge_step,
         }
 
@@ -251,7 +251,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return update_wrapper(formatted, value)
 
 
-_VALUE_FILTER, _OUTPUT_FILTER, _STEP_FILTER = "(value)", "(output)", "(step)"
+_VALUE_FILTER, OUTPUT_FILTER, _STEP_FILTER = "(value)", "(output)", "(step)"
 """Filters that no template can name."""
 
 
@@ -303,7 +303,7 @@ class _ChargeInserter(NodeTransformer):
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
-        node.nodes = [_charge_expression(inner, _OUTPUT_FILTER) for inner in node.nodes]
+        node.nodes = [_charge_expression(inner, OUTPUT_FILTER) for inner in node.nodes]
         return node
 
     def visit_List(self, node: nodes.List | nodes.Tuple) -> nodes.Node:

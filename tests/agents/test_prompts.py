@@ -24,8 +24,9 @@ def test_verbatim_template_keeps_its_whitespace(text: str) -> None:
 def test_a_null_field_is_not_printed() -> None:
     template = Template("{% if task.hint %}{{ task.hint }}{% endif %}Q: {{ task.prompt }}", "here")
     assert template.render(task={"prompt": "x", "hint": None}) == "Q: x"
-    with pytest.raises(AgentError, match=r"here: it prints a field that is null"):
-        template.render(task={"prompt": None, "hint": "h"})
+    for refused in (template, Template("{{ 'Q: ' ~ task.prompt }}", "here")):
+        with pytest.raises(AgentError, match=r"here: it prints a field that is null"):
+            refused.render(task={"prompt": None, "hint": "h"})
 
 
 def test_error_for_a_missing_field_lists_the_fields() -> None:
