@@ -28,7 +28,7 @@ from collab.records import Episode, Problem
 from collab.records.episode import solved_flags
 from collab.runs import metric_names as names
 from collab.runtime.rehearsal import rehearse_team
-from collab.runtime.summary import usage_of, warn_uncounted
+from collab.runtime.summary import uncounted_models, usage_of
 from collab.sandbox import Sandbox, Trial, Verdict
 from collab.stats import group_by, mean
 from collab.syntax import can_parse, first_line, module_functions, parse, split_lines
@@ -165,7 +165,7 @@ def _split_blocks(
         for k in ks:
             if starts := range(0, len(episodes) - k + 1, k):
                 yield problem, str(k), [episodes[start : start + k] for start in starts]
-        if budget is not None and episodes and not any(warn_uncounted(episodes)):
+        if budget is not None and episodes and not uncounted_models(episodes):
             spent = accumulate(usage_of(episode).new_tokens for episode in episodes)
             affordable = sum(tokens <= budget for tokens in spent)
             yield problem, f"{budget} tokens", [episodes[:affordable]]

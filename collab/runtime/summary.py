@@ -88,10 +88,14 @@ def warn_failed_feedback(episodes: Sequence[Episode]) -> Iterator[str]:
         yield f"feedback failed in {share}: {lost[0].message}"
 
 
+def uncounted_models(episodes: Iterable[Episode]) -> list[str]:
+    """Return the model of each response that has no token count."""
+    return [d.action.model for e in episodes for d in e.decisions() if d.action.is_uncounted]
+
+
 def warn_uncounted(episodes: Iterable[Episode]) -> Iterator[str]:
     """Yield a warning if responses have no token count."""
-    models = [d.action.model for e in episodes for d in e.decisions() if d.action.is_uncounted]
-    if models:
+    if models := uncounted_models(episodes):
         name, number = ", ".join(sorted({*models})), counted(len(models), "response")
         yield f"{name} reported no token count for {number}; sums and `--budget` leave them out"
 
