@@ -25,7 +25,7 @@ test: $(VENV)/.installed
 test-lowest:
 	$(MAKE) test VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
 
-# And with the newest that pip finds, which users have who do not use the constraints.
+# The same tests with the newest versions that pip finds. Users without the constraints get these.
 test-newest:
 	$(MAKE) test VENV=.venv-newest CONSTRAINTS=/dev/null
 

@@ -137,7 +137,7 @@ def split_keywords(
         if not paths:
             known = {name for section in SECTIONS.values() for name in section.model_fields}
             more = ", ".join(repr(name) for name in sorted({*keywords} - known - top_keys - {key}))
-            remedy = f"(also unknown: {more})" * bool(more)
+            remedy = f"(also unknown: {more})" if more else ""
             raise UnknownName("setting", key, known | top_keys, remedy=remedy)
         text = yaml.safe_dump(converter.convert(value, key), default_flow_style=True, width=10**9)
         settings.append(f"{paths[0]}={text}")

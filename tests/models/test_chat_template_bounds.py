@@ -169,7 +169,7 @@ def test_harmless_template_renders_as_in_transformers(name: str) -> None:
 
 
 def test_none_in_a_message_is_left_out() -> None:
-    """As in transformers from 5.23 on."""
+    """transformers also leaves it out, from version 5.23 on."""
     template = "{% for m in messages %}{{ m.name is defined }}{{ m['name'] }}{% endfor %}"
     tokenizer = tokenizer_of("bytes", "chatml", template=template)
     messages: list[dict[str, Any]] = [

@@ -35,7 +35,7 @@ class KVCache:
         positions = getattr(self._config, "max_position_embeddings", None) or sys.maxsize
         self._last_position = positions - 1
         self._parameters = set(inspect.signature(base.forward).parameters)
-        # renamed in transformers 5.24
+        # Models of transformers before 5.24, and some of other authors, call it `past_key_values`.
         self._cache_name = "cache" if "cache" in self._parameters else "past_key_values"
         self._cache: Any = None
         self._mask: Tensor | None = None  # [rows, time], None where there is no padding
