@@ -23,6 +23,8 @@ class CollabError(Exception):
     exit_status: ClassVar[int] = 1
     trace: str | None = None
     """Traceback of the foreign exception behind this error, if there was one."""
+    summary: str | None = None
+    """Reason without text of users, models or services, for logs."""
 
 
 class RecipeError(CollabError):
@@ -81,11 +83,19 @@ class ModelError(CollabError):
 
     boundary = "model"
 
+    def __init__(self, message: str, summary: str | None = None) -> None:
+        super().__init__(message)
+        self.summary = summary
+
 
 class ModelUnavailable(ModelError):
     """A model cannot be reached, downloaded or loaded."""
 
     exit_status = 2
+
+
+class ModelDenied(ModelUnavailable):
+    """A service refuses every request for a model: because of its key, its quota or its name."""
 
 
 class ModelRefused(ModelError):

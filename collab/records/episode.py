@@ -98,6 +98,8 @@ class Failure(Record):
     message: Reason
     traceback: Text | None = None
     """Traceback of a foreign exception, such as one of a user's function, if it was the reason."""
+    summary: Text | None = None
+    """Reason without text of users, models or services, for logs."""
 
 
 def failure_of(error: CollabError) -> Failure:
@@ -107,6 +109,7 @@ def failure_of(error: CollabError) -> Failure:
         type=type(error).__name__,
         message=_make_encodable(str(error)),
         traceback=error.trace and _make_encodable(error.trace)[-MAX_REASON_CHARACTERS:],
+        summary=error.summary and _make_encodable(error.summary),
     )
 
 

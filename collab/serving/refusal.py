@@ -75,6 +75,9 @@ def refusal_for(failure: Failure) -> Refused:
             return invalid(message, "messages", "context_length_exceeded")
         case "ModelUnavailable":
             return unavailable("a model of the team does not answer")
+        case "ModelDenied":
+            message = "a model's service refuses this server; the server's log names the cause"
+            return Refused(422, failure.type, message, kind=SERVER)
         case "ModelTimeout":
             return Refused(504, "timeout", "a model of the team was too slow", kind=SERVER)
     return Refused(422, failure.type, f"the episode failed: {failure.type}", kind=SERVER)

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from collab.errors import CollabError, RecordError
 from collab.recipe import Recipe
-from collab.records import Episode, Problem, failure_of
+from collab.records import Episode, Failure, Problem, failure_of
 from collab.runs.about import new_run_id, now
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished, Event
@@ -323,7 +323,7 @@ async def run_request(
             with use_client_trace(carrier, {"collab.request": request}):
                 episode = await _run_episode(team, question, problem, on_event)
     except CollabError as error:
-        raise refusal_for(failure_of(error)) from error
+        raise _logged_refusal(failure_of(error), request) from error
     except TimeoutError:
         if not timeout.expired():
             raise
@@ -331,8 +331,14 @@ async def run_request(
         raise Refused(504, "timeout", message, kind=SERVER) from None
     service.record_episode(team, episode, question.id)
     if episode.failure is not None:
-        raise refusal_for(episode.failure)
+        raise _logged_refusal(episode.failure, request)
     return episode
+
+
+def _logged_refusal(failure: Failure, request: str) -> Refused:
+    summary = f" ({failure.summary})" if failure.summary else ""
+    LOG.error("episode failed: %s%s, request %s", failure.type, summary, request)
+    return refusal_for(failure)
 
 
 async def _run_episode(

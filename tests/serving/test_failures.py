@@ -5,7 +5,12 @@ from typing import Any
 
 import httpx
 import pytest
+from support.openai_server import OpenAIServer
 from support.served import DUO, SOLO, Server, Talker, error, recipe
+from support.service import status as answer_status
+
+from collab.models.hosted.openai_engine import OpenAIEngine
+from collab.recipe.hosted import OpenAISpec
 
 USER = {"role": "user", "content": "Hello."}
 
@@ -16,6 +21,7 @@ USER = {"role": "user", "content": "Hello."}
         ("ContextOverflow", 400, "context_length_exceeded"),
         ("ModelUnavailable", 503, "engine_unavailable"),
         ("ModelTimeout", 504, "timeout"),
+        ("ModelDenied", 422, "ModelDenied"),
         ("ModelRefused", 422, "ModelRefused"),
     ],
 )
@@ -30,7 +36,13 @@ def test_episode_failures_have_matching_status_codes(fails: str, status: int, re
 
 @pytest.mark.parametrize(
     ("fails", "requests"),
-    [("ModelRefused", 1), ("AgentError", 1), ("ModelTimeout", 1), ("ModelUnavailable", 2)],
+    [
+        ("ModelDenied", 1),
+        ("ModelRefused", 1),
+        ("AgentError", 1),
+        ("ModelTimeout", 1),
+        ("ModelUnavailable", 2),
+    ],
 )
 def test_only_failures_that_may_pass_are_repeated_by_clients(
     fails: str, requests: int, monkeypatch: pytest.MonkeyPatch
@@ -46,6 +58,39 @@ def test_only_failures_that_may_pass_are_repeated_by_clients(
         with client, pytest.raises(openai.APIStatusError):
             client.chat.completions.create(**parameters)
     assert len(talker.requests) == requests
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "status", "logged"),
+    [
+        (401, "invalid_api_key", 422, "401 invalid_api_key; check OPENAI_API_KEY"),
+        (429, "insufficient_quota", 422, "429 insufficient_quota; check the account"),
+        (
+            404,
+            "model_not_found",
+            422,
+            "404 model_not_found; check the model's name and the address",
+        ),
+        (503, "overloaded", 503, "503 overloaded"),
+        (400, "Hello. is not allowed", 422, "400"),
+    ],
+)
+def test_log_names_the_cause_but_no_texts(
+    code: int,
+    kind: str,
+    status: int,
+    logged: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with OpenAIServer(answer_status(code, kind, "bad sk-k***: Hello.")) as upstream:
+        spec = OpenAISpec(name="qwen", base_url=upstream.base_url, retries=0)
+        with Server(recipe(SOLO), model=OpenAIEngine(spec)) as server:
+            answer = server.ask()
+            address = upstream.base_url.removeprefix("http://").removesuffix("/v1")
+    assert answer.status_code == status
+    assert f"(openai:qwen at {address}: {logged}), request " in caplog.text
+    for text in ("sk-k", "Hello"):
+        assert text not in caplog.text + answer.text
 
 
 def test_episode_beyond_the_time_limit_times_out() -> None:

@@ -104,7 +104,9 @@ def sdk_errors(peer: str, key: str) -> Iterator[None]:
     except anthropic.APIStatusError as error:
         raise error_of(peer, _rejection(error, key), AnthropicSpec.key) from None
     except (anthropic.APIError, httpx2.HTTPError, OSError, ValueError, RecursionError) as error:
-        raise TransientError(ModelUnavailable(f"{peer}: {_reason(error, key)}")) from None
+        summary = f"{peer}: {type(error).__name__}"
+        unavailable = ModelUnavailable(f"{peer}: {_reason(error, key)}", summary)
+        raise TransientError(unavailable) from None
 
 
 def _rejection(error: anthropic.APIStatusError, key: str) -> Rejection:

@@ -294,12 +294,14 @@ class HostedEngine(Model, ABC):
                 if last.retry_after > max_wait:
                     raise type(last.error)(
                         f"{last.error}; it asks to wait {last.retry_after:g} s, more than the limit"
-                        f" of {max_wait:g} s"
+                        f" of {max_wait:g} s",
+                        last.error.summary,
                     ) from None
                 wait = max(wait, last.retry_after)
             await asyncio.sleep(wait)
         attempts = counted(retries + 1, "attempt")
-        raise type(last.error)(f"gave up after {attempts}: {last.error}") from None
+        message = f"gave up after {attempts}: {last.error}"
+        raise type(last.error)(message, last.error.summary) from None
 
     async def _attempt(self, request: Request, progress: Progress | None) -> Reply:
         """Make one attempt within the budget, and settle its cost: the reserved one if the answer

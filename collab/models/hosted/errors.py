@@ -6,7 +6,13 @@ import re
 from dataclasses import dataclass
 from math import isnan
 
-from collab.errors import ContextOverflow, ModelError, ModelRefused, ModelUnavailable
+from collab.errors import (
+    ContextOverflow,
+    ModelDenied,
+    ModelError,
+    ModelRefused,
+    ModelUnavailable,
+)
 from collab.models.keys import redact
 from collab.recipe.documents import parse_json
 
@@ -32,8 +38,10 @@ def seconds_of(retry_after: str) -> float | None:
 
 TRANSIENT_STATUSES = {408, 409, 425, 429}
 TRANSIENT_KINDS = {"api_error", "overloaded_error", "rate_limit_error", "timeout_error"}
-QUOTA_KIND = "insufficient_quota"
-"""Kinds of OpenAI's status 429 that another attempt cannot fix."""
+QUOTA_PATTERN = re.compile(r"insufficient[_ ]quota|credit balance", re.IGNORECASE)
+"""Kind of OpenAI's status 429 that another attempt cannot fix, and reason of Anthropic's 400."""
+KIND_PATTERN = re.compile(r"[\w.-]{1,60}", re.ASCII)
+"""Kinds that a log may show. Others may be text."""
 TOO_LONG_PATTERN = re.compile(
     r"prompt is too long|context.?(length|size|window|limit)|max(imum)?.model.len", re.IGNORECASE
 )
@@ -84,16 +92,18 @@ def error_of(peer: str, rejection: Rejection, key_variable: str) -> ModelError |
 
     `key_variable` names the environment variable of the API key, for the message.
     """
-    status, kind = rejection.status, rejection.kind
-    message = " ".join(filter(None, (f"{peer}: {status}", kind))) + f": {rejection.reason}"
-    if kind == QUOTA_KIND:
-        return ModelUnavailable(message)
-    if status >= 500 or kind in TRANSIENT_KINDS or status in TRANSIENT_STATUSES:
-        return TransientError(ModelUnavailable(message), seconds_of(rejection.retry_after))
-    if status == 413 or TOO_LONG_PATTERN.search(f"{kind} {rejection.reason}"):
-        return ContextOverflow(f"{message}; shorten the prompt or the number of turns")
-    if status in (401, 403):
-        return ModelUnavailable(f"{message}; check {key_variable}")
-    if status in (402, 404):
-        return ModelUnavailable(message)
-    return ModelRefused(message)
+    status, kind, words = rejection.status, rejection.kind, f"{rejection.kind} {rejection.reason}"
+    summary = f"{peer}: {status}"
+    message = f"{summary} {kind}".rstrip() + f": {rejection.reason}"
+    if KIND_PATTERN.fullmatch(kind):
+        summary += f" {kind}"
+    is_quota = status == 402 or QUOTA_PATTERN.search(words) is not None
+    if not is_quota and (status >= 500 or kind in TRANSIENT_KINDS or status in TRANSIENT_STATUSES):
+        return TransientError(ModelUnavailable(message, summary), seconds_of(rejection.retry_after))
+    if status == 413 or TOO_LONG_PATTERN.search(words):
+        return ContextOverflow(f"{message}; shorten the prompt or the number of turns", summary)
+    if is_quota or status in (401, 403, 404):
+        target = "the model's name and the address" if status == 404 else key_variable
+        remedy = f"check {'the account' if is_quota else target}"
+        return ModelDenied(f"{message}; {remedy}", f"{summary}; {remedy}")
+    return ModelRefused(message, summary)

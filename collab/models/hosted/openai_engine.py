@@ -274,14 +274,17 @@ class OpenAIEngine(HostedEngine):
         try:
             await self._send(request, reply, progress)
         except ConnectError as error:
-            reason = f"{self.peer} cannot be reached: {self._reason(error)}; is the server running?"
-            raise TransientError(ModelUnavailable(reason)) from None
+            summary = f"{self.peer} cannot be reached"
+            reason = f"{summary}: {self._reason(error)}; is the server running?"
+            raise TransientError(ModelUnavailable(reason, summary)) from None
         except (HTTPError, OSError) as error:
-            reason = f"{self.peer} closed the connection: {self._reason(error)}"
-            raise TransientError(ModelUnavailable(reason)) from None
+            summary = f"{self.peer} closed the connection"
+            reason = f"{summary}: {self._reason(error)}"
+            raise TransientError(ModelUnavailable(reason, summary)) from None
         except ValueError as error:
-            reason = f"{self.peer} did not send a chat completion: {self._reason(error)}"
-            raise TransientError(ModelError(reason)) from None
+            summary = f"{self.peer} did not send a chat completion"
+            reason = f"{summary}: {self._reason(error)}"
+            raise TransientError(ModelError(reason, summary)) from None
 
     async def _send(self, request: Request, reply: Reply, progress: Progress | None) -> None:
         """Send the request, leaving out each field that the server refuses, until it answers."""
@@ -292,10 +295,9 @@ class OpenAIEngine(HostedEngine):
             except Rejection as rejection:
                 if not reply.has_begun and self._dialect.learn(rejection, body):
                     continue
-                error = error_of(self.peer, rejection, self.spec.key)
                 if rejection.status == 404:
-                    error = ModelUnavailable(f"{error} ({await self._hint_for_404()})")
-                raise error from None
+                    rejection.reason += f" ({await self._hint_for_404()})"
+                raise error_of(self.peer, rejection, self.spec.key) from None
             if self.spec.tokens:
                 self._check_tokens(reply)
             return

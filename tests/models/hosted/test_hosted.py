@@ -130,9 +130,11 @@ def test_retries_are_limited(protocol: Protocol, trouble: Behavior, kind: str, w
     [
         (status(400, "invalid_request_error", "no such field"), "ModelRefused", "no such field"),
         (status(413, "request_too_large", "32 MB"), "ContextOverflow", "shorten the prompt"),
-        (status(401, "authentication_error", f"bad key {KEY}"), "ModelUnavailable", "[key]; check"),
-        (status(403, "permission_error", "not yours"), "ModelUnavailable", "check"),
-        (status(404, "not_found_error", "no such model"), "ModelUnavailable", "no such model"),
+        (status(401, "authentication_error", f"bad key {KEY}"), "ModelDenied", "[key]; check"),
+        (status(403, "permission_error", "not yours"), "ModelDenied", "check"),
+        (status(404, "not_found_error", "no such model"), "ModelDenied", "no such model"),
+        (status(402, "billing_error", "pay"), "ModelDenied", "the account"),
+        (status(400, "x", "Your credit balance is too low"), "ModelDenied", "the account"),
     ],
 )
 def test_permanent_errors_are_not_retried(
