@@ -18,6 +18,7 @@ from collab.runs.about import new_run_id, now
 from collab.runtime.episode import Start
 from collab.runtime.events import EpisodeFinished, Event
 from collab.runtime.folder import RunFolder
+from collab.runtime.notes import versions
 from collab.runtime.session import concurrency_of
 from collab.serving.reading import TeamQuestion
 from collab.serving.refusal import (
@@ -286,6 +287,9 @@ class Service:
             about = {
                 "run": new_run_id(name),
                 "team": team.recipe.team.name,
+                "agents": [*team.recipe.team.agents],
+                "models": dict(team.session.model_names()),
+                "versions": versions(team.recipe),
                 "started": now(),
                 "command": ["collab", "serve"],
             }

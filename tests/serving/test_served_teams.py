@@ -127,6 +127,9 @@ def test_episodes_are_recorded_if_requested(tmp_path: Path) -> None:
         assert datetime.fromisoformat(about["started"]) < datetime.now().astimezone()
         shown = CliRunner().invoke(app, ["show", str(tmp_path / "kept" / name)])
         assert (shown.exit_code, " of 0 " in shown.output) == (0, False), shown.output
+        assert shown.output.splitlines()[0] == f"{about['run']}, {name}, talker"
+        replayed = CliRunner().invoke(app, ["replay", str(tmp_path / "kept" / name)])
+        assert (replayed.exit_code, "has no suite" in replayed.stderr) == (2, True)
 
 
 def test_an_application_names_what_it_cannot_serve() -> None:

@@ -67,6 +67,11 @@ def command(
             _add_up_rewards(record.episodes, why, is_game=bool(task.get("environment")))
         )
     recipe, question = read_recipe(str(run))
+    if recipe.task is None:
+        raise RecipeError(
+            f"{run} has no suite, e.g. because a server recorded it, so its tasks cannot be run"
+            " again; `collab show` and `collab report` read it"
+        )
     is_game = recipe.environment is not None
     if missing := [
         name for name in functions_passed_in_python(recipe) if passed_function(name) is None

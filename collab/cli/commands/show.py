@@ -152,8 +152,8 @@ def _show_episodes(
 ) -> None:
     """The table of episodes; columns that the reward declares are shown unless they are empty."""
     if about:
-        models = ", ".join(sorted(set(about.get("models", {}).values())))
-        page.line((str(about.get("run", "")), "bold"), f", {about.get('team', '')}, {models}")
+        rest = [about.get("team"), *sorted(set(about.get("models", {}).values()))]
+        page.line((str(about.get("run", "")), "bold"), *(f", {name}" for name in rest if name))
     scores = [episode.score for episode in episodes if episode.score]
     declared = [item for item in declared if any(map(item.cell, scores))]
     heads = [f">{item.head}" for item in declared]
