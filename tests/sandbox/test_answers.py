@@ -82,3 +82,31 @@ def test_correct_program_passes_with_deeply_nested_answers(lift: str) -> None:
             return (await sandbox.check(trial)).passed
 
     assert asyncio.run(main())
+
+
+EXCEPTIONS = {
+    "class Bad(ValueError): pass": ("Bad('no')", "ValueError", "Bad"),
+    "import statistics": ("statistics.StatisticsError('no')", "ValueError", "StatisticsError"),
+    "import json": ("json.JSONDecodeError('no', '', 0)", "ValueError", "JSONDecodeError"),
+    "class Own(Exception): pass": ("Own('no')", "Exception", "Own"),
+    "x = 0": ("OSError('no')", "OSError", "OSError"),
+}
+
+
+@pytest.mark.parametrize("before", EXCEPTIONS)
+def test_handler_of_a_base_class_catches_a_programs_exception(before: str) -> None:
+    error, base, name = EXCEPTIONS[before]
+    trial = Trial(
+        program=f"{before}\ndef f(n):\n    raise {error}\n",
+        entry_point="f",
+        test=(
+            "def check(candidate):\n    try:\n        candidate(1)\n"
+            f"    except {base} as e:\n        assert type(e).__name__ == {name!r}\n"
+        ),
+    )
+
+    async def main() -> bool:
+        async with Sandbox(SandboxSpec(workers=1)) as sandbox:
+            return (await sandbox.check(trial)).passed
+
+    assert asyncio.run(main())

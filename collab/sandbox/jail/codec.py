@@ -231,3 +231,8 @@ TRANSFERABLE_EXCEPTIONS: dict[str, type[Exception]] = {
     and not issubclass(kind, (StopIteration, StopAsyncIteration, ExceptionGroup))
 }
 """Exceptions that are transferred by name, so that a test which expects one sees it."""
+
+
+def is_transferable(kind: type) -> bool:
+    """Return True for an exception that is transferred by name."""
+    return TRANSFERABLE_EXCEPTIONS.get(kind.__name__) is kind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from . import codec
@@ -109,13 +110,14 @@ class RemoteFunction:
         name, message = str(answer["raised"])[:100], str(answer.get("message", ""))[:400]
         if answer.get("memory") is True:
             self._report({"flag": "memory_limit"})
-        if answer.get("builtin") is True and name in codec.TRANSFERABLE_EXCEPTIONS:
-            return _rebuild_exception(codec.TRANSFERABLE_EXCEPTIONS[name], message)
-        return CandidateError(f"{name}: {message}" if message else name)
+        base = codec.TRANSFERABLE_EXCEPTIONS.get(str(answer.get("base")), CandidateError)
+        return _rebuild_exception(name, base, message)
 
 
-def _rebuild_exception(kind: type[Exception], message: str) -> Exception:
-    try:
-        return kind(message)
-    except TypeError:  # e.g. UnicodeDecodeError, which needs more arguments
-        return CandidateError(f"{kind.__name__}: {message}")
+def _rebuild_exception(name: str, base: type[Exception], message: str) -> Exception:
+    """Make an exception that handlers of `base` catch, under the name of the program's class."""
+    if base is not CandidateError:
+        with suppress(TypeError, ValueError):  # e.g. UnicodeDecodeError, which needs more arguments
+            kind: type[Exception] = base if base.__name__ == name else type(name, (base,), {})
+            return kind(message)
+    return CandidateError(f"{name}: {message}" if message else name)

@@ -170,7 +170,7 @@ def reply(
         treatment.begin()
     answer = _call_function(function, call, limits)
     if treatment is not None and treatment.is_spoilt:
-        answer = {"raised": "SpoiltTreatment", "builtin": False}
+        answer = {"raised": "SpoiltTreatment"}
     return {"id": call["id"], **answer}
 
 
@@ -204,6 +204,6 @@ def _error_fields(error: BaseException) -> dict[str, Any]:
     return {
         "raised": kind.__name__,
         "message": message,
-        "builtin": codec.TRANSFERABLE_EXCEPTIONS.get(kind.__name__) is kind,
+        "base": next(filter(codec.is_transferable, kind.__mro__), Exception).__name__,
         "memory": isinstance(error, MemoryError),
     }
