@@ -3,6 +3,8 @@
 import asyncio
 import sys
 import time
+from math import ceil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from support.static_findings import AUX, MAIN, OutcomeOf, codes, give_feedback
 
 from collab.errors import FeedbackError
 from collab.feedback.static import Static
-from collab.feedback.tools import Analyzer, BatchRunner, find_tool
+from collab.feedback.tools import MAX_BATCH, Analyzer, BatchRunner, find_tool
 from collab.recipe.feedback import StaticFeedbackSpec
 from collab.records import Finding, Problem
 
@@ -86,17 +88,19 @@ def test_closing_kills_running_tools() -> None:
     assert time.perf_counter() - started < 5
 
 
-def test_many_programs_share_few_processes() -> None:
-    async def go() -> tuple[list[Any], float]:
-        batcher = BatchRunner(find_tool("ruff"))
-        started = time.perf_counter()
+def test_many_programs_share_few_processes(tmp_path: Path) -> None:
+    ruff, calls = find_tool("ruff"), tmp_path / "calls"
+    counted = ("sh", "-c", f'echo >> "{calls}"; exec "$0" "$@"', *ruff.command)
+
+    async def go() -> list[Any]:
+        batcher = BatchRunner(Analyzer("ruff", counted))
         found = await asyncio.gather(*(batcher.check(f"x = undefined_{n}\n") for n in range(200)))
         await batcher.aclose()
-        return found, time.perf_counter() - started
+        return found
 
-    found, seconds = asyncio.run(go())
+    found = asyncio.run(go())
     assert [f[0].message for f in found] == [f"Undefined name `undefined_{n}`" for n in range(200)]
-    assert seconds < 5
+    assert len(calls.read_text().splitlines()) == ceil(200 / MAX_BATCH)
 
 
 def test_one_source_serves_several_event_loops(outcome_of: OutcomeOf) -> None:
