@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from collab.errors import CollabError, FeedbackError, FeedbackUnavailable, convert_error
 from collab.records import Finding
@@ -25,7 +25,10 @@ Severity = Literal["error", "warning", "info"]
 
 TOOL_SECONDS = 20.0
 TOOL_BYTES = 2_000_000_000
-"""Limits of one process, for any number of programs."""
+OUTPUT_BYTES = 2_000_000
+"""Limits of one process, for any number of programs. `x = x = ...` of 4 kB leads to 200 MB of
+remarks.
+"""
 MAX_BATCH = 64
 IGNORED_CODES = frozenset({"E501", "S101", "S311", "PLR2004"})
 """Ignored remarks on style: line length, asserts, `random`, plain numbers in comparisons."""
@@ -48,10 +51,10 @@ class Analyzer:
 
     def read(self, output: str) -> Iterator[tuple[str, Finding]]:
         """Yield each finding in the analyzer's output, with the name of its file."""
+        remarks = map(json.loads, output.splitlines())
         if self.name == "ruff":
-            yield from (_ruff_finding(item) for item in json.loads(output))
+            yield from map(_ruff_finding, remarks)
         else:
-            remarks = map(json.loads, output.splitlines())
             yield from (_mypy_finding(item) for item in remarks if item["severity"] != "note")
 
 
@@ -62,7 +65,7 @@ def find_tool(name: str) -> Analyzer:
         FeedbackUnavailable: the analyzer is not installed. The message gives the remedy.
     """
     if name == "ruff":
-        select = "--select E9,F,B,S,PL,C90 --output-format json --quiet"
+        select = "--select E9,F,B,S,PL,C90 --output-format json-lines --quiet"
         pinned = f"check --isolated --no-cache --ignore-noqa {select}"
         beside = Path(sys.prefix) / "bin" / name
         path = str(beside) if beside.is_file() else shutil.which(name)
@@ -166,7 +169,8 @@ class BatchRunner:
     async def _run_tool(self, names: Sequence[str], folder: str, *, is_single: bool) -> str:
         """Return the standard output. The environment contains no key that a tool could show.
 
-        If `is_single` and the tool fails, its last message is a remark on the program.
+        If `is_single` and the tool fails, its last message is a remark on the program. A tool that
+        prints more than `OUTPUT_BYTES` fails; its remarks up to there are kept.
         """
         pipe = subprocess.PIPE
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": folder}
@@ -179,22 +183,38 @@ class BatchRunner:
             stderr=pipe,
         ) as process:
             resource.prlimit(process.pid, resource.RLIMIT_DATA, (TOOL_BYTES, TOOL_BYTES))
-            communicate = asyncio.to_thread(process.communicate, timeout=TOOL_SECONDS)
-            reading = asyncio.create_task(communicate)
+            streams = (process.stdout, process.stderr)
+            threads = [asyncio.to_thread(_read_limited, process, stream) for stream in streams]
+            reading = asyncio.gather(*threads)
             try:
-                output, trouble = await asyncio.shield(reading)
-            except subprocess.TimeoutExpired:
+                async with asyncio.timeout(TOOL_SECONDS):
+                    output, trouble = await asyncio.shield(reading)
+            except TimeoutError:
                 raise FeedbackError(
                     f"{self.tool.name} took longer than {TOOL_SECONDS:g} s"
                 ) from None
             finally:
                 process.kill()
                 await asyncio.wait([reading])
+        is_cut = len(output) >= OUTPUT_BYTES
         reported = output.strip() and is_single
-        if process.returncode not in (0, 1) and not reported:
+        if (is_cut or process.returncode not in (0, 1)) and not reported:
             words = trouble.decode(errors="replace").strip()[-300:]
             raise FeedbackError(f"{self.tool.name} ended with status {process.returncode}: {words}")
+        if is_cut:
+            output = output[: output.rfind(b"\n") + 1]
         return output.decode(errors="replace")
+
+
+def _read_limited(process: subprocess.Popen[bytes], stream: IO[bytes] | None) -> bytes:
+    """Return the first `OUTPUT_BYTES` of a tool's output, when it has ended. If there is more, kill
+    the tool."""
+    assert stream is not None
+    output = stream.read(OUTPUT_BYTES)
+    if len(output) == OUTPUT_BYTES:
+        process.kill()
+    process.wait()
+    return output
 
 
 def _ruff_finding(item: dict[str, Any]) -> tuple[str, Finding]:

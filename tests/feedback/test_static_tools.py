@@ -12,7 +12,7 @@ from support.static_findings import AUX, MAIN, OutcomeOf, codes, give_feedback
 
 from collab.errors import FeedbackError
 from collab.feedback.static import Static
-from collab.feedback.tools import MAX_BATCH, Analyzer, BatchRunner, find_tool
+from collab.feedback.tools import MAX_BATCH, OUTPUT_BYTES, Analyzer, BatchRunner, find_tool
 from collab.recipe.feedback import StaticFeedbackSpec
 from collab.records import Finding, Problem
 
@@ -156,6 +156,28 @@ def test_tool_has_a_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         await BatchRunner(Analyzer("ruff", (sys.executable, "-c", GREEDY))).check("x = 1")
 
     with pytest.raises(FeedbackError, match="MemoryError"):
+        asyncio.run(check())
+
+
+def test_flood_of_remarks_is_cut_and_spares_other_programs() -> None:
+    async def check() -> tuple[list[Finding], list[Finding]]:
+        batcher = BatchRunner(find_tool("ruff"))
+        flood = "x = " * 150 + "1\n"  # 5 MB of remarks
+        return await asyncio.gather(batcher.check(flood), batcher.check("y = undefined\n"))
+
+    flooded, other = asyncio.run(check())
+    assert {finding.code for finding in flooded} == {"PLW0127", "PLW0128"}
+    assert 1000 < len(flooded) < OUTPUT_BYTES / 200
+    assert [finding.code for finding in other] == ["F821"]
+
+
+def test_cut_output_of_a_batch_is_no_result() -> None:
+    flood = Analyzer("ruff", ("sh", "-c", f"head -c {OUTPUT_BYTES} /dev/zero; exit 1"))
+
+    async def check() -> None:
+        await BatchRunner(flood)._run(["x = 1", "y = 2"])
+
+    with pytest.raises(FeedbackError, match="ruff ended with status 1"):
         asyncio.run(check())
 
 
