@@ -75,6 +75,7 @@ def find_tool(name: str) -> Analyzer:
     if importlib.util.find_spec("mypy") is None:
         raise _missing_tool("mypy")
     pinned = "--no-incremental --cache-dir /dev/null --check-untyped-defs --output json"
+    pinned += " --no-site-packages"  # programs have none, and some take minutes to read
     lenient = "--ignore-missing-imports --no-error-summary --config-file="
     # without -P, an agent's file called mypy.py would run here
     python = (sys.executable, "-P", "-m", "mypy", "--explicit-package-bases")

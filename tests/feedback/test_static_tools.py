@@ -181,6 +181,15 @@ def test_cut_output_of_a_batch_is_no_result() -> None:
         asyncio.run(check())
 
 
+def test_mypy_reads_no_installed_package() -> None:
+    async def check() -> list[Finding]:
+        return await BatchRunner(find_tool("mypy")).check(
+            "from pydantic import BaseModel\nx: int = BaseModel()\n"
+        )
+
+    assert asyncio.run(check()) == []
+
+
 def test_programs_checked_in_one_batch_are_isolated() -> None:
     """No program can refer to another or learn its own module name."""
     spies = [f"from program_{n} import Secret\nx: int = Secret()\n" for n in ("0", "1", "")]
