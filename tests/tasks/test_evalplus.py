@@ -53,6 +53,12 @@ MBPP = {
     f"{LOOP}\n    assertion(halves(*inp), exp, 0)\n",
 }
 
+INFINITE = {
+    **MBPP,
+    "test": f"{HEAD}inputs = [[[9e999]]]\nresults = [[inf]]\n"
+    f"{LOOP}\n    assertion(halves(*inp), exp, 0)\n",
+}
+
 
 def problem(tmp_path: Path, name: str, row: dict[str, Any]) -> Problem:
     path = tmp_path / "rows.jsonl"
@@ -73,6 +79,7 @@ async def verdict(problem: Problem, program: str) -> Verdict:
     [
         ("humaneval-plus", HUMANEVAL, "def power(x, n): return x ** n", "power = max"),
         ("mbpp-plus", MBPP, MBPP["code"], "def halves(xs): return [x / 3.1 for x in xs]"),
+        ("mbpp-plus", INFINITE, "def halves(xs): return [9e999]", "def halves(xs): return [0.0]"),
     ],
 )  # fmt: skip
 def test_plus_tests_pass_only_the_correct_program(
