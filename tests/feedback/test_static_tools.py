@@ -177,7 +177,7 @@ def test_cut_output_of_a_batch_is_no_result() -> None:
     async def check() -> None:
         await BatchRunner(flood)._run(["x = 1", "y = 2"])
 
-    with pytest.raises(FeedbackError, match="ruff ended with status 1"):
+    with pytest.raises(FeedbackError, match="ruff ended with status"):
         asyncio.run(check())
 
 
