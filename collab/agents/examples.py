@@ -28,6 +28,8 @@ _INPUT_WITH_OUTPUT = re.compile(
 _JSON_WORDS = {"true": "True", "false": "False", "null": "None"}
 _MAX_EXAMPLES = 50
 _MAX_LITERAL = 500
+_MAX_TRIES = 5000
+"""Largest number of strings to parse in a text, which may repeat `f(1) == f(1) == ...`."""
 
 
 @dataclass(frozen=True)
@@ -128,25 +130,27 @@ def _leading_literal(lines: list[str]) -> str | None:
 
 def _inline_examples(text: str, entry_point: str) -> Iterator[Example]:
     """Yield examples of the form `f(1) => 2`."""
+    tries = iter(range(_MAX_TRIES))
     for match in re.finditer(rf"(?<![\w.]){re.escape(entry_point)}\(", text):
-        call = _leading_call(text[match.start() : match.start() + _MAX_LITERAL], len(entry_point))
+        start = match.start()
+        call = _leading_call(text[start : start + _MAX_LITERAL], len(entry_point), tries)
         if call is None:
             continue
-        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        before = text[max(0, start - _MAX_LITERAL) : start].rpartition("\n")[2]
         if _OPERATOR.search(before):
             continue
-        rest = text[match.start() + len(call) :].partition("\n")[0]
+        rest = text[start + len(call) : start + len(call) + 2 * _MAX_LITERAL].partition("\n")[0]
         separator = _SEPARATOR.match(rest)
         literal = _parse_assert_literal if "assert " in before else _parse_literal
-        expected = _literal_prefix(rest[separator.end() :], literal) if separator else None
+        expected = _literal_prefix(rest[separator.end() :], literal, tries) if separator else None
         if expected and _has_literal_arguments(call):
             yield Example(ast.unparse(ast.parse(call, mode="eval")), expected)
 
 
-def _leading_call(text: str, bracket: int) -> str | None:
+def _leading_call(text: str, bracket: int, tries: Iterator[int]) -> str | None:
     """Return the call at the start of `text`, up to its closing bracket."""
-    for end in (match.end() for match in re.finditer(r"\)", text[bracket:])):
-        call = text[: bracket + end]
+    for match, _ in zip(re.finditer(r"\)", text[bracket:]), tries, strict=False):
+        call = text[: bracket + match.end()]
         try:
             tree = parse(call).body
         except SyntaxError:
@@ -163,13 +167,17 @@ def _has_literal_arguments(call: str) -> bool:
     return all(_parse_literal(ast.unparse(value)) for value in values)
 
 
-def _literal_prefix(text: str, literal: Callable[[str], str | None]) -> str | None:
+def _literal_prefix(
+    text: str, literal: Callable[[str], str | None], tries: Iterator[int]
+) -> str | None:
     """Return the longest literal at the start of `text` that no expression continues."""
     text = text.rstrip()[:_MAX_LITERAL]
     for end in range(len(text), 0, -1):
         ends_clause = text[end - 1] in ".,"
         if ends_clause or not _LITERAL_END.match(text[end:]):
             continue
+        if next(tries, None) is None:
+            return None
         if value := literal(text[:end]):
             return value
     return None

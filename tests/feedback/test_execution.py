@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import time
 from collections.abc import Callable
 from importlib.metadata import files
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from collab.agents import join_for
-from collab.agents.examples import Example, examples_of
+from collab.agents.examples import Example, asserted_examples, examples_of
 from collab.feedback import Outcome, gather, open_sources
 from collab.feedback.execution import Execution
 from collab.recipe.feedback import (
@@ -175,3 +176,10 @@ def test_the_examples_of_humaneval_hold_for_its_solutions(sandbox: Sandbox) -> N
 
 def test_examples_are_extracted_from_a_prompt_in_prose() -> None:
     assert examples_of("Write f. For example f(1) == 2.", "f") == [Example("f(1)", "2")]
+
+
+@pytest.mark.parametrize("flood", ["f(1) == ", "f($))))))))))))\n", "f(1) => ("])
+def test_repetitive_answer_is_read_in_bounded_time(flood: str) -> None:
+    started = time.process_time()
+    assert asserted_examples(f"assert f(1) == 2\n{flood * 5000}", "f") == [Example("f(1)", "2")]
+    assert time.process_time() - started < 5  # without a bound, over 10 s
