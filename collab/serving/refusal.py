@@ -31,10 +31,11 @@ class Refused(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The JSON body of the HTTP response."""
+        """The JSON body of the HTTP response. Its message names `param`: clients show it only."""
+        named = self.param is None or self.param in self.message
         return {
             "error": {
-                "message": self.message,
+                "message": self.message if named else f"{self.param}: {self.message}",
                 "type": self.kind,
                 "param": self.param,
                 "code": self.reason,

@@ -79,7 +79,7 @@ def test_unused_script_answers_are_an_error() -> None:
     [
         ("- [", "answers.yaml, line 1, column 4"),
         ("main: hello", "main: must be a list"),
-        ("- txt: hello", r"0\.txt: Extra inputs"),
+        ("- txt: hello", r"0\.txt: unknown key"),
         ("hello", r"is not a script \(must be a list\)"),
     ],
 )

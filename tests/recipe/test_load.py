@@ -455,5 +455,5 @@ def test_sampling_is_inherited_from_team_to_recipe_to_agent() -> None:
 
 def test_empty_stop_string_is_refused() -> None:
     """Every text contains the empty string, so each response would end at once."""
-    with pytest.raises(RecipeError, match="String should have at least 1 char"):
+    with pytest.raises(RecipeError, match="must have at least 1 char"):
         load_recipe("coding", task="humaneval", settings=['sampling.stop=[""]'])

@@ -72,6 +72,7 @@ def test_unsupported_values_name_their_parameter(
 ) -> None:
     answer = chat(http, **body)
     assert (answer.status_code, error(answer)[2]) == (400, param)
+    assert param in answer.json()["error"]["message"]
 
 
 def test_images_are_refused_and_text_parts_are_joined(http: httpx.Client) -> None:
