@@ -192,14 +192,29 @@ def f(n):
     assert verdict.passed, verdict.checks
 
 
-def test_programs_may_use_a_pool_of_threads(sandbox: Sandbox) -> None:
-    program = """
-from multiprocessing.pool import ThreadPool
+@pytest.mark.parametrize(
+    ("imports", "pool"),
+    [
+        ("from multiprocessing.pool import ThreadPool", "ThreadPool(2)"),
+        ("from concurrent.futures import *", "ThreadPoolExecutor(2)"),
+    ],
+)
+def test_programs_may_use_a_pool_of_threads(sandbox: Sandbox, imports: str, pool: str) -> None:
+    program = f"""
+{imports}
 def f(n):
-    with ThreadPool(2) as pool:
+    with {pool} as pool:
         return sum(pool.map(abs, [n, -1]))
 """
-    assert run(sandbox, program, "assert f(1) == 2").passed
+    verdict = run(sandbox, program, "assert f(1) == 2")
+    assert verdict.passed, verdict.checks
+
+
+def test_programs_may_read_their_input_by_fileinput(sandbox: Sandbox) -> None:
+    program = "import fileinput\nprint(sum(map(int, fileinput.input())))\n"
+    test = "def check(candidate):\n    assert candidate('1\\n2\\n') == '3\\n'\n"
+    verdict = asyncio.run(sandbox.check(Trial(program=program, entry_point="__main__", test=test)))
+    assert verdict.passed, verdict
 
 
 def test_checks_beyond_the_listed_ones_are_counted(sandbox: Sandbox) -> None:
