@@ -36,7 +36,7 @@ YAML_ENDINGS = (".yaml", ".yml")
 
 def is_yaml(name: str | Path) -> bool:
     """Return True for a YAML file, by its name."""
-    return Path(name).suffix in YAML_ENDINGS
+    return str(name).endswith(YAML_ENDINGS)
 
 
 def name_of(path: Path) -> str:

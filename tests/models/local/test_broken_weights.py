@@ -40,7 +40,7 @@ def copy(tiny: Path, tmp_path: Path) -> Path:
         ("config.json", b'{"model_type": "nonsense"}', "nonsense"),
         ("config.json", b'{"model_type": "gpt2", "n_head": 0}', "ZeroDivisionError"),
         ("config.json", b'{"model_type": "llama", "mlp_bias": "x"}', "'mlp_bias' expected bool"),
-        ("tokenizer.json", b"[" * 100_000, "recursion"),
+        ("tokenizer.json", b"[" * 100_000, "recursion|Stack overflow"),
         ("tokenizer_config.json", OWN_CODE, "custom code"),
     ],
 )
