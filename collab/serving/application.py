@@ -157,9 +157,10 @@ def _model_card(team: ServedTeam) -> dict[str, Any]:
 async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     paths = "no such path; this server has /v1/models, /v1/chat/completions and /v1/responses"
-    wrong = paths if error.status_code == 404 else "method not allowed"
+    headers = error.headers or {}
+    wrong = f"this path takes {headers['Allow']} only" if "Allow" in headers else paths
     response = Refused(error.status_code, "not_found", wrong).response()
-    response.headers.update(error.headers or {})
+    response.headers.update(headers)
     return response
 
 

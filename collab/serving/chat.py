@@ -69,8 +69,8 @@ class ChatBody(CommonBody):
             ("n", self.n not in (None, 1), "a team gives one answer; ask again for another"),
             ("logprobs", self.logprobs, NO_LOGPROBS),
             ("response_format", form != "text", "a team answers in text; set its type to 'text'"),
-            ("modalities", self.modalities not in (None, ["text"]), "a team answers in text"),
-            ("audio", self.audio is not None, "a team answers in text"),
+            ("modalities", self.modalities not in (None, ["text"]), "leave it out"),
+            ("audio", self.audio is not None, "a team answers in text; leave it out"),
         ]
 
     def as_question(self, settings: Settings) -> TeamQuestion:

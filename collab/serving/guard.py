@@ -36,6 +36,8 @@ async def read_body(request: Request, limit: int, seconds: float) -> bytes:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Refused(415, None, "send the header 'content-type: application/json'")
+    if request.headers.get("content-encoding", "").lower() not in ("", "identity"):
+        raise Refused(415, None, "send the body uncompressed, without 'content-encoding'")
     length = request.headers.get("content-length", "")
     declared = int(length) if length.isdecimal() and len(length) < 20 else 0
     if declared > limit + MAX_DROPPED_BYTES:

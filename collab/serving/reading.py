@@ -208,7 +208,9 @@ def _most_specific_error(
         for error, place in zip(errors, places, strict=True)
     ]
     number = ranks.index(max(ranks))
-    return _format_path(places[number]), plain_reason(errors[number]["msg"])
+    is_role = errors[number]["type"] == "literal_error"  # no other value is one of a few
+    remedy = "; put the results of tools into the user's message" if is_role else ""
+    return _format_path(places[number]), plain_reason(errors[number]["msg"]) + remedy
 
 
 def _locate(location: Sequence[int | str], body: Any, *, is_missing: bool) -> list[int | str]:
@@ -224,13 +226,8 @@ def _locate(location: Sequence[int | str], body: Any, *, is_missing: bool) -> li
 
 def _format_path(location: Iterable[int | str]) -> str:
     """Write a path like OpenAI, `messages[0].content`, and shorten the client's own keys."""
-    path = ""
-    for key in location:
-        if isinstance(key, int):
-            path += f"[{key}]"
-        else:
-            path += f".{shorten_name(key)}" if path else shorten_name(key)
-    return path
+    keys = (f"[{k}]" if isinstance(k, int) else f".{shorten_name(k)}" for k in location)
+    return "".join(keys).removeprefix(".")
 
 
 def shorten_name(name: str) -> str:
@@ -250,7 +247,7 @@ def text_of(content: str | list[ContentPart] | None, path: str, kinds: tuple[str
     for number, part in enumerate(content):
         if part.type not in kinds:
             raise invalid(
-                "a team reads text only, no images, audio or files",
+                "a team reads no images, audio or files; send text parts only",
                 f"{path}[{number}].type",
                 "unsupported_value",
             )

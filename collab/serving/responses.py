@@ -57,7 +57,7 @@ class ResponseBody(CommonBody):
         form = self.text.format.type if self.text and self.text.format else "text"
         return [
             *super().unsupported_fields(),
-            ("text.format", form != "text", "a team answers in text"),
+            ("text.format", form != "text", "a team answers in text; leave it out"),
             ("conversation", self.conversation is not None, "send the whole conversation"),
             ("include", _LOGPROBS in (self.include or ()), NO_LOGPROBS),
             ("prompt", self.prompt is not None, "the server stores no prompts; send its text"),

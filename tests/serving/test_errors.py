@@ -1,5 +1,6 @@
 """Every refusal states its real cause."""
 
+import gzip
 import json
 import logging
 from collections.abc import Iterator
@@ -112,6 +113,21 @@ def test_only_json_is_accepted_to_prevent_cross_site_requests(http: httpx.Client
     assert error(answer)[0] == 415
 
 
+def test_a_compressed_body_is_refused_with_its_header(http: httpx.Client) -> None:
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    answer = http.post("/v1/chat/completions", content=gzip.compress(b"{}"), headers=headers)
+    assert error(answer)[0] == 415
+    assert "content-encoding" in answer.json()["error"]["message"]
+    plain = {**headers, "content-encoding": "identity"}
+    assert error(http.post("/v1/chat/completions", content=b"{}", headers=plain))[0] == 400
+
+
+def test_tool_messages_are_refused_with_a_remedy(http: httpx.Client) -> None:
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
+    answer = chat(http, messages=[USER, call, {"role": "tool", "content": "5"}])
+    assert "put the results of tools into the user's message" in answer.json()["error"]["message"]
+
+
 def test_a_page_of_another_origin_is_refused(http: httpx.Client) -> None:
     answer = http.get("/v1/models", headers={"origin": "https://evil.example"})
     assert error(answer)[:2] == (403, "wrong_origin")
@@ -121,7 +137,9 @@ def test_unknown_paths_and_methods_are_refused(http: httpx.Client) -> None:
     unknown = http.get("/v1/files")
     assert error(unknown)[:2] == (404, "not_found")
     assert "/v1/chat/completions" in unknown.json()["error"]["message"]
-    assert error(http.get("/v1/chat/completions"))[0] == 405
+    wrong = http.get("/v1/chat/completions")
+    assert error(wrong)[0] == 405
+    assert wrong.json()["error"]["message"] == "this path takes POST only"
 
 
 PATHS = ["/ready", "/metrics", "/v1/models", "/v1/models/duo", "/v1/chat/completions", "/v1/x"]
