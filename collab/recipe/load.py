@@ -224,7 +224,7 @@ def validate(spec: type[S], data: Any, place: str) -> S:
 
 
 def _error_lines(place: str, error: ValidationError) -> list[str]:
-    lines = []
+    lines: dict[str, str] = {}  # a team's model is the recipe's too: its faults are listed once
     for problem in error.errors():
         path = ".".join(str(key) for key in problem["loc"])
         key, message = path.rpartition(".")[2], plain_reason(problem["msg"])
@@ -236,8 +236,10 @@ def _error_lines(place: str, error: ValidationError) -> list[str]:
             message += f", got {problem['input']!r:.80}"
         if problem["type"] == "string_type" and isinstance(problem["input"], int | float):
             message += f'; write "{problem["input"]}", quotes included'
-        lines += [f"{place}: {path + ': ' if path else ''}{text}" for text in message.split("\n")]
-    return list(dict.fromkeys(lines))
+        for text in message.split("\n"):
+            line = f"{path + ': ' if path else ''}{text}"
+            lines.setdefault(line.replace("team.model", "model"), f"{place}: {line}")
+    return list(lines.values())
 
 
 def _read_base(name: TeamLike, files: Files, converter: ObjectConverter) -> dict[str, Any]:

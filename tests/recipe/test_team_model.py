@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from collab.errors import RecipeError
 from collab.recipe import load_recipe
 from collab.recipe.model import TransformersSpec
 
@@ -24,6 +25,13 @@ def test_recipe_without_a_model_uses_the_team_model(team: str) -> None:
     model = load_recipe(team).model
     assert isinstance(model, TransformersSpec)
     assert (model.name, model.dtype) == ("written-for", "float32")
+
+
+def test_a_fault_of_the_team_model_is_listed_once(here: Path) -> None:
+    (here / "bad.yaml").write_text("model: {engine: echo, typo: 1}\nagents: {main: {prompt: hi}}\n")
+    with pytest.raises(RecipeError, match=r"bad\.yaml: team\.model: unknown key 'typo'") as refused:
+        load_recipe("bad.yaml")
+    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_a_named_model_wins(team: str) -> None:
