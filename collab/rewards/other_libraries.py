@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from math import isfinite
 from typing import Any
 
 from collab.errors import RecipeError, RewardError
 from collab.passed_functions import plain_name
+from collab.plugins import check_call
 from collab.rewards.context import Part, RewardContext
 
 Adapted = Callable[[RewardContext], Awaitable[Part]]
+CallFunction = Callable[[RewardContext], Any]
+CheckAgents = Callable[[Collection[str]], None]
+"""Raises RecipeError for a team with these agents."""
 
 
 def from_trl(
@@ -41,13 +45,19 @@ def from_trl(
         )
 
     def call(context: RewardContext) -> Any:
-        prompt, fields = _prompt_and_fields(context)
-        answer = context.answer if agent is None else _answer_of(context, agent)
-        available = {**fields, "prompts": prompt, "completions": answer}
+        fields = {**context.problem.public, **context.problem.hidden}
+        answer = context.answer if agent is None else context.artifacts[agent]
+        available = {**fields, "prompts": fields.get("prompt"), "completions": answer}
         names = available.keys() if accepts_all else available.keys() & accepted.keys()
         return function(**{name: [available[name]] for name in names})
 
-    return _make_part(function, low, high, call)
+    def check(agents: Collection[str]) -> None:
+        if agent is not None and agent not in agents:
+            raise RecipeError(
+                f"from_trl: the team has no agent '{agent}'; its agents: {', '.join(agents)}"
+            )
+
+    return _make_part(function, low, high, call, check)
 
 
 def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float = 1.0) -> Adapted:
@@ -63,16 +73,18 @@ def from_comlrl(function: Callable[..., Any], *, low: float = 0.0, high: float =
     Raises:
         RecipeError: `low` is not below `high`.
     """
-    accepted, _ = _keyword_parameters(function)
+    named = _keyword_parameters(function)[0].keys() & {"batch_items", "prompts"}
 
     def call(context: RewardContext) -> Any:
-        prompt, fields = _prompt_and_fields(context)
-        available = {"batch_items": [fields], "prompts": [prompt]}
-        named = {name: value for name, value in available.items() if name in accepted}
+        fields = {**context.problem.public, **context.problem.hidden}
+        available = {"batch_items": [fields], "prompts": [fields.get("prompt")]}
         answers = [[text] for text in context.artifacts.values()]
-        return function(*answers, **named)
+        return function(*answers, **{name: available[name] for name in named})
 
-    return _make_part(function, low, high, call)
+    def check(agents: Collection[str]) -> None:
+        check_call(f"from_comlrl: {plain_name(function)}", function, [*agents], named)
+
+    return _make_part(function, low, high, call, check)
 
 
 def _keyword_parameters(function: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:
@@ -81,19 +93,6 @@ def _keyword_parameters(function: Callable[..., Any]) -> tuple[dict[str, inspect
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     named = {one.name: one for one in parameters if one.kind in by_name}
     return named, any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
-
-
-def _prompt_and_fields(context: RewardContext) -> tuple[Any, dict[str, Any]]:
-    """Return the prompt of the problem, and all of its fields."""
-    fields = {**context.problem.public, **context.problem.hidden}
-    return fields.get("prompt"), fields
-
-
-def _answer_of(context: RewardContext, agent: str) -> str:
-    if agent not in context.artifacts:
-        agents = ", ".join(context.artifacts)
-        raise RewardError(f"there is no agent '{agent}'; the team has: {agents}")
-    return context.artifacts[agent]
 
 
 async def _single_value(function: Callable[..., Any], returned: Any) -> float | None:
@@ -110,7 +109,7 @@ async def _single_value(function: Callable[..., Any], returned: Any) -> float | 
 
 
 def _make_part(
-    function: Callable[..., Any], low: float, high: float, call: Callable[[RewardContext], Any]
+    function: Callable[..., Any], low: float, high: float, call: CallFunction, check: CheckAgents
 ) -> Adapted:
     """Return a part from `call`, which calls `function` and gets a value from `low` to `high`."""
     if not (isfinite(low) and isfinite(high) and low < high):
@@ -130,4 +129,5 @@ def _make_part(
     part.__name__ = plain_name(function)
     part.__module__ = sys._getframe(2).f_globals.get("__name__", "")  # where a file may hold it
     part.__doc__ = function.__doc__
+    part.check_agents = check  # type: ignore[attr-defined]
     return part

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from collab.agents.joins import Joint
@@ -22,16 +22,23 @@ class Scorer:
     """Scores joint actions by one reward, several of them at the same time if necessary.
 
     Raises:
-        RecipeError: on construction: a part is unknown, or does not take an option.
+        RecipeError: on construction: a part is unknown, or does not fit its options or `agents`.
     """
 
     def __init__(
-        self, spec: RewardSpec, sandbox: Sandbox | None, roles: Roles | None = None
+        self,
+        spec: RewardSpec,
+        sandbox: Sandbox | None,
+        roles: Roles | None = None,
+        agents: Collection[str] = (),
     ) -> None:
         """Make a scorer. Without `roles`, every agent contributes, and `main` or the last agent has
         the entry role."""
         self.spec, self._sandbox, self._roles = spec, sandbox, roles
         self._parts = {name: open_part(name, part) for name, part in spec.parts.items()}
+        for part in self._parts.values():
+            if agents and (check := getattr(part.function, "check_agents", None)):
+                check(agents)
 
     async def score(
         self, problem: Problem, joint: Joint, artifacts: Mapping[str, str], agents: Sequence[str]

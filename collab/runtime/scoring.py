@@ -24,7 +24,7 @@ class JointScorer:
         team, reward = recipe.team, recipe.reward
         self._recipe = recipe
         self.join = join_for(team.join, team.roles)
-        self.scorer = Scorer(reward, sandbox, team.roles) if reward else None
+        self.scorer = Scorer(reward, sandbox, team.roles, team.agents) if reward else None
         self.make_game = game_maker(recipe)
 
     async def score(self, problem: Problem, artifacts: Mapping[str, str]) -> Score:

@@ -7,6 +7,7 @@ from support.programs.reward_parts import GOOD, Score_, Use
 from support.scoring import joined_score
 
 from collab import Agent
+from collab.errors import RecipeError
 from collab.recipe import RewardSpec
 from collab.records import Problem
 from collab.rewards import Scorer, from_comlrl, from_trl
@@ -98,6 +99,23 @@ def test_a_function_of_trl_gets_the_answer_and_not_a_field_of_that_name() -> Non
     with Team({"writer": {"prompt": "text"}}, model="echo", rewards=[from_trl(rule)]) as team:
         row = {"prompt": "Write.", "completions": "a column of the dataset"}
         assert team.run([row]).episode.reward == 1.0
+
+
+def test_a_function_of_another_library_must_fit_the_team() -> None:
+    def rule(completions: list[str]) -> list[float]:
+        return [float(len(completions))]
+
+    def joint(one: list[str], other: list[str]) -> list[float]:
+        return [float(one == other)]
+
+    agents = {"writer": Agent(prompt="text")}
+    for part, message in (
+        (from_trl(rule, agent="writr"), "from_trl: the team has no agent 'writr'; .*: writer"),
+        (from_comlrl(joint), r"from_comlrl: joint is called with \(writer\) but takes \(one"),
+    ):
+        team = Team(agents, model="echo", rewards=[part])
+        with pytest.raises(RecipeError, match=message), team:
+            team.run([{"prompt": "Write."}])
 
 
 def test_tests_run_once_and_fill_the_score(score: Score_, use: Use) -> None:

@@ -61,7 +61,7 @@ def _check_functions(recipe: Recipe) -> None:
     for agent in recipe.team.agents.values():
         parser_for(agent.parser)
     if recipe.reward is not None:
-        Scorer(recipe.reward, None)
+        Scorer(recipe.reward, None, agents=recipe.team.agents)
     for feedback in recipe.team.feedback:
         if isinstance(feedback, PluginFeedbackSpec):
             Plugin(feedback)
