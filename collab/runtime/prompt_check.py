@@ -7,10 +7,12 @@ therefore needs no knowledge of the protocol.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from jinja2 import UndefinedError
 
 from collab.agents import Template, join_for
 from collab.errors import (
@@ -191,15 +193,21 @@ async def _run_problems(
         sources=[FeedbackStandIn(spec) for spec in recipe.team.feedback],
         make_game=game_maker(recipe, RehearsedGame),
     )
+    failed: dict[str, AgentError] = {}
     for problem in problems:
         episode = await EpisodeRun(context, Start(problem), seed=0).run()
         if seen.errors:
-            message = f"{seen.errors[0]}; the problem: {problem.address}"
-            raise RecipeError(message) from seen.errors[0]
-        if episode.failure and episode.failure.type in _REPORTED_FAILURES:
+            failed[problem.address] = error = seen.errors[0]
+            seen.errors.clear()
+            if not isinstance(error.__cause__, UndefinedError):
+                break  # it may have taken long
+        elif episode.failure and episode.failure.type in _REPORTED_FAILURES:
             raise RecipeError(episode.failure.message)
         # Other failures come from a protocol that cannot work with an echo.
         seen.cut_short |= episode.failure is not None
+    for error in failed.values():
+        tried = f"{_format_tasks(failed)} of {len(problems)} tried"
+        raise RecipeError(f"{error}; this prompt fails for {tried}") from error
     return model.requests, [] if seen.cut_short else _warn_unused_templates(recipe, seen)
 
 
@@ -343,7 +351,7 @@ def _warn_overlong_prompts(recipe: Recipe, requests: Sequence[Request], problems
     ]
 
 
-def _format_tasks(tasks: dict[str, str]) -> str:
+def _format_tasks(tasks: Iterable[str]) -> str:
     names = list(tasks)
     shown = ", ".join(names[:3]) + ", ..." * (len(names) > 3)
     return f"{counted(len(names), 'problem')} ({shown})"
