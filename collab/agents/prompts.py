@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from functools import cache, lru_cache
+from collections.abc import Callable, Collection
+from functools import cache, lru_cache, partial, update_wrapper
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError
@@ -135,6 +135,12 @@ def _check_printed(value: Any) -> Any:
     return value
 
 
+def _filter_text(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    for value in args[:2]:  # the first may be a context
+        _check_printed(value)
+    return function(*args, **options)
+
+
 def _parsing_cost(prompt: str) -> int:
     return 50 * min(len(prompt), MAX_CHARACTERS)
 
@@ -150,6 +156,9 @@ def _environment(as_written: bool) -> _Environment:
     )
     environment.add_filter("signature", signature, _parsing_cost)
     environment.add_filter("docstring", docstring, _parsing_cost)
+    for name in ("string", "upper", "lower", "title", "capitalize", "trim", "replace", "escape"):
+        function = environment.filters[name]
+        environment.filters[name] = update_wrapper(partial(_filter_text, function), function)
     charge_output: Any = environment.finalize
     environment.finalize = lambda value: charge_output(_check_printed(value))
     environment.filters[OUTPUT_FILTER] = environment.finalize
