@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -109,6 +110,8 @@ def explain_disk_errors(path: Path, remedy: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "free some space on its disk"
         end = f"; {remedy}" if remedy else ""
         several = error.args[0] if isinstance(error, shutil.Error) else ()
         reason = "; ".join(why for *_, why in several) or error.strerror or error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -118,6 +119,8 @@ def _explain_adapter_errors(adapter: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, KeyError, RuntimeError, OSError, TypeError, SafetensorError) as error:
+        if "No space left" in str(error):  # safetensors has an error of its own
+            raise OSError(errno.ENOSPC, "No space left on device") from error
         raise RecordError(f"adapter {adapter} cannot be exported: {error}") from error
 
 

@@ -302,9 +302,13 @@ def test_full_disk_is_an_error_with_the_folder(run: Path, monkeypatch: pytest.Mo
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(shutil, "copyfile", fill)
-    with pytest.raises(RecordError, match="staged cannot be written: No space left on device"):
+    remedy = "free some space on its disk"
+    with pytest.raises(RecordError, match=f"staged cannot be written: No space left.*; {remedy}"):
         stage(run, Path("staged"), repository="me/pair", license=None)
+    with pytest.raises(RecordError, match=f"out cannot be written: No space left on .*; {remedy}"):
+        export_adapters(run, Path("out"))
     assert not Path("staged").exists()
+    assert not Path("out").exists()
 
 
 def test_pipe_in_a_run_is_named(run: Path) -> None:
