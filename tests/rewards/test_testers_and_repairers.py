@@ -106,3 +106,16 @@ def test_repair_is_paid_by_the_change_in_passed_tests(
     artifacts = {"coder": before, "repairer": after}
     result = score({"parts": {"p": part}}, artifacts, roles=roles_of(("repairer",)))
     assert result.parts[0].value == pytest.approx(value)
+
+
+def test_gain_pays_for_a_coder_that_fails_and_its_own_tests_do_not(
+    score: Score_, problem: Problem
+) -> None:
+    own = {"agent": "coder", "function": "entry_point", "test": "test"}
+    parts = {
+        "gain": {"use": "gain", "options": {"agent": "coder"}},
+        "first": {"use": "part_tests", "options": own},
+    }
+    artifacts = {"coder": "def sum_of_squares(xs):\n    return None", "repairer": RIGHT}
+    result = score({"parts": parts}, artifacts, problem, roles=roles_of(("repairer",)))
+    assert [part.value for part in result.parts] == [1.0, 0.0]
