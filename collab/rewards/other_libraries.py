@@ -16,7 +16,6 @@ from collab.rewards.context import Part, RewardContext
 Adapted = Callable[[RewardContext], Awaitable[Part]]
 CallFunction = Callable[[RewardContext], Any]
 CheckAgents = Callable[[Collection[str]], None]
-"""Raises RecipeError for a team with these agents."""
 
 
 def from_trl(
@@ -53,9 +52,7 @@ def from_trl(
 
     def check(agents: Collection[str]) -> None:
         if agent is not None and agent not in agents:
-            raise RecipeError(
-                f"from_trl: the team has no agent '{agent}'; its agents: {', '.join(agents)}"
-            )
+            raise RecipeError(f"from_trl: no agent '{agent}'; the team has {', '.join(agents)}")
 
     return _make_part(function, low, high, call, check)
 
