@@ -150,13 +150,13 @@ class CommonBody(Body):
         return [
             ("store", self.store, "the server stores nothing; leave it out"),
             ("background", self.background, "the server answers at once; leave it out"),
-            ("previous_response_id", self.previous_response_id, "send the whole conversation"),
-            ("top_logprobs", self.top_logprobs, NO_LOGPROBS),
             (
-                "tool_choice",
-                calls,
-                "a team cannot call the client's tools; leave it out, or set 'none'",
+                "previous_response_id",
+                self.previous_response_id,
+                "send the whole conversation, as many clients do with store=false",
             ),
+            ("top_logprobs", self.top_logprobs, NO_LOGPROBS),
+            ("tool_choice", calls, "a team calls no tools of the client; set it to 'none'"),
         ]
 
     def ignored_warnings(self, *, allow_sampling: bool) -> tuple[str, ...]:

@@ -78,7 +78,8 @@ def refusal_for(failure: Failure) -> Refused:
             return unavailable("a model of the team does not answer")
         case "ModelDenied":
             message = "a model's service refuses this server; the server's log names the cause"
-            return Refused(422, failure.type, message, kind=SERVER)
         case "ModelTimeout":
             return Refused(504, "timeout", "a model of the team was too slow", kind=SERVER)
-    return Refused(422, failure.type, f"the episode failed: {failure.type}", kind=SERVER)
+        case _:
+            message = f"the episode failed: {failure.type}; a server with --record keeps its cause"
+    return Refused(422, failure.type, message, kind=SERVER)

@@ -31,6 +31,7 @@ def test_episode_failures_have_matching_status_codes(fails: str, status: int, re
             answer = server.ask(model="duo", stream=stream)
             assert error(answer)[:2] == (status, reason)
             assert "secret" not in answer.text
+            assert ("--record" in answer.text) == (reason == "ModelRefused")
             assert ("retry-after" in answer.headers) == (status == 503)
 
 
