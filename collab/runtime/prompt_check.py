@@ -137,7 +137,7 @@ def check_prompts(recipe: Recipe, problems: Sequence[Problem]) -> PromptCheck:
         check_sources(recipe.team.feedback, problem)
     most = min(MAX_PROBLEMS, MAX_TOTAL_TURNS // recipe.team.turns)
     chosen = [problems[number] for number in _choose_problems(problems, most)]
-    requests, unread = wait_for(_run_problems(recipe, chosen))
+    requests, unread = wait_for(_run_problems(recipe, chosen, problems))
     short = warn_truncated_games(game_maker(recipe), chosen, recipe.team.turns)
     warnings = [
         *unread,
@@ -177,9 +177,9 @@ def count_characters(request: Request) -> int:
 
 
 async def _run_problems(
-    recipe: Recipe, problems: Sequence[Problem]
+    recipe: Recipe, chosen: Sequence[Problem], problems: Sequence[Problem]
 ) -> tuple[list[Request], list[str]]:
-    """Return all requests, and a warning for each template that was not used."""
+    """Return the requests of the `chosen` problems, and a warning for each unused template."""
     recipe = recipe.model_copy(update={"budget": BudgetSpec()})
     model, seen = FullEcho(), _Observed()
     tools = disabled_tools(await open_tools(recipe.team, Sandbox(recipe.sandbox)))
@@ -193,21 +193,23 @@ async def _run_problems(
         sources=[FeedbackStandIn(spec) for spec in recipe.team.feedback],
         make_game=game_maker(recipe, RehearsedGame),
     )
-    failed: dict[str, AgentError] = {}
-    for problem in problems:
+    tried, failed = [*chosen], dict[str, AgentError]()
+    for problem in tried:
         episode = await EpisodeRun(context, Start(problem), seed=0).run()
         if seen.errors:
-            failed[problem.address] = error = seen.errors[0]
+            error = seen.errors[0]
+            if not isinstance(error.__cause__, UndefinedError):  # others may have taken long
+                raise RecipeError(f"{error}; the problem: {problem.address}") from error
+            tried += [] if failed else problems[: 1000 // recipe.team.turns]  # to count failures
+            failed[problem.address] = error
             seen.errors.clear()
-            if not isinstance(error.__cause__, UndefinedError):
-                break  # it may have taken long
         elif episode.failure and episode.failure.type in _REPORTED_FAILURES:
             raise RecipeError(episode.failure.message)
         # Other failures come from a protocol that cannot work with an echo.
         seen.cut_short |= episode.failure is not None
     for error in failed.values():
-        tried = f"{_format_tasks(failed)} of {len(problems)} tried"
-        raise RecipeError(f"{error}; this prompt fails for {tried}") from error
+        where = f"{_format_tasks(failed)} of {len({one.address for one in tried})} tried"
+        raise RecipeError(f"{error}; this prompt fails for {where}") from error
     return model.requests, [] if seen.cut_short else _warn_unused_templates(recipe, seen)
 
 

@@ -108,7 +108,7 @@ def test_each_mistake_in_a_file_is_a_separate_error(collab: Collab, project: Pat
 
 
 def test_row_without_a_field_is_refused_before_any_episode(collab: Collab, project: Path) -> None:
-    rows = [{"word": "a", "answer": "b"}, *[{"wrod": "c", "answer": "d"}] * 4]
+    rows = [{"word": "a long word", "answer": "b"}] * 70 + [{"wrod": "c", "answer": "d"}] * 4
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (project / "tasks" / "words.jsonl").write_text(lines)
     for command in ("run", "eval"):
@@ -116,7 +116,7 @@ def test_row_without_a_field_is_refused_before_any_episode(collab: Collab, proje
         result = collab(command, *arguments)
         assert result.status == 2
         assert "task has no 'word' (did you mean 'wrod'?); the task's fields: wrod" in result.err
-        assert "fails for 4 problems (words/1, words/2, words/3, ...) of 5 tried" in result.err
+        assert "fails for 4 problems (words/70, words/71, words/72, ...) of 74 tried" in result.err
         assert not Path("out").exists()
 
 
