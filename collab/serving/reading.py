@@ -209,7 +209,7 @@ def _most_specific_error(
     ]
     number = ranks.index(max(ranks))
     is_role = errors[number]["type"] == "literal_error"  # no other value is one of a few
-    remedy = "; put the results of tools into the user's message" if is_role else ""
+    remedy = "; put the results of tools into the user's message" * is_role
     return _format_path(places[number]), plain_reason(errors[number]["msg"]) + remedy
 
 
