@@ -17,6 +17,7 @@ from collab.recipe.packing import RecipePacker
 from collab.recipe.recipe import SECTIONS, Recipe
 from collab.recipe.reward import RewardSpec
 from collab.runs.layout import DATA, FUNCTIONS, RECIPE, TRAINING
+from collab.runs.reading import open_file
 
 
 def find_differences(*settings: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -83,7 +84,7 @@ def _digest_file(file: Path, folder: Path) -> str:
     if not file.resolve().is_relative_to(folder.resolve()):
         return "a link out of the folder, not read"
     try:
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             digest = file_digest(stream, lambda: blake2b(digest_size=6)).hexdigest()
     except OSError as error:
         return f"unreadable: {error.strerror}"

@@ -5,23 +5,47 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable
+from io import BufferedReader
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO
 
 from collab.errors import RecordError
 
+MIN_SPARSE_BYTES, MAX_SPARSE_RATIO = 1 << 28, 100
+"""Size from which a file may have at most this many bytes per byte that is no hole."""
 
-def open_file(path: Path) -> BinaryIO:
-    """Open a file for reading. Devices and pipes are refused, because they may have no end.
+
+def open_file(path: Path) -> BufferedReader:
+    """Open a file for reading. Devices, pipes and large files of holes are refused, because they
+    may have no end.
 
     Raises:
-        OSError: the file cannot be opened, or `path` is not a regular file.
+        OSError: the file cannot be opened, or `path` is not a regular file with data.
     """
     try:
-        return open(path, "rb", opener=open_regular_file)
+        stream = open(path, "rb", opener=open_regular_file)  # noqa: SIM115
     except ValueError as error:  # a NUL in the name
         raise OSError(errno.EINVAL, str(error), str(path)) from error
+    size = os.fstat(stream.fileno()).st_size
+    if size >= MIN_SPARSE_BYTES and size > MAX_SPARSE_RATIO * (stored := _count_data(stream, size)):
+        stream.close()
+        why = f"only {stored:,} of its {size:,} bytes are on the disk; use cp --sparse=never"
+        raise OSError(errno.EFBIG, why, str(path))
+    return stream
+
+
+def _count_data(stream: BufferedReader, size: int) -> int:
+    """Return the bytes of a file outside its holes. Not all file systems count blocks."""
+    total = end = 0
+    while end < size:
+        try:
+            start = os.lseek(stream.fileno(), end, os.SEEK_DATA)
+        except OSError:  # the rest is a hole
+            break
+        end = os.lseek(stream.fileno(), start, os.SEEK_HOLE)
+        total += end - start
+    stream.seek(0)
+    return total
 
 
 def read_bytes(path: Path) -> bytes:
@@ -34,7 +58,7 @@ def read_bytes(path: Path) -> bytes:
         return stream.read()
 
 
-_READ_DATA: dict[Path, bytes] = {}
+_READ_DATA: dict[str, bytes] = {}
 
 
 def read_data(path: Path) -> bytes:
@@ -43,13 +67,13 @@ def read_data(path: Path) -> bytes:
     Raises:
         OSError: as `open_file`.
     """
-    content = _READ_DATA[path.resolve()] = read_bytes(path)
+    content = _READ_DATA[os.path.realpath(path)] = read_bytes(path)
     return content
 
 
 def last_read_data(path: Path) -> bytes | None:
     """Return the content of a data file when this process last read it, or None."""
-    return _READ_DATA.get(path.resolve())
+    return _READ_DATA.get(os.path.realpath(path))
 
 
 def open_regular_file(name: str, flags: int) -> int:

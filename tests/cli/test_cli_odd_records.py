@@ -77,13 +77,16 @@ def test_malformed_record_files_cause_no_crash(run: Path, collab: Collab, file: 
         assert collab(*COMMANDS[0]).status == 0
 
 
-@pytest.mark.parametrize("kind", ["device", "pipe"])
+@pytest.mark.parametrize("kind", ["device", "pipe", "holes"])
 @pytest.mark.parametrize("file", ["run.json", "episodes.jsonl", "recipe.yaml", "data/words.jsonl"])
 def test_endless_files_are_not_read(run: Path, collab: Collab, file: str, kind: str) -> None:
     path = run / file
     path.unlink()
     if kind == "pipe":
         os.mkfifo(path)
+    elif kind == "holes":
+        path.touch()
+        os.truncate(path, 1 << 40)
     else:
         path.symlink_to("/dev/zero")
     for command in (*COMMANDS, ["run", "run"], ["show", "."]):
