@@ -14,6 +14,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from collab.errors import RecipeError
+from collab.runs.reading import open_file
 
 _INSTALL_FOLDERS = {
     *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
@@ -26,6 +27,8 @@ MAX_FOLDERS = 5_000
 """Limit of the folders in an imported package."""
 MAX_SCRIPT_BYTES = 1_000_000
 """Largest file without the suffix `.py` that is read as if it were a Python script."""
+MAX_FILE_BYTES, MAX_PACKAGE_BYTES = 5_000_000, 100_000_000
+"""Limits of the source of a function: of one file, and of the files of an imported package."""
 
 
 @dataclass(frozen=True)
@@ -127,9 +130,15 @@ def _add_imports(first: list[SourceFile], folder: Path) -> list[SourceFile]:
 
 def _read_source(root: Path, place: Path) -> SourceFile:
     try:
-        return SourceFile(root, place, (root / place).read_bytes())
+        with open_file(root / place) as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise RecipeError(f"{root / place} cannot be read: {error.strerror}") from error
+    if len(content) > MAX_FILE_BYTES:
+        raise RecipeError(
+            f"{root / place} has more than {MAX_FILE_BYTES:,} bytes; move its data to another file"
+        )
+    return SourceFile(root, place, content)
 
 
 def _imported_names(source: SourceFile) -> Iterator[str]:
@@ -166,22 +175,25 @@ def _python_files(folder: Path) -> list[Path]:
     """Return the Python files below a folder, each folder once, although links may lead to it.
 
     Raises:
-        RecipeError: the folder has too many folders.
+        RecipeError: the folder has too many folders, or too many bytes of source.
     """
     files: list[Path] = []
     seen: set[str] = set()
+    size = 0
     for parent, subfolders, names in os.walk(folder, followlinks=True):
         subfolders[:] = sorted(name for name in subfolders if name != "__pycache__")
         if (real := os.path.realpath(parent)) in seen:
             subfolders.clear()
             continue
         seen.add(real)
-        if len(seen) > MAX_FOLDERS:
+        sources = [Path(parent, name) for name in names if name.endswith(".py")]
+        files += sources
+        size += sum(path.stat().st_size for path in sources if path.is_file())
+        if len(seen) > MAX_FOLDERS or size > MAX_PACKAGE_BYTES:
             raise RecipeError(
-                f"the imported folder {folder} has more than {MAX_FOLDERS:,} folders, too many to"
-                " read before it may run; import from a smaller one"
+                f"the imported folder {folder} has more than {MAX_FOLDERS:,} folders or"
+                f" {MAX_PACKAGE_BYTES:,} bytes of source; import from a smaller one"
             )
-        files += [Path(parent, name) for name in names if name.endswith(".py")]
     return sorted(files)
 
 

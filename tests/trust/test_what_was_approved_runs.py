@@ -1,5 +1,6 @@
 """Only approved code runs, whatever files are next to it or added later."""
 
+import os
 import py_compile
 import shutil
 import sys
@@ -110,6 +111,29 @@ def test_compiled_files_in_packages_are_ignored(folder: Path, marker: Path, name
     py_compile.compile(str(package / "fast.txt"), cfile=str(package / name))
     with pytest.raises(RecipeError, match="fast"):
         load(folder)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "holes", "too large"])
+def test_odd_files_in_packages_are_not_read(
+    folder: Path, marker: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    (folder / "rules.py").write_text("import pieces\n" + EVIL.format(str(marker)))
+    odd = folder / "pieces" / "odd.py"
+    odd.parent.mkdir()
+    match kind:
+        case "pipe":
+            os.mkfifo(odd)
+        case "device":
+            odd.symlink_to("/dev/zero")
+        case "holes":
+            odd.touch()
+            os.truncate(odd, 1 << 40)
+        case _:
+            monkeypatch.setattr("collab.trust.sources.MAX_FILE_BYTES", 9)
+            odd.write_text("x = [\n] * 10\n")
+    with pytest.raises(RecipeError, match=r"odd\.py cannot be read|more than"):
+        load_recipe(str(folder), trust=True)
     assert not marker.exists()
 
 
