@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ class Files:
         library.
         """
         folders = [file.parent for file in (*self.trusted, *self.foreign)]
-        real = path.resolve()
+        real = Path(os.path.realpath(path))  # `resolve` refuses links in a circle
         return library.is_shipped(real) or any(real.is_relative_to(f) for f in folders)
 
 
@@ -77,7 +78,7 @@ def _anchor_names(data: dict[str, Any], folder: Path, project: Path) -> dict[str
         path = folder / text
         if kind == "data":
             data_file = path if path.exists() or not Path(text).exists() else Path(text)
-            return str(data_file.resolve())
+            return os.path.realpath(data_file)
         is_there = any((path / mark).is_file() for mark in ("", *REFERENCED_FILES))
         return str(path.resolve()) if is_there else text
 

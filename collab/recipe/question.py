@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -253,8 +254,9 @@ def _find_outside_data(spec: Spec, files: Files, typed: set[str]) -> Iterator[It
     typed_texts = {text for word in typed for text in (word, word.partition(":")[2])}  # ENGINE:FILE
     typed_paths = {Path(text).resolve() for text in typed_texts if text}
     for path in _data_of_spec(spec):
-        if not files.holds(path) and path.resolve() not in typed_paths:
-            yield Item("read", f"read {path}", f"reads {path.resolve()}")
+        real = os.path.realpath(path)
+        if not files.holds(path) and Path(real) not in typed_paths:
+            yield Item("read", f"read {path}", f"reads {real}")
 
 
 def _data_of_spec(spec: Spec) -> Iterator[Path]:

@@ -221,7 +221,7 @@ def _is_outside(text: str, run: Path) -> bool:
     try:
         path = (run / text).resolve()
         return path.exists() and not path.is_relative_to(run.resolve())
-    except (OSError, ValueError):  # too long for a path, or with a NUL
+    except (OSError, ValueError, RuntimeError):  # too long, with a NUL, or a circle of links
         return False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -167,7 +168,7 @@ def _growing_files(folder: Path) -> list[Path]:
 
 
 def _is_within(path: Path, root: Path) -> bool:
-    return path.resolve().is_relative_to(root)
+    return Path(os.path.realpath(path)).is_relative_to(root)  # `resolve` refuses links in a circle
 
 
 def _parent(name: str) -> str:

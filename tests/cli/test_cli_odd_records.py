@@ -77,7 +77,7 @@ def test_malformed_record_files_cause_no_crash(run: Path, collab: Collab, file: 
         assert collab(*COMMANDS[0]).status == 0
 
 
-@pytest.mark.parametrize("kind", ["device", "pipe", "holes"])
+@pytest.mark.parametrize("kind", ["device", "pipe", "holes", "circle"])
 @pytest.mark.parametrize("file", ["run.json", "episodes.jsonl", "recipe.yaml", "data/words.jsonl"])
 def test_endless_files_are_not_read(run: Path, collab: Collab, file: str, kind: str) -> None:
     path = run / file
@@ -87,6 +87,8 @@ def test_endless_files_are_not_read(run: Path, collab: Collab, file: str, kind: 
     elif kind == "holes":
         path.touch()
         os.truncate(path, 1 << 40)
+    elif kind == "circle":
+        path.symlink_to(path.name)
     else:
         path.symlink_to("/dev/zero")
     for command in (*COMMANDS, ["run", "run"], ["show", "."]):

@@ -114,6 +114,12 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
         folders.find(["run"])
 
 
+def test_links_in_a_circle_hide_no_run(tmp_path: Path) -> None:
+    (make_run(tmp_path / "runs" / "run", [make_episode(1)]) / "notes").symlink_to("notes")
+    assert "numbers/0" in Pages([tmp_path / "runs"]).rows()[0]["task"]
+    assert Pages([tmp_path / "runs"]).report(["run"])
+
+
 def test_running_run_is_updated(tmp_path: Path) -> None:
     run = make_training(tmp_path / "runs" / "run", steps=4)
     about = json.loads((run / "run.json").read_text())
