@@ -26,6 +26,7 @@ from collab.errors import ModelError, ModelUnavailable
 from collab.models import store
 from collab.models.out_of_memory import is_out_of_memory
 from collab.recipe.model import TransformersSpec
+from collab.runs.reading import open_file
 
 
 def four_bit_options(model: str, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
@@ -122,6 +123,7 @@ def load_model(folder: Path, spec: TransformersSpec) -> LoadedModel:
                 if hasattr(part, "support_avx512bf16_for_cpu"):
                     part.support_avx512bf16_for_cpu = False  # bitsandbytes has no gradients for it
             module.eval()
+            stops = stop_ids(module.generation_config, tokenizer)
     except RuntimeError as error:
         raise ModelError(
             f"model {spec.name!r} does not fit into the memory of {target}; use a smaller model, or"
@@ -135,7 +137,7 @@ def load_model(folder: Path, spec: TransformersSpec) -> LoadedModel:
         tokenizer=tokenizer,
         device=target,
         context=context_of(module.config),
-        stop_ids=stop_ids(module.generation_config, tokenizer),
+        stop_ids=stops,
         pad_id=pad,
     )
 
@@ -155,8 +157,8 @@ def check_parameters(folder: Path, name: str) -> None:
 
     files = [*folder.glob("*.safetensors"), *folder.glob("*.bin")]
     for file in folder.glob("*.safetensors"):
-        with safe_open(file, framework="pt"):
-            pass  # the header fits the file
+        with open_file(file), safe_open(file, framework="pt"):
+            pass  # the header fits the file, which is no pipe
     size = sum(file.stat().st_size for file in files)
     if not size:
         return

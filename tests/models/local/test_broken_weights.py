@@ -1,6 +1,7 @@
 """Models with missing or damaged files: one line names the file and the problem."""
 
 import json
+import os
 import pickle
 import shutil
 from pathlib import Path
@@ -42,6 +43,7 @@ def copy(tiny: Path, tmp_path: Path) -> Path:
         ("config.json", b'{"model_type": "llama", "mlp_bias": "x"}', "'mlp_bias' expected bool"),
         ("tokenizer.json", b"[" * 100_000, "recursion|Stack overflow"),
         ("tokenizer_config.json", OWN_CODE, "custom code"),
+        ("generation_config.json", b'{"eos_token_id": [{"a": 1}]}', "TypeError: unhashable"),
     ],
 )
 def test_a_damaged_file_is_named(copy: Path, file: str, content: bytes, reason: str) -> None:
@@ -49,6 +51,20 @@ def test_a_damaged_file_is_named(copy: Path, file: str, content: bytes, reason: 
     with pytest.raises(ModelUnavailable, match=reason) as found:
         load_model(copy, TransformersSpec(name=str(copy)))
     assert "\n" not in str(found.value)
+
+
+def test_a_pipe_among_the_weights_is_not_opened(copy: Path) -> None:
+    model = TransformersSpec(name=str(copy))
+    (copy / "model.safetensors").unlink()
+    os.mkfifo(copy / "model.safetensors")
+    assert count_weights_in_files(model, LoraSpec()) is None
+    with pytest.raises(ModelUnavailable, match="not a file"):
+        load_model(copy, model)
+
+
+def test_a_deeply_nested_header_is_not_counted(copy: Path) -> None:
+    (copy / "model.safetensors").write_bytes((100_000).to_bytes(8, "little") + b"[" * 100_000)
+    assert count_weights_in_files(TransformersSpec(name=str(copy)), LoraSpec()) is None
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
@@ -15,8 +14,10 @@ from collab.errors import ModelUnavailable
 from collab.models import store
 from collab.models.local.dimensions import Dimensions, dimensions_of
 from collab.recipe import LoraSpec
+from collab.recipe.documents import parse_json
 from collab.recipe.model import TransformersSpec
 from collab.runs.layout import MODEL_CONFIG
+from collab.runs.reading import open_file, read_bytes
 from collab.trainers.training.plan.cards import Card, ModelDevice, device_for
 
 WEIGHTS_FILE, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -87,14 +88,14 @@ def _shapes_in(folder: Path) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all tensors by name."""
     names = {WEIGHTS_FILE}
     if (folder / WEIGHTS_INDEX).is_file():
-        names = set(json.loads((folder / WEIGHTS_INDEX).read_text())["weight_map"].values())
+        names = set(parse_json(read_bytes(folder / WEIGHTS_INDEX))["weight_map"].values())
     shapes: dict[str, tuple[int, ...]] = {}
     for name in sorted(names):
-        with (folder / name).open("rb") as stream:
+        with open_file(folder / name) as stream:
             size = int.from_bytes(stream.read(8), "little")
             if size > MAX_HEADER_BYTES:
                 raise ValueError(f"{name} has a header of {size} bytes")
-            header = json.loads(stream.read(size))
+            header = parse_json(stream.read(size))
         header.pop("__metadata__", None)
         shapes |= {tensor: tuple(about["shape"]) for tensor, about in header.items()}
     return shapes
