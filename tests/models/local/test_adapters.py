@@ -220,6 +220,20 @@ def test_harmful_adapter_config_is_refused(
 
 
 @pytest.mark.parametrize(
+    "setting", [{"trainable_token_indices": [10**12]}, {"arrow_config": {"top_k": 1}}]
+)
+def test_adapter_config_that_peft_cannot_use_is_refused(
+    tiny_engine: TransformersEngine,
+    tmp_path: Path,
+    adapters: dict[str, Path],
+    setting: dict[str, Any],
+) -> None:
+    folder = configured(adapters["aux"], tmp_path / "adapter", setting)
+    with pytest.raises(ModelError, match="does not fit model"):
+        tiny_engine.load_adapter(str(folder))
+
+
+@pytest.mark.parametrize(
     "setting",
     [
         {"target_modules": "all-linear"},
