@@ -14,7 +14,7 @@ from collab.runs.log import to_pandas
 from collab.runs.metrics import EVALUATION_FINISHED
 from collab.runtime import Team, load
 from collab.trainers.training.events import Evaluation
-from collab.wording import counted
+from collab.wording import counted, escape_controls
 
 if TYPE_CHECKING:
     import pandas
@@ -68,12 +68,13 @@ class Training:
         return to_pandas(self.metrics)
 
     def __repr__(self) -> str:
-        return f"<Training {self.folder}: {', '.join(self._summary_lines())}>"
+        return escape_controls(f"<Training {self.folder}: {', '.join(self._summary_lines())}>")
 
     def _repr_html_(self) -> str:
         head, *rest = self._summary_lines()
         items = "".join(f"<li>{escape(line)}</li>" for line in rest)
-        return f"<b>{escape(str(self.folder))}</b>: {escape(head)}<ul>{items}</ul>"
+        html = f"<b>{escape(str(self.folder))}</b>: {escape(head)}<ul>{items}</ul>"
+        return escape_controls(html)
 
     def _summary_lines(self) -> list[str]:
         about, metrics = self.about, self.metrics

@@ -26,7 +26,7 @@ from collab.records.former import former_keys
 from collab.runs import metric_names as names
 from collab.runs.log import to_pandas
 from collab.runtime.events import Event
-from collab.wording import counted, format_cost
+from collab.wording import counted, escape_controls, format_cost
 
 if TYPE_CHECKING:
     import pandas
@@ -157,7 +157,7 @@ class Results(Record):
         """Return the tables that `collab eval` prints, and the notes on them."""
         tables = ["\n".join(table.as_lines()) for table in result_tables(self)]
         notes = "\n".join(f"note: {note}" for note in self.notes)
-        return "\n\n".join(filter(None, [*tables, notes]))
+        return escape_controls("\n\n".join(filter(None, [*tables, notes])))
 
     def __str__(self) -> str:
         return repr(self)
@@ -165,7 +165,8 @@ class Results(Record):
     def _repr_html_(self) -> str:
         """Return the tables and notes as HTML for notebooks."""
         tables = "".join(table.as_html() for table in result_tables(self))
-        return tables + "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
+        notes = "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
+        return escape_controls(tables + notes)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return a data frame with a row per team and metric: `mean`, `low`, `high` and `tasks`. A

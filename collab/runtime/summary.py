@@ -205,12 +205,12 @@ class Rollout:
         failures = [episode.failure for episode in self.episodes if episode.failure]
         failed = f"{len(failures)} failed"
         if failures:
-            failed += f" (first: {failures[0].type}: {escape_controls(failures[0].message):.300})"
+            failed += f" (first: {failures[0].type:.80}: {failures[0].message:.300})"
         parts = [counted(len(self.episodes), "episode"), *self._solved_parts(), failed]
         mean, largest = self.summary.get("mean_return"), self.summary.get("largest_return")
         if mean is not None and largest is not None:
             parts.append(f"mean return {mean:.2f} of {largest:.2f}")
-        return f"<Rollout: {', '.join(parts)}>"
+        return escape_controls(f"<Rollout: {', '.join(parts)}>")
 
     def _solved_parts(self) -> list[str]:
         finished = [episode for episode in self.episodes if not episode.failure]
@@ -229,4 +229,4 @@ def _row(episode: Episode) -> str:
     worth = "-" if episode.joint_return is None else f"{episode.joint_return:.2f}"
     cells = (episode.id, worth, episode.failure.type if episode.failure else episode.answer)
     shown = (f"<td><pre>{escape(str(cell)[:500])}</pre></td>" for cell in cells)
-    return f"<tr>{''.join(shown)}</tr>"
+    return escape_controls(f"<tr>{''.join(shown)}</tr>")

@@ -116,6 +116,7 @@ def test_markup_and_control_characters_are_escaped() -> None:
     assert "[bold]x" in text_of(terminal)
     assert escape_controls("a\r\nb\tc\x9b1m") == "a\nb\tc\\x9b1m"
     assert escape_controls("\u202eevil\u2066\U000e0041") == "\\u202eevil\\u2066\\U000e0041"
+    assert escape_controls("a\u3164\U0001d173") == "a\\u3164\\U0001d173"
     assert escape_controls("é 中 \N{FAMILY}\u200d") == "é 中 \N{FAMILY}\u200d"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import collab
 from collab.errors import CollabError, RecipeError
+from collab.wording import escape_controls
 
 ROWS = [{"prompt": "red", "answer": "red"}, {"prompt": "blue", "answer": "red"}]
 
@@ -90,6 +91,16 @@ def test_a_notebook_shows_names_as_text() -> None:
     [result] = results.teams
     results = results.model_copy(update={"teams": (result.model_copy(update={"label": "a<b>"}),)})
     assert "<td>a&lt;b&gt;</td>" in results._repr_html_()
+
+
+def test_shown_results_cannot_control_the_terminal() -> None:
+    results = collab.evaluate(team("a", "red"), task=ROWS)
+    label = results.teams[0].model_copy(update={"label": "\x1b[2Ja"})
+    results = results.model_copy(update={"teams": (label,), "notes": ("\x9b2J",)})
+    assert "\\x1b[2Ja" in repr(results)
+    assert "note: \\x9b2J" in repr(results)
+    for text in (repr(results), results._repr_html_()):
+        assert text == escape_controls(text)
 
 
 def test_keyword_argument_sets_a_recipe_setting() -> None:

@@ -20,7 +20,10 @@ from collab.errors import CollabError, RecipeError, TaskError
 from collab.models import open as opening
 from collab.models.fakes import EchoModel
 from collab.models.loop_thread import LoopThread
+from collab.records import Failure
+from collab.runtime.summary import Rollout
 from collab.runtime.waiting import wait_for
+from collab.wording import escape_controls
 
 ROWS = [{"prompt": "red", "answer": "RED"}, {"prompt": "blue", "answer": "RED"}]
 
@@ -274,6 +277,16 @@ def test_rollout_repr_is_short_and_its_html_escaped() -> None:
     assert repr(rollout) == ("<Rollout: 30 episodes, 0 failed, mean return 1.00 of 1.00>")
     page = rollout._repr_html_()
     assert (page.count("<tr>"), "&lt;b&gt;red" in page, "<b>red" in page) == (21, True, False)
+
+
+def test_a_shown_rollout_cannot_control_the_terminal() -> None:
+    rollout = make().run({"prompt": "\x1b[2J\u202ered", "answer": "RED"})
+    failure = Failure(type="\x1b]0;x\x07", message="\x9b2J", boundary="RewardError")
+    failed = rollout.episode.model_copy(update={"failure": failure, "id": "\u202e"})
+    shown = repr(Rollout((failed,), {}))
+    assert "first: \\x1b]0;x\\x07: \\x9b2J" in shown
+    for text in (shown, rollout._repr_html_(), Rollout((failed,), {})._repr_html_()):
+        assert text == escape_controls(text)
 
 
 def test_load_accepts_keys_of_a_section() -> None:
