@@ -60,6 +60,11 @@ def test_the_script_writes_no_markup(page: str) -> None:
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", page)
 
 
+def test_no_pattern_of_the_script_backtracks_over_spaces(page: str) -> None:
+    """Such a pattern takes seconds for an answer of 20,000 spaces or line feeds."""
+    assert not re.search(r"\\s[+*](\$|\))", page)
+
+
 def test_the_data_is_complete(page: str) -> None:
     data = data_of(page)
     first = data["episodes"][0]

@@ -5,7 +5,7 @@ const TOKENS = new RegExp(
     /(?<s>[rbfuRBFU]{0,2}(?:"""[\s\S]*?(?:"""|$(?![\s\S]))|'''[\s\S]*?(?:'''|$(?![\s\S]))|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?))/,
     /(?<m>#[^\n]*)/,
     /(?<n>\b\d[\d_.a-fA-FxXobjeE]*)/,
-    /(?<f>@[\w.]+|(?<=\b(?:def|class)\s+)\w+)/,
+    /(?<f>@[\w.]+|(?<=\b(?:def|class)[ \t]{1,9})\w+)/,
     /(?<k>\b(?:False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield)\b)/,
     /[A-Za-z_]\w*/,
   ]

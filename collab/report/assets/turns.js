@@ -113,14 +113,14 @@ function feedbackOf(data, item) {
 function prose(data, place) {
   const text = textOf(data, place);
   return text.trim()
-    ? h("pre", { class: "text" }, text.replace(/^\n+|\s+$/g, ""))
+    ? h("pre", { class: "text" }, text.replace(/^\n+/, "").trimEnd())
     : h("p", { class: "text empty" }, "empty");
 }
 
 // An artifact: a program with its lines numbered, or other text.
 function work(data, episode, place) {
   if (!data.runs[episode.run].language) return prose(data, place);
-  const rows = highlight(textOf(data, place).replace(/\s+$/, "")).map((line, n) => {
+  const rows = highlight(textOf(data, place).trimEnd()).map((line, n) => {
     const content = line.length ? pieces(line) : "\u00a0";
     return h("div", { "data-n": n + 1 }, h("span", content));
   });
@@ -128,7 +128,7 @@ function work(data, episode, place) {
 }
 
 function difference(data, before, after, label) {
-  const [a, b] = [before, after].map((place) => textOf(data, place).replace(/\s+$/, ""));
+  const [a, b] = [before, after].map((place) => textOf(data, place).trimEnd());
   if (a !== b) return diffView(a, b, `Changes in ${label}`);
   return h("p", { class: "text empty" }, a ? "the same in both" : "empty in both");
 }
