@@ -106,10 +106,15 @@ def read_mapping(path: Path) -> dict[str, Any]:
         RecipeError: the file cannot be read, does not parse (with line and column), or is not a
             mapping.
     """
-    value = parse_yaml(read_text(path), str(path))
+    return parse_mapping(read_text(path), str(path))
+
+
+def parse_mapping(text: str, place: str) -> dict[str, Any]:
+    """Return the mapping in a YAML string. Errors: see `read_mapping`."""
+    value = parse_yaml(text, place)
     if not isinstance(value, dict):
         raise RecipeError(
-            f"{path}: expected a mapping, got {type(value).__name__}; write key: value"
+            f"{place}: expected a mapping, got {type(value).__name__}; write key: value"
         )
     return value
 

@@ -41,12 +41,13 @@ class Files:
         Raises:
             RecipeError: see `documents.read_mapping`.
         """
-        data = documents.read_mapping(path)
+        text = documents.read_text(path)
+        data = documents.parse_mapping(text, str(path))
         real = path.resolve()
         if library.is_shipped(real) or (may_be_own and is_own(path)):
             self.trusted.append(real)
         else:
-            self.foreign[real] = blake2b(real.read_bytes(), digest_size=16).hexdigest()
+            self.foreign[real] = blake2b(text.encode(), digest_size=16).hexdigest()
             mark_foreign(real.parent)
         return _anchor_names(data, path.parent, library.project_of(path))
 

@@ -4,6 +4,7 @@ import os
 import shutil
 from pathlib import Path
 from threading import Timer
+from typing import Any
 
 import pytest
 import yaml
@@ -13,7 +14,7 @@ from support.trust import TEAM, recipe_with, run
 import collab
 from collab.cli.options import consent
 from collab.errors import RecipeError, Untrusted
-from collab.recipe import load_recipe, load_task
+from collab.recipe import documents, load_recipe, load_task
 
 
 def test_own_project_needs_no_approval(project: Path, configuration: Path) -> None:
@@ -47,6 +48,22 @@ def test_approval_is_remembered_for_exactly_these_contents(
     (moved / "recipe.yaml").write_text(text.replace("Say", "Shout"))
     with pytest.raises(Untrusted):
         load_recipe(str(moved))
+
+
+def test_recipe_changed_while_it_is_read_needs_approval(
+    project: Path, evil: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, parse = evil / "recipe.yaml", documents.parse_yaml
+
+    def change_and_parse(text: str, place: str) -> Any:
+        recipe.write_text(f"{text}seed: 7\n")
+        return parse(text, place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(documents, "parse_yaml", change_and_parse)
+        load_recipe(str(evil), trust=True)
+    with pytest.raises(Untrusted):
+        load_recipe(str(evil))
 
 
 def test_changed_imported_module_needs_approval(project: Path, evil: Path) -> None:
