@@ -73,8 +73,7 @@ class Training:
     def _repr_html_(self) -> str:
         head, *rest = self._summary_lines()
         items = "".join(f"<li>{escape(line)}</li>" for line in rest)
-        html = f"<b>{escape(str(self.folder))}</b>: {escape(head)}<ul>{items}</ul>"
-        return escape_controls(html)
+        return escape_controls(f"<b>{escape(str(self.folder))}</b>: {escape(head)}<ul>{items}</ul>")
 
     def _summary_lines(self) -> list[str]:
         about, metrics = self.about, self.metrics
