@@ -28,7 +28,7 @@ _INPUT_WITH_OUTPUT = re.compile(
 _JSON_WORDS = {"true": "True", "false": "False", "null": "None"}
 _MAX_EXAMPLES = 50
 _MAX_LITERAL = 500
-_MAX_TRIES = 5000
+_MAX_TRIES = 2000
 """Largest number of strings to parse in a text, which may repeat `f(1) == f(1) == ...`."""
 
 
