@@ -45,7 +45,9 @@ def from_trl(
 
     def call(context: RewardContext) -> Any:
         fields = {**context.problem.public, **context.problem.hidden}
-        answer = context.answer if agent is None else context.artifacts[agent]
+        answer = context.answer if agent is None else context.artifacts.get(agent)
+        if answer is None:
+            raise RewardError(f"agent '{agent}' did not answer; leave out from_trl's `agent`")
         available = {**fields, "prompts": fields.get("prompt"), "completions": answer}
         names = available.keys() if accepts_all else available.keys() & accepted.keys()
         return function(**{name: [available[name]] for name in names})

@@ -1,6 +1,7 @@
 """From parts to a reward: gates, requirements, teams, limits, and faulty parts."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from support.programs.reward_parts import GOOD, Score_, Use
@@ -116,6 +117,18 @@ def test_a_function_of_another_library_must_fit_the_team() -> None:
         team = Team(agents, model="echo", rewards=[part])
         with pytest.raises(RecipeError, match=message), team:
             team.run([{"prompt": "Write."}])
+
+
+def test_a_function_of_trl_for_an_agent_that_did_not_answer_fails_with_the_remedy() -> None:
+    async def only_the_first(turn: Any) -> None:
+        await turn.act("one")
+
+    agents = {name: Agent(prompt="text") for name in ("one", "other")}
+    part = from_trl(lambda completions: [1.0], agent="other")
+    with Team(agents, protocol=only_the_first, model="echo", rewards=[part]) as team:
+        failure = team.run([{"prompt": "Write."}]).episode.failure
+    assert failure
+    assert "agent 'other' did not answer; leave out" in failure.message
 
 
 def test_tests_run_once_and_fill_the_score(score: Score_, use: Use) -> None:
