@@ -155,7 +155,7 @@ def _start_time(folder: Path, about: Mapping[str, Any]) -> datetime:
 
 
 def _modified_time(folder: Path) -> datetime:
-    return datetime.fromtimestamp((folder / RUN).stat().st_mtime).astimezone()
+    return datetime.fromtimestamp((folder / RUN).lstat().st_mtime).astimezone()
 
 
 def _format_tasks(addresses: list[str]) -> str:

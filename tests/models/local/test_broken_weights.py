@@ -43,7 +43,7 @@ def copy(tiny: Path, tmp_path: Path) -> Path:
         ("config.json", b'{"model_type": "llama", "mlp_bias": "x"}', "'mlp_bias' expected bool"),
         ("tokenizer.json", b"[" * 100_000, "recursion|Stack overflow"),
         ("tokenizer_config.json", OWN_CODE, "custom code"),
-        ("generation_config.json", b'{"eos_token_id": [{"a": 1}]}', "TypeError: unhashable"),
+        ("generation_config.json", b'{"eos_token_id": [{"a": 1}]}', "TypeError: "),
     ],
 )
 def test_a_damaged_file_is_named(copy: Path, file: str, content: bytes, reason: str) -> None:
