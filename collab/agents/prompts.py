@@ -136,7 +136,8 @@ def _check_printed(value: Any) -> Any:
 
 
 def _filter_text(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    for value in args[:2]:  # the first may be a context
+    """Apply a filter to a text, or refuse null. Some filters take a context before the text."""
+    for value in args[:2]:
         _check_printed(value)
     return function(*args, **options)
 

@@ -200,7 +200,8 @@ async def _run_problems(
             error = seen.errors[0]
             if not isinstance(error.__cause__, UndefinedError):  # others may have taken long
                 raise RecipeError(f"{error}; the problem: {problem.address}") from error
-            tried += [] if failed else problems[: 1000 // recipe.team.turns]  # to count failures
+            if not failed:  # the others are tried as well, to count the failures
+                tried += problems[: 1000 // recipe.team.turns]
             failed[problem.address] = error
             seen.errors.clear()
         elif episode.failure and episode.failure.type in _REPORTED_FAILURES:

@@ -31,7 +31,7 @@ class Refused(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The JSON body of the HTTP response. Its message names `param`: clients show it only."""
+        """The JSON body. Its message names `param`, because many clients show only the message."""
         named = self.param is None or self.param in self.message
         return {
             "error": {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from collab.errors import RecordError
-from collab.models.local.adapters import UNFIT, check_harmless
+from collab.models.local.adapters import ADAPTER_ERRORS, check_harmless
 from collab.models.store import read_config, resolve
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
@@ -118,7 +118,7 @@ def _explain_adapter_errors(adapter: Path) -> Iterator[None]:
 
     try:
         yield
-    except (*UNFIT, SafetensorError) as error:
+    except (*ADAPTER_ERRORS, SafetensorError) as error:
         if "No space left" in str(error):  # safetensors has an error of its own
             raise OSError(errno.ENOSPC, "No space left on device") from error
         raise RecordError(f"adapter {adapter} cannot be exported: {error}") from error

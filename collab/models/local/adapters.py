@@ -27,7 +27,7 @@ _NAME_SETTINGS = (
 )  # fmt: skip
 _INITIALIZATION = re.compile(r"(?!loftq)[a-z_]{1,40}|pissa_niter_[0-9]{1,2}")
 """Initializations of bounded cost. LoftQ computes as many rounds as the adapter says."""
-UNFIT = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+ADAPTER_ERRORS = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 """Errors of PEFT for an adapter that does not fit; safetensors has its own."""
 MAX_CONFIG_BYTES, MAX_NAMES = 1_000_000, 1000
 """Limits on the size of an adapter's configuration, and on the names in one of its settings."""
@@ -162,7 +162,7 @@ class Adapters:
             check_harmless(folder)
             check_base(folder, self._loaded.module.config.get_text_config().hidden_size)
             self._insert(name, folder)
-        except (*UNFIT, SafetensorError) as error:
+        except (*ADAPTER_ERRORS, SafetensorError) as error:
             self._discard(name)
             if is_out_of_memory(error):
                 raise ModelError(
