@@ -259,7 +259,7 @@ class Static(Source):
     ) -> list[Remark]:
         with_ast = "ast" in self._spec.tools
         findings = [*agent_findings(outcome, agent, functions)] if with_ast else []
-        findings += [finding for author, finding in remarks if author == agent]
+        findings += [each for author, each in remarks if author == agent or each.line is None]
         return [(None, finding) for finding in findings]
 
     def _all_remarks(
@@ -312,10 +312,11 @@ class Static(Source):
 
 def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
     """Return the author of the line and the finding in the author's lines, or None for a given
-    line."""
+    line. A finding without a line has no author."""
     place = _own_line(outcome, min(finding.line or 0, _last_line(outcome)))
     if place is None:
-        return None if outcome.joint.spans else ("", finding)  # a join may hide the author
+        with_authors = outcome.joint.spans and finding.line  # a join may hide the author
+        return None if with_authors else ("", finding)
     agent, line = place
 
     def translate(match: re.Match[str]) -> str:
@@ -366,7 +367,9 @@ def _recorded_finding(author: str | None, finding: Finding) -> Finding:
 
 def locate_in_file(outcome: Outcome, finding: Finding) -> tuple[str, Finding]:
     """Return the author of a finding in the whole text, and the finding within its file."""
-    line, files = finding.line or 1, split_files(outcome.joint.text)
+    if finding.line is None:
+        return "", finding
+    line, files = finding.line, split_files(outcome.joint.text)
     file = next((each for each in reversed(files) if each.line <= line), files[0])
     place = outcome.joint.locate(min(line, _last_line(outcome)))
     within = {"file": file.name, "line": max(1, line - file.line + 1)}

@@ -101,7 +101,7 @@ class BatchRunner:
         """Return the tool's findings in a program, with line numbers of that program.
 
         Raises:
-            FeedbackError: the tool failed or took longer than `TOOL_SECONDS`.
+            FeedbackError: the tool fails on an empty program, too.
         """
         answer: asyncio.Future[list[Finding]] = asyncio.get_running_loop().create_future()
         self._waiting.append((program, answer))
@@ -130,13 +130,15 @@ class BatchRunner:
 
     async def _check_each(self, programs: Sequence[str]) -> list[list[Finding] | CollabError]:
         """Return each program's remarks, or the tool's error. If a batch fails, run its programs
-        one by one."""
+        one by one. If one program fails and an empty one does not, the failure is a remark."""
         if len(programs) == 1 or not any(map(files_of, programs)):  # file names may occur twice
             try:
                 return [*await self._run(programs)]
             except Exception as error:
                 if len(programs) == 1:
-                    return [convert_error(error, FeedbackError, f"{self.tool.name} failed")]
+                    failure = convert_error(error, FeedbackError, f"{self.tool.name} failed")
+                    works = programs != [""] and await self._check_each([""]) == [[]]
+                    return [[_unchecked(self.tool.name, failure)] if works else failure]
         return [(await self._check_each([program]))[0] for program in programs]
 
     async def _run(self, programs: Sequence[str]) -> list[list[Finding]]:
@@ -216,6 +218,12 @@ def _read_limited(process: subprocess.Popen[bytes], stream: IO[bytes] | None) ->
         process.kill()
     process.wait()
     return output
+
+
+def _unchecked(tool: str, failure: CollabError) -> Finding:
+    reason = str(failure).partition(":")[0]  # the rest contains random file names
+    message = f"the program was not checked: {reason}"
+    return Finding(source=tool, code="unchecked", severity="error", message=message)
 
 
 def _ruff_finding(item: dict[str, Any]) -> tuple[str, Finding]:

@@ -126,6 +126,14 @@ def test_a_tool_that_fails_is_a_typed_failure(command: tuple[str, ...], message:
         asyncio.run(go())
 
 
+def test_all_authors_read_that_a_program_breaks_the_tool(outcome_of: OutcomeOf) -> None:
+    outcome = outcome_of(aux=AUX, main=MAIN + "\nmany = 'a' * 10**10\n")
+    feedback = give_feedback(outcome, tools=("mypy",))
+    assert {each.text for each in feedback.values()} == {
+        "Static analysis:\n- unchecked the program was not checked: mypy ended with status 2"
+    }
+
+
 def test_a_tool_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collab.feedback.tools.TOOL_SECONDS", 0.2)
 
