@@ -122,7 +122,7 @@ class AgentSpec(Spec):
     """First observation. In a sequential team it also sees `others`, the earlier responses.
     Default: `{{ task.prompt }}`, and `{{ observation }}` in an environment."""
     revise: str = DEFAULT_REVISE
-    """Observation of every later turn. It sees `feedback` and everything that `prompt` sees."""
+    """Observation in place of `prompt` once the agent has acted. It also sees `feedback`."""
     discuss: str = DEFAULT_DISCUSS
     """Observation of the second round of a discussion. It sees `others`, the first answers."""
     prefix: str = ""
