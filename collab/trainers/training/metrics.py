@@ -182,7 +182,8 @@ def _agent_metrics(
     agent: str, episodes: Sequence[Episode], sums: TokenSums
 ) -> Iterator[tuple[str, float]]:
     metric_name = partial(names.fill_pattern, name=agent)
-    decisions = [d for e in episodes for d in e.decisions(agent)]
+    played = [*{id(turn): turn for e in episodes for turn in e.turns}.values()]  # trees share them
+    decisions = [d for turn in played for d in turn.decisions if d.agent == agent]
     actions = [d.action for d in decisions if not d.action.failure]
     if actions:
         logprobs = [value for action in actions for value in action.logprobs]
@@ -191,7 +192,7 @@ def _agent_metrics(
         if logprobs:
             # The sampled tokens give an unbiased estimate at no cost.
             yield metric_name(names.ENTROPY), -mean(logprobs)
-    turns = [turn for e in episodes for turn in e.turns if agent in turn.artifacts]
+    turns = [turn for turn in played if agent in turn.artifacts]
     if turns:
         yield metric_name(names.EMPTY), mean([not turn.artifacts[agent].strip() for turn in turns])
     for metric, total in sums.items():

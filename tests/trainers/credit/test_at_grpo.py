@@ -112,6 +112,22 @@ def test_each_turn_continues_from_its_best_sibling(tiny_words: Path, tmp_path: P
     assert make_plan(recipe).episodes_per_step == 14
 
 
+def test_metrics_count_each_response_once(tiny_words: Path, tmp_path: Path) -> None:
+    """Episodes that continue from the same turn share its responses."""
+    recipe = of_turns(make_game(tiny_words, tmp_path, **{**settings(), "steps": 1}), 2)
+    [row] = run(recipe, tmp_path / "run")
+    actions = {
+        (episode.group, turn.index, d.action.token_ids, d.action.logprobs): d.action
+        for episode in read_episodes(tmp_path / "run")
+        for turn in episode.turns
+        for d in turn.decisions
+        if d.agent == "a"
+    }.values()
+    assert row["agent/a/length"] == pytest.approx(np.mean([len(a.token_ids) for a in actions]))
+    logprobs = [value for action in actions for value in action.logprobs]
+    assert row["agent/a/entropy"] == pytest.approx(-np.mean(logprobs))
+
+
 def check_group(group: list[Episode]) -> None:
     """Siblings share their earlier turns, and no episode that ended scored higher."""
     for turn in (1, 2):
