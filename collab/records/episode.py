@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from math import fsum
 from typing import Any, Literal
 
@@ -447,13 +448,16 @@ class Episode(Record):
     @property
     def tokens_in_sequence(self) -> int:
         """New tokens that must be generated one after another: per round, those of the agent with
-        the most."""
+        the most, and per turn, those of the feedback source with the most."""
         total = 0
         for turn in self.turns:
-            rounds: dict[int, Counter[str]] = defaultdict(Counter)
+            together: dict[int, Counter[str]] = defaultdict(Counter)
             for decision in turn.decisions:
-                rounds[decision.round][decision.agent] += decision.action.usage.new_tokens
-            total += sum(max(agents.values()) for agents in rounds.values())
+                together[decision.round][decision.agent] += decision.action.usage.new_tokens
+            for item in chain.from_iterable(turn.feedback.values()):
+                if item.usage is not None:
+                    together[-1][item.source] += item.usage.new_tokens
+            total += sum(max(numbers.values()) for numbers in together.values())
         return total
 
     @property

@@ -5,7 +5,7 @@ from support.episodes import make_episode, make_part, make_score, make_turn
 
 from collab.evaluation.results import ordered_metrics
 from collab.evaluation.values import estimates_of, task_values
-from collab.records import Action, Decision, Episode, Score, Usage
+from collab.records import Action, Decision, Episode, Feedback, Score, Usage
 
 
 def group(task: str, *scores: Score) -> list[Episode]:
@@ -88,6 +88,13 @@ def test_agents_of_a_round_generate_at_the_same_time() -> None:
     turn = make_turn(make_score()).model_copy(update={"decisions": decisions})
     episode = make_episode("t", 0).model_copy(update={"turns": (turn, turn)})
     assert task_values({"t": [episode]}, [1])["tokens/in_sequence"]["t"] == 2 * (7 + 2 + 0)
+
+
+def test_experts_tokens_are_in_sequence_with_those_of_agents() -> None:
+    advice = [Feedback(source="expert", text="", usage=Usage(new_tokens=n)) for n in (30, 4)]
+    turn = make_turn(make_score(), tokens=5).model_copy(update={"feedback": {"aux": tuple(advice)}})
+    episode = make_episode("t", 0).model_copy(update={"turns": (turn, make_turn(make_score()))})
+    assert task_values({"t": [episode]}, [1])["tokens/in_sequence"]["t"] == 5 + 34 + 10
 
 
 def test_failed_episodes_have_no_value_and_lower_the_largest_k() -> None:
