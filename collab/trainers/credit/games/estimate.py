@@ -23,7 +23,8 @@ def value(game: Game) -> float:
 def gradient(game: Game) -> dict[str, Vector]:
     """Return the gradient of each agent's earnings by its logits, as in `Game.offsets`.
 
-    It is the mean gradient of REINFORCE without a baseline over all single episodes.
+    It is the mean gradient of REINFORCE without a baseline over all single episodes. As in
+    training, turn t is not weighted by gamma^t.
     """
     total = game.zeros()
     for chance, play in outcomes(game, 1):
