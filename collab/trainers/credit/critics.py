@@ -202,8 +202,7 @@ class MAAC(ActorCritic):
         by_agent = {agent: self._advantages(groups, agent, values) for agent in agents}
         for agent in agents:
             for (number, node), advantage in by_agent[agent].items():
-                if any(d.agent == agent for d in groups[number].turn(node).decisions):
-                    weights[number][*node, agent] = advantage
+                weights[number][*node, agent] = advantage
         critic.learn([by_agent[agents[0]][node] + values[node] for node in nodes])
         return list(weights)
 

@@ -81,6 +81,7 @@ class StepCredit:
         except Exception as error:
             raise self._convert_error(error) from error
         check_weights(weights, groups, self._spec.algorithm.use)
+        weights = [_of_responses(*pair) for pair in zip(groups, weights, strict=True)]
         weights = normalize(groups, weights, self._spec.normalize, self._algorithm.spreads())
         failures = [failure for each in self._combinations for failure in each.failures]
         return Credit(groups, weights, failures, {**self._measures(), **numbers})
@@ -118,3 +119,12 @@ class StepCredit:
 
     def _convert_error(self, error: Exception) -> Exception:
         return convert_error(error, TrainingError, f"algorithm '{self._spec.algorithm.use}'")
+
+
+def _of_responses(group: Group, weights: Weights) -> Weights:
+    """Return the weights without those of agents that did not act in the turn."""
+    return {
+        (episode, turn, agent): weight
+        for (episode, turn, agent), weight in weights.items()
+        if any(d.agent == agent for d in group.turn((episode, turn)).decisions)
+    }

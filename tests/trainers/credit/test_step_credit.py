@@ -5,14 +5,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from support.episodes import make_episode, make_score, make_turn
 from support.trainer_recipes import make_game, steps_of
 
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.base import Component
 from collab.records import Action, Decision, Episode, Message, Problem, Score, Turn
-from collab.trainers.credit import Algorithm, Group, Weights
+from collab.trainers.credit import Algorithm, Group, Weights, algorithm_for
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import StepCredit
 from collab.trainers.training.check import check_recipe
@@ -109,6 +111,35 @@ def test_group_is_scored_while_other_groups_are_sampled() -> None:
 
     asyncio.run(step())
     assert algorithm.done == ["begun", "prepared", "sampled", "credit"]
+
+
+@pytest.mark.parametrize("mode", ["agent", "step"])
+def test_only_turns_in_which_an_agent_acts_count_for_its_deviation(mode: str) -> None:
+    """Both act in turns of their own; returns differ more in the first."""
+
+    def taking_turns(sample: int, first: float, second: float) -> Episode:
+        turns = (
+            make_turn(make_score(reward), index=n).model_copy(
+                update={"decisions": make_turn().decisions[n : n + 1]}
+            )
+            for n, reward in enumerate((first, second))
+        )
+        return make_episode("t/1", sample).model_copy(update={"turns": tuple(turns)})
+
+    rewards = [(0.0, 0.0), (4.0, 1.0), (0.0, 1.0)]
+    spec = TrainerSpec.model_validate({"group_size": 3, "normalize": mode})
+    credit = StepCredit(
+        None,  # type: ignore[arg-type]
+        agents=("aux", "main"),
+        spec=spec,
+        shape=Shape("chains", 3, 2),
+        algorithm=algorithm_for(spec.algorithm),
+    )
+    episodes = [taking_turns(n, *pair) for n, pair in enumerate(rewards)]
+    [weights] = asyncio.run(credit.credit([(PROBLEM, episodes)])).weights
+    assert set(weights) == {(n, t, ("aux", "main")[t]) for n in range(3) for t in range(2)}
+    for turn, agent in enumerate(("aux", "main")):
+        assert np.std([weights[n, turn, agent] for n in range(3)]) == pytest.approx(1)
 
 
 def test_played_joint_actions_are_not_scored_again() -> None:
