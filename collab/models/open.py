@@ -13,7 +13,7 @@ from collab.models import fakes
 from collab.models.base import Batching, Model, as_model
 from collab.models.store import StoreProgress
 from collab.plugins import check_call, find_function
-from collab.recipe.hosted import AnthropicSpec, OpenAISpec
+from collab.recipe.hosted import AnthropicSpec, HostedSpec, OpenAISpec
 from collab.recipe.model import (
     EchoSpec,
     ModelSpec,
@@ -121,7 +121,7 @@ class ModelPool:
 
     def share(self, spec: ModelSpec, model: Model) -> None:
         """Use the open `model` if `spec` is a service, so its limits hold for all who ask it."""
-        if isinstance(spec, AnthropicSpec | OpenAISpec):
+        if isinstance(spec, HostedSpec):
             self._models[_key(spec)] = model
 
     async def load(self) -> None:

@@ -56,6 +56,8 @@ class HostedSpec(Spec):
     default_url: ClassVar[str]
     url_variable: ClassVar[str]
     """The environment variable that replaces the usual address."""
+    needs_key: ClassVar[bool] = False
+    """True if other servers of the service's API need a key too."""
 
     name: str
     base_url: str | None = None
@@ -87,6 +89,7 @@ class AnthropicSpec(HostedSpec):
     default_url = "https://api.anthropic.com"
     url_variable = "ANTHROPIC_BASE_URL"
     key: ClassVar[str] = "ANTHROPIC_API_KEY"
+    needs_key = True
 
     engine: Literal["anthropic"] = "anthropic"
     name: str = "claude-sonnet-4-6"
@@ -137,6 +140,10 @@ class OpenAISpec(HostedSpec):
     def _faults(self) -> Iterator[str]:
         if self.cost_limit is not None and None in (self.input_price, self.output_price):
             yield "cost_limit needs input_price and output_price; set both"
+
+
+AnyHostedSpec = AnthropicSpec | OpenAISpec
+"""Every kind of hosted model."""
 
 
 class MCPServer(Spec):

@@ -21,7 +21,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from collab.errors import RecipeError, UnknownName
 from collab.recipe.base import Spec
-from collab.recipe.hosted import AnthropicSpec, OpenAISpec, check_address
+from collab.recipe.hosted import AnyHostedSpec, check_address
 from collab.records import Sampling
 from collab.trust.blocking import server_key
 
@@ -237,9 +237,7 @@ class PluginSpec(Spec):
         return engine
 
 
-_BuiltIn = (
-    TransformersSpec | VLLMSpec | ScriptedSpec | EchoSpec | ReplaySpec | AnthropicSpec | OpenAISpec
-)
+_BuiltIn = TransformersSpec | VLLMSpec | ScriptedSpec | EchoSpec | ReplaySpec | AnyHostedSpec
 ENGINES: dict[str, type[Spec]] = {
     spec.model_fields["engine"].default: spec for spec in get_args(_BuiltIn)
 }

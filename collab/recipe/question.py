@@ -19,7 +19,7 @@ from collab.loopback import is_loopback_url
 from collab.recipe import library
 from collab.recipe.base import Spec, specs_in
 from collab.recipe.files import Files
-from collab.recipe.hosted import AnthropicSpec, MCPServer, OpenAISpec
+from collab.recipe.hosted import AnyHostedSpec, MCPServer
 from collab.recipe.in_python import is_file_of_passed_rows
 from collab.recipe.model import ENGINES, ReplaySpec, ScriptedSpec, VLLMSpec, parse_model
 from collab.recipe.names import names_of_spec
@@ -245,7 +245,7 @@ def _model_addresses(part: Spec) -> Iterator[tuple[str, str]]:
     """List the addresses that a model's requests go to, each with the key that is sent."""
     if isinstance(part, VLLMSpec):
         yield from ((url, part.key) for url in part.servers)
-    elif isinstance(part, AnthropicSpec | OpenAISpec):
+    elif isinstance(part, AnyHostedSpec):
         yield part.url, part.key
 
 

@@ -189,17 +189,18 @@ def _check_sandbox() -> Iterator[Diagnosis]:
 
 def check_engines(ranges: Mapping[str, str]) -> Iterator[Diagnosis]:
     """A diagnosis per engine; `ranges` are the tested versions by package."""
+    from collab.recipe.hosted import AnyHostedSpec
     from collab.recipe.model import ENGINES
 
-    for name in ENGINES:
+    for name, spec in ENGINES.items():
         packages = ENGINE_PACKAGES.get(name, ())
         if name == "vllm":
             yield _check_vllm(ranges.get("vllm", ""))
         elif missing := [package for package in packages if version_of(package) is None]:
             remedy, needed = f"pip install {' '.join(missing)}", name == "transformers"
             yield Diagnosis(name, False, f"lacks {', '.join(missing)}", remedy, needed)
-        elif name == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
-            yield Diagnosis(name, False, "no key", "set ANTHROPIC_API_KEY")
+        elif issubclass(spec, AnyHostedSpec) and spec.needs_key and not os.environ.get(spec.key):
+            yield Diagnosis(name, False, "no key", f"set {spec.key}")
         else:
             yield Diagnosis(name, True, "works here")
     for point in entry_points(group="collab.models"):

@@ -23,7 +23,6 @@ NAME_FORMS = {
     "scripted": "scripted:FILE.yaml",
     "echo": "echo",
     "replay": "replay:RUN",
-    "anthropic": "anthropic:NAME",
     "openai": "openai:URL#NAME",
 }
 MARKS = {"ok": ("ok", "green"), "failed": ("no", "bold red"), "not applicable": ("-", "yellow")}

@@ -152,7 +152,6 @@ class AnthropicEngine(HostedEngine):
         "model_context_window_exceeded": "length",
     }
     tool_call_reason = "tool_use"
-    always_needs_key = True
     cache_read_price, cache_write_price = 0.1, 1.25  # of the cache that lasts five minutes
     spec: AnthropicSpec
 

@@ -26,7 +26,7 @@ from collab.models.hosted.errors import TransientError
 from collab.models.keys import MAX_LINE_LENGTH, Redactor, read_key, redact
 from collab.models.tool_text import plain_messages
 from collab.recipe.documents import parse_json
-from collab.recipe.hosted import AnthropicSpec, OpenAISpec, check_address
+from collab.recipe.hosted import AnyHostedSpec, check_address
 from collab.records import Action, FinishReason, Sampling, ToolCall, Usage, failure_of
 from collab.wording import counted, format_cost
 
@@ -45,7 +45,7 @@ class Spending:
     """US dollars spent, and reserved for requests in progress."""
 
     def __init__(
-        self, spec: AnthropicSpec | OpenAISpec, cache_read_price: float, cache_write_price: float
+        self, spec: AnyHostedSpec, cache_read_price: float, cache_write_price: float
     ) -> None:
         """Take the prices and the limit of `spec`. Prices of cached prompt tokens are relative to
         that of other prompt tokens.
@@ -147,14 +147,12 @@ class HostedEngine(Model, ABC):
     """Maps the service's finish reasons, in lower case, to collab's."""
     tool_call_reason: str
     """The service's finish reason for a response that calls tools."""
-    always_needs_key = False
-    """True if other servers of the service's API need a key too."""
     cache_read_price, cache_write_price = 1.0, 1.0
     """Prices of reading and writing cached prompt tokens, as multiples of the price of a prompt
     token."""
-    spec: AnthropicSpec | OpenAISpec
+    spec: AnyHostedSpec
 
-    def __init__(self, spec: AnthropicSpec | OpenAISpec) -> None:
+    def __init__(self, spec: AnyHostedSpec) -> None:
         """Prepare the client.
 
         Raises:
@@ -166,7 +164,7 @@ class HostedEngine(Model, ABC):
             self._url = check_address(spec.url, spec.url_variable, "https://HOST", "a key")
         except ValueError as error:
             raise RecipeError(str(error)) from None
-        if not self._key and (self.always_needs_key or self._url == spec.default_url):
+        if not self._key and (spec.needs_key or self._url == spec.default_url):
             raise ModelUnavailable(f"model {spec.name!r} needs a key: set {spec.key}")
         parts = urlsplit(self._url)
         host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
