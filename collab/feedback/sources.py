@@ -71,7 +71,7 @@ def check_sources(specs: Sequence[FeedbackSpec], problem: Problem) -> None:
     """
     for spec in specs:
         try:
-            if spec.required and isinstance(spec, StaticFeedbackSpec | ExecutionFeedbackSpec):
+            if spec.required and spec.reads_programs:
                 entry_point(problem, spec.source)
         except FeedbackError as error:
             raise RecipeError(str(error)) from error

@@ -6,7 +6,7 @@ A source is written as its name (`static`) or as a mapping with options
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
@@ -17,6 +17,10 @@ from collab.recipe.model import ModelSpec
 
 
 class FeedbackBase(Spec):
+    reads_programs: ClassVar[bool] = False
+    """True if the source needs a problem that asks for a program."""
+    runs_programs: ClassVar[bool] = False
+
     required: bool = True
     """If the source fails: True ends the episode with a typed failure, False continues without
     it."""
@@ -33,6 +37,8 @@ class SelfFeedbackSpec(FeedbackBase):
 class StaticFeedbackSpec(FeedbackBase):
     """Findings of static analysis, mapped to each agent's own lines."""
 
+    reads_programs = True
+
     source: Literal["static"] = "static"
     tools: tuple[Literal["ast", "ruff", "mypy"], ...] = Field(default=("ast", "ruff"), min_length=1)
     """`ast` reports syntax errors, the functions that are defined and who calls whom. `ruff`
@@ -47,6 +53,8 @@ class StaticFeedbackSpec(FeedbackBase):
 
 class ExecutionFeedbackSpec(FeedbackBase):
     """Results of the examples in the prompt, run in the sandbox. Hidden tests are never used."""
+
+    reads_programs = runs_programs = True
 
     source: Literal["execution"] = "execution"
     limit: int = Field(default=5, ge=1)

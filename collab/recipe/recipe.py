@@ -10,7 +10,6 @@ from pydantic import Field, field_validator
 from collab.errors import RecipeError
 from collab.naming import MAX_NAME_BYTES, Name, is_name
 from collab.recipe.base import Component, Spec
-from collab.recipe.feedback import ExecutionFeedbackSpec
 from collab.recipe.model import (
     ModelSpec,
     SamplingSpec,
@@ -130,7 +129,7 @@ class Recipe(Spec):
         """True if the task, feedback or a tool runs programs."""
         return (
             (self.task is not None and self.task.kind == "code")
-            or any(isinstance(spec, ExecutionFeedbackSpec) for spec in self.team.feedback)
+            or any(source.runs_programs for source in self.team.feedback)
             or any("python" in agent.tools for agent in self.team.agents.values())
         )
 

@@ -13,7 +13,7 @@ from collab.models import Model, Progress, Request
 from collab.models.base import Batching
 from collab.models.open import ModelPool
 from collab.recipe import Recipe, allow, library, read_recipe
-from collab.recipe.feedback import ExecutionFeedbackSpec, SolvedFeedbackSpec
+from collab.recipe.feedback import SolvedFeedbackSpec
 from collab.recipe.in_python import Overrides
 from collab.records import Action, Sampling
 from collab.runtime import Session
@@ -167,7 +167,7 @@ def served_recipe(recipe: Recipe, settings: Settings) -> Recipe:
         spec
         for spec in recipe.team.feedback
         if not isinstance(spec, SolvedFeedbackSpec)
-        and (settings.run_code or not isinstance(spec, ExecutionFeedbackSpec))
+        and (settings.run_code or not spec.runs_programs)
     )
     team = recipe.team.model_copy(update={"feedback": feedback})
     served = recipe.model_copy(update={"task": None, "team": team})

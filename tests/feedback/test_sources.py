@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from collab.errors import FeedbackError, FeedbackUnavailable, RecipeError
 from collab.feedback import Outcome, gather, open_sources
 from collab.recipe import FeedbackSpec, Recipe
+from collab.recipe.feedback import SOURCES
 from collab.recipe.load import validate
 from collab.records import Failure, Feedback, Problem
 from collab.sandbox import Sandbox
@@ -126,7 +127,7 @@ def test_plain_text_feedback_goes_to_every_agent(outcome_of: OutcomeOf) -> None:
     [
         ("statik", "unknown feedback 'statik'; did you mean 'static'?"),
         ({"source": "exprt"}, "did you mean 'expert'?"),
-        ("nonsense", "known: execution, expert, self, solved, static (or file.py:function)"),
+        ("nonsense", f"known: {', '.join(sorted(SOURCES))} (or file.py:function)"),
     ],
 )
 def test_misspelled_source_names_the_nearest_one(written: Any, message: str) -> None:
