@@ -52,21 +52,12 @@ MEASURES = (
     Measure(share_of("cooperation"), best_of="coop", level="cooperation"),
 )
 
-PARTS = {
-    "defines": "code.structure:defines",
-    "parses": "code.structure:parses",
-    "methods": "code.structure:methods",
-    "overlap": "code.structure:overlap",
-    "tests": "code.hidden_tests:tests",
-    "solved": "code.hidden_tests:solved",
-    "part_tests": "code.hidden_tests:part_tests",
-    "written_tests": "code.hidden_tests:written_tests",
-    "gain": "code.hidden_tests:repair_gain",
-    "calls": "code.cooperation:calls",
-    "not_wrapper": "code.cooperation:not_wrapper",
-    "ignores": "code.cooperation:ignores",
+PARTS_BY_MODULE = {
+    "code.structure": ("defines", "parses", "methods", "overlap"),
+    "code.hidden_tests": ("tests", "solved", "part_tests", "written_tests", "gain"),
+    "code.cooperation": ("calls", "not_wrapper", "ignores"),
 }
-"""Parts by name, each with its module below `collab.rewards` and its function."""
+"""Parts by module, as in `library.py`."""
 
 ALARMS = {
     "parses": AlarmSpec(

@@ -86,7 +86,7 @@ def _complete_program(context: RewardContext, solution: str) -> str:
     return text if context.field("entry_point") in defined else context.field("prompt") + text
 
 
-async def repair_gain(context: RewardContext, agent: str) -> Part:
+async def gain(context: RewardContext, agent: str) -> Part:
     """The change in hidden tests passed, from one agent's code to the joint program.
 
     The value is `(1 + after - before) / 2`, where both are the fractions of hidden tests that pass.
