@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from collab.errors import ModelTimeout
 from collab.models.base import Call
@@ -34,6 +35,22 @@ class GenerationRequest:
     report: ReportText | None
     key: str = ""
     """Routing key, equal for requests that one server should answer: `prefix_key`."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings in vLLM's terms, for an engine and for a server."""
+        sampling = self.sampling
+        seed = {} if self.seed is None else {"seed": self.seed}
+        return {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k or -1,
+            "max_tokens": sampling.max_new_tokens,
+            **seed,
+            "stop": list(sampling.stop),
+            "stop_token_ids": self.stop_ids,
+            "logprobs": 0,
+        }
 
 
 @dataclass

@@ -108,17 +108,9 @@ def sampling_params(request: GenerationRequest) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
-    sampling = request.sampling
     return SamplingParams(
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        top_k=sampling.top_k or -1,
-        max_tokens=sampling.max_new_tokens,
-        seed=request.seed,
-        stop=list(sampling.stop),
-        stop_token_ids=request.stop_ids,
-        logprobs=0,
-        detokenize=bool(sampling.stop or request.report),
+        **request.settings,
+        detokenize=bool(request.sampling.stop or request.report),
         output_kind=RequestOutputKind.DELTA if request.report else RequestOutputKind.FINAL_ONLY,
     )
 

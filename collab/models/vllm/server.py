@@ -268,23 +268,14 @@ class Server:
     def _body(self, request: GenerationRequest) -> dict[str, Any]:
         """Return the request body with every setting, since a server takes missing ones from the
         model's files."""
-        sampling = request.sampling
-        seed = {} if request.seed is None else {"seed": request.seed}
         return {
             "model": request.adapter.name if request.adapter else self._model,
             "prompt": request.token_ids,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k or -1,
+            **request.settings,
             "min_p": 0.0,
             "repetition_penalty": 1.0,
             "presence_penalty": 0.0,
             "frequency_penalty": 0.0,
-            "max_tokens": sampling.max_new_tokens,
-            **seed,
-            "stop": list(sampling.stop),
-            "stop_token_ids": request.stop_ids,
-            "logprobs": 0,
             "return_token_ids": True,
             "stream": request.report is not None,
         }
