@@ -29,7 +29,7 @@ from scale_parts.servers import serve
 from collab.models.vllm.engine import VLLMEngine
 from collab.recipe import Recipe
 from collab.recipe.model import VLLMSpec
-from collab.records import Episode, Problem
+from collab.records import Episode, Problem, Sampling
 from collab.runtime import Session
 from collab.runtime.episode import starts_of
 from collab.runtime.events import EpisodeFinished
@@ -119,7 +119,7 @@ async def play_steps(
 def hand_over(episodes: list[Episode]) -> None:
     """Measure the cost of sending a step's samples, which rank 0 packs once for all ranks."""
     samples = [
-        Sample(d.agent, a.prompt_ids, a.token_ids, a.logprobs, 1.0, weight=1.0, scale=1.0)
+        Sample(d.agent, a.prompt_ids, a.token_ids, a.logprobs, Sampling(), weight=1.0, scale=1.0)
         for episode in episodes
         for turn in episode.turns
         for d in turn.decisions

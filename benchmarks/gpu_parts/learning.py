@@ -13,6 +13,7 @@ import torch
 from collab.models.local.dimensions import dimensions_of
 from collab.models.local.multi_lora import unwrap
 from collab.recipe import LoraSpec, TrainerSpec
+from collab.records import Sampling
 from collab.trainers.learner.device_sizes import learning_bytes
 from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.lora import add_adapter
@@ -38,13 +39,11 @@ def samples_of(load: Load, vocabulary: int) -> list[Sample]:
     def tokens(n: int) -> tuple[int, ...]:
         return tuple(torch.randint(3, vocabulary, (n,), generator=drawn).tolist())
 
-    found = []
+    found, sampling = [], Sampling(top_p=load.top_p)
     for _ in range(load.groups):
         prompt, logprobs = tokens(load.prompt), (0.0,) * load.response
         found += [
-            Sample(
-                "a", prompt, tokens(load.response), logprobs, 1.0, weight, 1e-3, top_p=load.top_p
-            )
+            Sample("a", prompt, tokens(load.response), logprobs, sampling, weight, 1e-3)
             for weight in (1.0, -1.0) * (GROUP // 2)
         ]
     return found

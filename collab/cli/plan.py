@@ -10,7 +10,7 @@ from typing import Any
 from collab.cli.options import print_remarks
 from collab.cli.screen.page import WARNING, Page, Piece
 from collab.recipe import Recipe
-from collab.records import Problem
+from collab.records import Problem, Sampling
 from collab.rewards.declared import describe_scoring
 from collab.runtime import Session
 from collab.runtime.notes import tool_forms
@@ -19,6 +19,8 @@ from collab.runtime.prompt_check import check_prompts, max_episode_usage
 from collab.runtime.rehearsal import describe_rounds
 from collab.sandbox import describe_concurrency
 from collab.wording import counted
+
+_SHOWN_SETTINGS = [name for name in Sampling.model_fields if name != "stop"]
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def show_counts(page: Page, plan: RunPlan) -> None:
     turns = counted(plan.turns, "turn")
     sandbox = f", sandbox {plan.isolation}" if plan.scoring else ""
     page.line((plan.team, "bold"), f", {plan.protocol}, {turns}{sandbox}")
-    columns = ("agent", "model", ">temperature", ">top_p", ">top_k", ">max_new_tokens")
+    columns = ("agent", "model", *(f">{name}" for name in _SHOWN_SETTINGS))
     page.table(columns, [_agent_row(plan.recipe, *agent) for agent in plan.models.items()])
     for line in (*plan.rounds, *plan.outlook):
         page.line(line)
@@ -136,7 +138,7 @@ def show_counts(page: Page, plan: RunPlan) -> None:
 
 def _agent_row(recipe: Recipe, name: str, model: str) -> list[Piece]:
     sampling = recipe.sampling_of(name)
-    settings = (sampling.temperature, sampling.top_p, sampling.top_k, sampling.max_new_tokens)
+    settings = (getattr(sampling, name) for name in _SHOWN_SETTINGS)
     engine = recipe.model_of(name).engine
     shown = model if model.startswith(engine) else f"{model} ({engine})"
     return [name, shown, *map(str, settings)]

@@ -159,6 +159,11 @@ class Sampling(Record):
     stop: tuple[str, ...] = ()
     """The response ends before the first of these strings."""
 
+    @property
+    def limits_tokens(self) -> bool:
+        """True if some tokens cannot be drawn, because `top_p` or `top_k` excludes them."""
+        return self.top_p < 1 or self.top_k > 0
+
 
 class Usage(Record):
     """Tokens and cost of one response."""

@@ -187,7 +187,7 @@ def on_policy_samples(policies: Policies, agents: str = "ab", weight: float = 1.
     samples = []
     for agent in agents:
         policy = policies.of(agent)
-        plain = Sample(agent, (1, 2, 3), (4, 5), (0.0, 0.0), 1.0, weight=weight, scale=0.5)
+        plain = Sample(agent, (1, 2, 3), (4, 5), (0.0, 0.0), Sampling(), weight=weight, scale=0.5)
         with policy.training() as model, torch.no_grad():
             row = PackedSequence([plain])
             logprobs = response_logprobs(model, [row], policy.device).logprobs.tolist()

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from collab.records import Sampling
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.prefix_tree.attention import tree_attention
 from collab.trainers.learner.prefix_tree.packing import PackedSequence
@@ -15,8 +16,8 @@ CPU = torch.device("cpu")
 
 
 def sample(prompt: tuple[int, ...], response: tuple[int, ...], temperature: float = 1.0) -> Sample:
-    zeros = (0.0,) * len(response)
-    return Sample("a", prompt, response, zeros, temperature, weight=1.0, scale=1.0)
+    zeros, sampling = (0.0,) * len(response), Sampling(temperature=temperature)
+    return Sample("a", prompt, response, zeros, sampling, weight=1.0, scale=1.0)
 
 
 def samples() -> list[Sample]:

@@ -7,6 +7,7 @@ import torch
 from pydantic import ValidationError
 
 from collab.recipe import TrainerSpec
+from collab.records import Sampling
 from collab.trainers.learner.loss import token_loss
 from collab.trainers.learner.samples import Sample
 
@@ -19,7 +20,7 @@ def samples_with(sampler: tuple[float, ...], scale: float = 1.0) -> list[Sample]
     found, first = [], 0
     for length, weight in zip(LENGTHS, WEIGHTS, strict=True):
         logprobs = sampler[first : first + length]
-        found.append(Sample("a", (1,), tuple(range(length)), logprobs, 1.0, weight, scale))
+        found.append(Sample("a", (1,), tuple(range(length)), logprobs, Sampling(), weight, scale))
         first += length
     return found
 

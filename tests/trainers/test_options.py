@@ -17,6 +17,7 @@ from collab.api.reading import read_metrics
 from collab.errors import CollabError
 from collab.recipe import EvaluationSpec, LoraSpec, Recipe, TrainerSpec
 from collab.recipe.trainer import PhaseSpec
+from collab.records import Sampling
 from collab.trainers import TrainingRun, make_plan
 
 TWO_TURNS = {"team.turns": 2}
@@ -194,7 +195,7 @@ def layer_passes(recipe: Recipe) -> int:
     calls: list[int] = []
     with policy.training() as module:
         module.model.layers[0].mlp.register_forward_pre_hook(lambda *_: calls.append(1))
-        sample = Sample("a", (1, 2), (3, 4), (0.0, 0.0), temperature=1.0, weight=1.0, scale=1.0)
+        sample = Sample("a", (1, 2), (3, 4), (0.0, 0.0), Sampling(), weight=1.0, scale=1.0)
         row = PackedSequence([sample])
         response_logprobs(module, [row], policy.device).logprobs.sum().backward()
     asyncio.run(policies.aclose())

@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
+from collab.records import Sampling
 from collab.trainers.learner.batch_sizes import supports_prefix_tree
 from collab.trainers.learner.logprobs import response_logprobs
 from collab.trainers.learner.loss import token_loss
@@ -36,9 +37,9 @@ def model_of(device: torch.device, **options: Any) -> Any:
 
 
 def group(prompt: int, response: int, **options: Any) -> list[Sample]:
-    fields: dict[str, Any] = {"temperature": 1.0, "weight": 1.0, "scale": 1e-3, **options}
+    tokens, logprobs, sampling = tuple(range(prompt)), (0.0,) * response, Sampling(**options)
     return [
-        Sample("a", tuple(range(prompt)), (n, *range(1, response)), (0.0,) * response, **fields)
+        Sample("a", tokens, (n, *range(1, response)), logprobs, sampling, weight=1.0, scale=1e-3)
         for n in range(8)
     ]
 

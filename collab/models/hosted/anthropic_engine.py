@@ -229,7 +229,7 @@ def body_of(model: str, request: Request) -> dict[str, Any]:
     if system:
         body["system"] = [text_block(system) | CACHE_MARK]
     # Later SDKs have no arguments for these.
-    changed = sampling.model_dump(include={"temperature", "top_p", "top_k"}, exclude_defaults=True)
+    changed = sampling.model_dump(exclude={"max_new_tokens", "stop"}, exclude_defaults=True)
     if changed:
         body["extra_body"] = changed
     if sampling.stop:

@@ -20,6 +20,7 @@ from collab.models.local.fast.equivalence import (
 from collab.models.local.multi_lora import unwrap
 from collab.models.out_of_memory import free_bytes
 from collab.recipe import TrainerSpec
+from collab.records import Sampling
 from collab.trainers.learner.device_sizes import DeviceSizes, device_sizes
 from collab.trainers.learner.logprobs import response_states
 from collab.trainers.learner.policy import Policy
@@ -128,7 +129,7 @@ def _probe(vocabulary: int) -> PackedSequence:
     prompt = tokens(0)
     return PackedSequence(
         [
-            Sample("", prompt, tokens(n + 1), (0.0,) * PROBE_TOKENS, 1.0, 1.0, 1.0)
+            Sample("", prompt, tokens(n + 1), (0.0,) * PROBE_TOKENS, Sampling(), 1.0, 1.0)
             for n in range(PROBE_RESPONSES)
         ]
     )

@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from collab.models.local.dimensions import has_full_attention
 from collab.models.local.layers import has_gradient_checkpointing
 from collab.models.local.sampling import nucleus
+from collab.records import Sampling
 from collab.trainers.learner.device_sizes import chunk_tokens
 from collab.trainers.learner.prefix_tree.attention import Branches, TreeAttention, tree_attention
 from collab.trainers.learner.prefix_tree.packing import PackedSequence, PrefixTree
@@ -37,6 +38,11 @@ class SamplingSettings(NamedTuple):
     top_p: float
     top_k: int
     """Top_k, or the vocabulary's size if all of it is kept."""
+
+
+def token_settings(sampling: Sampling, vocabulary: int) -> SamplingSettings:
+    """Return the settings that shape a token's distribution."""
+    return SamplingSettings(sampling.temperature, sampling.top_p, sampling.top_k or vocabulary)
 
 
 class TokenScores(NamedTuple):
@@ -64,7 +70,7 @@ def response_logprobs(
     samples = [sample for row in rows for sample in row.samples]
     targets = [token for sample in samples for token in sample.token_ids]
     vocabulary = model.config.get_text_config().vocab_size
-    drawn = [SamplingSettings(s.temperature, s.top_p, s.top_k or vocabulary) for s in samples]
+    drawn = [token_settings(sample.sampling, vocabulary) for sample in samples]
     return _score_chunks(
         model,
         response_states(model, rows, device, attention),

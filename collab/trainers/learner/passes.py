@@ -226,7 +226,8 @@ class Passes:
             if not self._spec.kl_coef:
                 probes = rows[0].samples[:KL_PROBES]
                 # The divergence of truncated distributions may be infinite.
-                if batch.number or not policy.has_reference or any(s.truncated for s in probes):
+                limited = any(sample.sampling.limits_tokens for sample in probes)
+                if batch.number or not policy.has_reference or limited:
                     continue
                 rows = [PackedSequence(probes)]
             with policy.reference() as model:

@@ -38,20 +38,13 @@ class Sample:
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     """The sampler's log-probabilities, by token, or () if no policy of this team sampled it."""
-    temperature: float
+    sampling: Sampling
     weight: float
     """Advantage of its joint action, or the mean if each token has its own."""
     scale: float
     """Factor of each token's loss: visit share / groups, then as `token_weighting` says."""
-    top_p: float = 1.0
-    top_k: int = 0
     token_weights: tuple[float, ...] = ()
     """Advantages of each of `token_ids`, if the algorithm gives them by token."""
-
-    @property
-    def truncated(self) -> bool:
-        """True if top_p or top_k limited the tokens that could be drawn."""
-        return self.top_p < 1 or self.top_k > 0
 
     @property
     def alive(self) -> bool:
@@ -71,7 +64,6 @@ def make_samples(
             share = group.visit_share[episode, turn] / len(credit.groups)
             decisions = group.episodes[episode].turns[turn].decisions
             actions = [d.action for d in decisions if d.agent == agent and d.action.token_ids]
-            sampling = samplings[agent]
             for action, token_weights in zip(
                 actions, _action_weights(weight, actions, agent), strict=True
             ):
@@ -80,11 +72,9 @@ def make_samples(
                     prompt_ids=action.prompt_ids,
                     token_ids=action.token_ids,
                     logprobs=action.logprobs,
-                    temperature=sampling.temperature,
+                    sampling=samplings[agent],
                     weight=mean(token_weights),
                     scale=share,
-                    top_p=sampling.top_p,
-                    top_k=sampling.top_k,
                     token_weights=token_weights if isinstance(weight, Sequence) else (),
                 )
                 samples.append(sample)

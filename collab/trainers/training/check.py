@@ -117,7 +117,7 @@ def _check_agent(recipe: Recipe, name: str) -> None:
             f" agents.{name}.sampling.temperature=1.0"
         )
     kl_coef = recipe.trainer.kl_coef if recipe.trainer else 0.0
-    if kl_coef and (sampling.top_p < 1 or sampling.top_k > 0):
+    if kl_coef and sampling.limits_tokens:
         raise RecipeError(
             f"agent '{name}' samples with top_p {sampling.top_p:g} and top_k {sampling.top_k}, and"
             f" trainer.kl_coef is {kl_coef:g}, but the KL divergence of truncated distributions is"

@@ -12,7 +12,7 @@ from collab.models import Call, Request
 from collab.models.chat import check_context, prompt_ids
 from collab.models.controls import text_ids
 from collab.plugins import call_function
-from collab.records import Decision, Episode, Message, Problem, Turn
+from collab.records import Decision, Episode, Message, Problem, Sampling, Turn
 from collab.runtime.agents import prefix_of, template_fields
 from collab.trainers.credit.step_credit import Credit
 from collab.trainers.learner.samples import Sample, weigh_tokens
@@ -86,7 +86,7 @@ class RecordedStepper(Stepper):
             prompt_ids=tuple(prompt),
             token_ids=tuple(response),
             logprobs=(),
-            temperature=self._samplings[agent].temperature,
+            sampling=Sampling(temperature=self._samplings[agent].temperature),
             weight=1.0,
             scale=scale,
         )

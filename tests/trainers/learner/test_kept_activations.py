@@ -12,6 +12,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from collab.models.local.dimensions import Dimensions, dimensions_of
 from collab.models.local.multi_lora import one_adapter
 from collab.models.weights import quiet_transformers
+from collab.records import Sampling
 from collab.trainers.learner import logprobs
 from collab.trainers.learner.device_sizes import kept_bytes, learning_bytes
 from collab.trainers.learner.logprobs import response_logprobs, response_states
@@ -80,7 +81,7 @@ def adapted_model(vocabulary: int, *, checkpointing: bool) -> Any:
 def group_of(prompt: int, response: int) -> list[PackedSequence]:
     """Pack eight responses to one prompt into rows."""
     samples = [
-        Sample("a", tuple(range(prompt + 1)), (n, *[5] * (response - 1)), (), 1.0, 1.0, 1.0)
+        Sample("a", tuple(range(prompt + 1)), (n, *[5] * (response - 1)), (), Sampling(), 1.0, 1.0)
         for n in range(8)
     ]
     return pack_samples(samples, 10_000, shared=True)

@@ -15,6 +15,7 @@ from support.trainer_recipes import make_game
 
 from collab.errors import TrainingError
 from collab.models.out_of_memory import is_out_of_memory
+from collab.records import Sampling
 from collab.trainers import TrainingRun
 from collab.trainers.learner.learner import Learner
 from collab.trainers.learner.lora import add_adapter
@@ -79,7 +80,7 @@ def test_an_optimizer_of_stale_parameters_stops_the_run(learner: Learner) -> Non
 
 def test_sampler_that_differs_from_the_trainer_stops_the_run(learner: Learner) -> None:
     [sample] = on_policy_samples(learner.policies, "b")
-    off = Sample("b", sample.prompt_ids, sample.token_ids, (-0.1, -0.1), 1.0, 1.0, 0.5)
+    off = Sample("b", sample.prompt_ids, sample.token_ids, (-0.1, -0.1), Sampling(), 1.0, 0.5)
     with pytest.raises(TrainingError, match=r"agent 'b'.*more than trainer.mismatch_tolerance 0.1"):
         learner.learn([off], 0, Event())
 
@@ -135,7 +136,7 @@ class Scarce:
 def several_samples() -> list[Sample]:
     """Responses of one agent to several prompts, with different weights."""
     return [
-        Sample("a", (1, 2, 3, *range(n)), (4, 5), (), 1.0, weight=0.5 + n, scale=0.5)
+        Sample("a", (1, 2, 3, *range(n)), (4, 5), (), Sampling(), weight=0.5 + n, scale=0.5)
         for n in range(1, 9)
     ]
 

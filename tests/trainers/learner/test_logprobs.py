@@ -10,17 +10,18 @@ from support.tiny_models import tiny
 from torch import Tensor
 
 from collab.models.local.dimensions import dimensions_of
+from collab.records import Sampling
 from collab.trainers.learner import logprobs
 from collab.trainers.learner.device_sizes import logit_bytes
-from collab.trainers.learner.logprobs import SamplingSettings, logits_of, response_logprobs
+from collab.trainers.learner.logprobs import logits_of, response_logprobs, token_settings
 from collab.trainers.learner.prefix_tree.packing import PackedSequence
 from collab.trainers.learner.samples import Sample
 
 CPU = torch.device("cpu")
 
 SAMPLES = [
-    Sample("a", (1, 2, 3), (4, 5, 6, 7), (0.0,) * 4, temperature=0.7, weight=1.0, scale=1.0),
-    Sample("a", (1, 2), (9, 8, 7), (0.0,) * 3, temperature=1.0, weight=1.0, scale=1.0, top_k=40),
+    Sample("a", (1, 2, 3), (4, 5, 6, 7), (0.0,) * 4, Sampling(temperature=0.7), 1.0, scale=1.0),
+    Sample("a", (1, 2), (9, 8, 7), (0.0,) * 3, Sampling(top_k=40), 1.0, scale=1.0),
 ]
 ROWS = [PackedSequence([s]) for s in SAMPLES]
 WEIGHTS = torch.arange(1.0, 8.0, dtype=torch.float64)
@@ -50,9 +51,9 @@ def naive(model: Any) -> Tensor:
         for place, token in enumerate(sample.token_ids):
             ids = torch.tensor([[*sample.prompt_ids, *sample.token_ids[:place]]])
             states = model.base_model(input_ids=ids).last_hidden_state[0, -1]
-            logits = logits_of(model, states) / sample.temperature
-            if sample.top_k:
-                least = logits.topk(sample.top_k).values[-1]
+            logits = logits_of(model, states) / sample.sampling.temperature
+            if sample.sampling.top_k:
+                least = logits.topk(sample.sampling.top_k).values[-1]
                 left_out = (logits < least) & (torch.arange(len(logits)) != token)
                 logits = logits.masked_fill(left_out, -torch.inf)
             found.append(logits.log_softmax(dim=-1)[token])
@@ -79,8 +80,7 @@ def test_plan_covers_the_logits_of_a_chunk(way: dict[str, Any], learns: str) -> 
     model.config.vocab_size = vocabulary
     model.lm_head = torch.nn.Linear(32, vocabulary, bias=False).requires_grad_(learns == "all")
     hidden = torch.randn(tokens, 32, requires_grad=True)
-    settings: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": vocabulary}
-    per_token = [SamplingSettings(**{**settings, **way})] * tokens
+    per_token = [token_settings(Sampling(**way), vocabulary)] * tokens
     with pytest.MonkeyPatch.context() as patch, Held([*model.parameters(), hidden]) as held:
         patch.setattr(logprobs, "_reads_are_free", lambda _: False)
         scored = logprobs._score_chunks(model, hidden, torch.arange(tokens), per_token, tokens)
@@ -94,7 +94,7 @@ def test_number_of_tokens_sorted_at_once_changes_nothing(monkeypatch: pytest.Mon
     ways: list[dict[str, Any]] = [
         {"top_p": 0.5}, {"top_k": 7}, {}, {"top_p": 0.9, "top_k": 12}, {"top_p": 0.7},
     ]  # fmt: skip
-    samples = [replace(SAMPLES[0], temperature=1.3, **way) for way in ways]
+    samples = [replace(SAMPLES[0], sampling=Sampling(temperature=1.3, **way)) for way in ways]
     found = []
     for looks, tokens in ((True, 1), (True, 3), (True, 100), (False, 3), (False, 100)):
         monkeypatch.setattr(logprobs, "NUCLEUS_CHUNK_TOKENS", tokens)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from collab.models.local.sampling import nucleus
 from collab.recipe import TrainerSpec
+from collab.records import Sampling
 from collab.runs import metric_names as names
 from collab.trainers.learner.logprobs import SamplingSettings, response_logprobs
 from collab.trainers.learner.logprobs import _score as score
@@ -39,9 +40,8 @@ LOSSES: dict[str, dict[str, Any]] = {
 
 
 def group(ways: list[dict[str, Any]]) -> list[Sample]:
-    fields = {"temperature": 1.0, "weight": 1.0, "scale": 1.0}
     return [
-        Sample("a", (1, 2, 3), (4, n, 6, 7), (0.0,) * 4, **{**fields, **way})
+        Sample("a", (1, 2, 3), (4, n, 6, 7), (0.0,) * 4, Sampling(**way), weight=1.0, scale=1.0)
         for n, way in enumerate(ways)
     ]
 
