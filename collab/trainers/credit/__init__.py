@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from collab.trainers.credit.algorithms import BUILT_IN
 from collab.trainers.credit.base import Algorithm, PerGroup, algorithm_for, comparing
 from collab.trainers.credit.group import Group, Node, Rewards, Weights, compare
+from collab.trainers.credit.library import BUILT_IN
 
 __all__ = [
     "BUILT_IN",

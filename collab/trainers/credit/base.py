@@ -15,8 +15,8 @@ from collab.errors import RecipeError, TrainingError
 from collab.plugins import call_function, check_call, check_not_async, check_options, find_function
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.base import Component
-from collab.trainers.credit.algorithms import BUILT_IN
 from collab.trainers.credit.group import Group, ResponseKey, Weights
+from collab.trainers.credit.library import BUILT_IN
 
 if TYPE_CHECKING:
     from torch import Tensor
