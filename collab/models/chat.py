@@ -10,7 +10,7 @@ from jinja2 import TemplateError
 
 from collab.errors import CollabError, ContextOverflow, ModelError
 from collab.models.base import Request
-from collab.models.controls import chat_ids, leading_ids, text_ids
+from collab.models.control_tokens import chat_ids, leading_ids, text_ids
 from collab.models.tool_template import special_ids, tool_template
 from collab.models.tool_text import plain_messages, tool_schemas
 from collab.records import Action, FinishReason, ToolCall, Usage, failure_of

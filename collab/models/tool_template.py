@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from jinja2 import TemplateError
 
 from collab.models.chat_template import TemplateItem, render
-from collab.models.controls import BLANK
+from collab.models.control_tokens import BLANK
 from collab.models.response_patterns import parsing_limits
 from collab.models.tool_text import UnreadableCall, read_calls, text_before_calls, tool_schemas
 from collab.records import Message, ToolCall, ToolSpec

@@ -7,7 +7,7 @@ from support.chats import tokenizer_of
 from transformers import AutoTokenizer
 
 from collab.models import store
-from collab.models.controls import chat_ids
+from collab.models.control_tokens import chat_ids
 
 ROLES = ("system", "user", "assistant", "user")
 SMOLLM2 = pytest.param("smollm2", marks=pytest.mark.slow)

@@ -10,7 +10,7 @@ from collab.agents.parsers import Parser
 from collab.errors import AgentError, RecipeError
 from collab.models import Call, Request
 from collab.models.chat import check_context, prompt_ids
-from collab.models.controls import text_ids
+from collab.models.control_tokens import text_ids
 from collab.plugins import call_function
 from collab.records import Decision, Episode, Message, Problem, Sampling, Turn
 from collab.runtime.agents import prefix_of, template_fields

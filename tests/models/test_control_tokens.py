@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from collab.models import store
 from collab.models.base import Call, Request
 from collab.models.chat import prompt_ids
-from collab.models.controls import chat_ids
+from collab.models.control_tokens import chat_ids
 from collab.models.vllm.engine import load_model_info
 from collab.records import Message, Sampling
 
