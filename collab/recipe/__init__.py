@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from collab.lazy import import_name
 
 if TYPE_CHECKING:
+    from collab.recipe.approval import about_rows, allow, check_functions
     from collab.recipe.feedback import FeedbackSpec
     from collab.recipe.load import load_recipe, load_task, read_recipe, read_task, read_trainer
-    from collab.recipe.question import about_rows, allow, check_functions
     from collab.recipe.recipe import BudgetSpec, Recipe
     from collab.recipe.reward import RewardSpec
     from collab.recipe.sandbox import SandboxSpec

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from collab.errors import RecipeError
 from collab.naming import as_name
 from collab.recipe import library
+from collab.recipe.approval import allow, allowed_in, question_of
 from collab.recipe.base import Spec
 from collab.recipe.feedback import SOURCES
 from collab.recipe.files import Files, display_path
@@ -34,7 +35,6 @@ from collab.recipe.overrides import (
     order_settings,
     strings_in_settings,
 )
-from collab.recipe.question import allow, allowed_in, question_of
 from collab.recipe.recipe import DEFAULT_MODEL, SECTIONS, Recipe
 from collab.recipe.task import TABLE_ENDINGS, TaskSpec, drop_former_source, with_seeds
 from collab.recipe.trainer import TrainerSpec

@@ -9,11 +9,11 @@ from typing import Any
 import yaml
 
 from collab.errors import CollabError, RecipeError
+from collab.recipe.approval import about_adapters
 from collab.recipe.documents import MAX_YAML_CHARACTERS
 from collab.recipe.load import read_recipe
 from collab.recipe.names import functions_passed_in_python
 from collab.recipe.packing import RecipePacker
-from collab.recipe.question import about_adapters
 from collab.recipe.recipe import Recipe
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import RECIPE

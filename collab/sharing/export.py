@@ -16,8 +16,8 @@ from collab.models.local.adapters import ADAPTER_ERRORS, check_harmless
 from collab.models.store import read_config, resolve
 from collab.models.store.models import public_name
 from collab.recipe import Recipe, read_recipe
+from collab.recipe.approval import about_adapters
 from collab.recipe.model import TransformersSpec, local_weights
-from collab.recipe.question import about_adapters
 from collab.runs.about import check_has_ended
 from collab.runs.atomic import creating_folder, replacing_files
 from collab.runs.layout import ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTERS, MODELS, RECIPE

@@ -41,7 +41,7 @@ NAME_NO_CODE = {
 }  # fmt: skip
 """Keys with text that is never looked up as a function."""
 ASKED_OTHERWISE = {"mcp", "server_command", "adapter", "path", "learn_from"}
-"""Commands and files, about which `collab.recipe.question` asks as well."""
+"""Commands and files, about which `collab.recipe.approval` asks as well."""
 FREE_TEXT = {
     "role", "prompt", "revise", "discuss", "templates", "name", "description", "options", "hidden",
 }  # fmt: skip
