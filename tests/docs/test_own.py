@@ -2,6 +2,8 @@
 
 import doctest
 import json
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,14 @@ from support.algorithm_runs import check_resume, saved_in
 from support.blocks import blocks
 
 import collab
-from collab.recipe import TrainerSpec, load_task
+from collab.recipe import TrainerSpec, library, load_task
+from collab.recipe.feedback import SOURCES
 from collab.records import Episode
+from collab.rewards.library import BUILT_IN as parts
+from collab.runtime.protocols import BUILT_IN as protocols
 from collab.tasks import open_suite
+from collab.tasks.formats import BUILT_IN as formats
+from collab.trainers.credit import BUILT_IN as algorithms
 from collab.trainers.credit import algorithm_for
 
 TASK = {
@@ -89,15 +96,35 @@ def test_algorithms_of_the_page_train_and_resume(
     assert set(averages) == ({"a", "b"} if number else set())
 
 
-def test_pages_list_every_built_in_algorithm_and_protocol() -> None:
-    from collab.runtime.protocols import BUILT_IN as protocols
-    from collab.trainers.credit import BUILT_IN as algorithms
+def published_suites() -> list[str]:
+    """Return the suites whose rows have a published format."""
+    files = library.components("task")
+    return [name for name, path in files if re.search(r"\b(hub|adapt):", path.read_text())]
 
-    pages = {"algorithms.md": algorithms, "credit.md": algorithms, "protocols.md": protocols}
-    for page, names in pages.items():
-        text = (Path(__file__).parents[2] / "docs" / page).read_text()
-        missing = [name for name in names if f"| `{name}` |" not in text]
-        assert missing == [], page
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("algorithms.md", algorithms),
+        ("credit.md", algorithms),
+        ("protocols.md", protocols),
+        ("rewards.md", parts),
+        ("feedback.md", SOURCES),
+        ("suites.md", formats),
+        ("suites.md", published_suites()),
+    ],
+)
+def test_tables_of_the_page_list_every_name(page: str, names: Iterable[str]) -> None:
+    text = (Path(__file__).parents[2] / "docs" / page).read_text()
+    cells = "".join(re.findall(r"^\| (`.*?) \|", text, re.MULTILINE))
+    missing = [name for name in names if f"`{name}`" not in cells]
+    assert missing == [], f"remedy: a row for each in docs/{page}"
+
+
+def test_description_of_the_key_names_every_protocol() -> None:
+    schema = json.loads((Path(__file__).parents[2] / "docs/schema/team.json").read_text())
+    text = schema["properties"]["protocol"]["description"]
+    assert [name for name in protocols if f"`{name}`" not in text] == []
 
 
 def test_page_lists_every_trainer_with_a_result() -> None:
