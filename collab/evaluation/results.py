@@ -294,22 +294,29 @@ def ordered_metrics(
     return [*shown, names.TOKENS_IN_SEQUENCE]
 
 
+_TITLES = {
+    names.VALUE: "  {}",
+    names.LEVEL: "{}",
+    names.SOLVED_AFTER_TURN: "solved after turn {}",
+    names.RETURN_SHARE: "return",
+    names.LAST_REWARD_SHARE: "last turn's reward",
+    names.TOKENS_IN_SEQUENCE: "tokens in sequence",
+}
+"""Titles by metric, with the text that `*` matches. Other metrics are shown by their names."""
+
+
 def metric_title(name: str) -> str:
     """Return the title of a metric's row in a table, e.g. `tokens of 4 samples`."""
-    if name == names.RETURN:
-        return "return"
-    part, level = (names.match_pattern(p, name) for p in (names.VALUE, names.LEVEL))
-    if part is not None:
-        return f"  {part} %"
     if (tries := names.match_pattern(names.TOKENS_OF_TRIES, name)) is not None:
         which = counted(int(tries), "sample") if tries.isdecimal() else f"samples within {tries}"
         return f"tokens of {which}"
-    if (turn := names.match_pattern(names.SOLVED_AFTER_TURN, name)) is not None:
-        return f"solved after turn {turn} %"
-    if name == names.TOKENS_IN_SEQUENCE:
-        return "tokens in sequence"
-    shown = {names.RETURN_SHARE: "return", names.LAST_REWARD_SHARE: "last turn's reward"}
-    return f"{shown.get(name, level or name)} %"
+    matches = ((title, names.match_pattern(pattern, name)) for pattern, title in _TITLES.items())
+    title = next((title.format(text) for title, text in matches if text is not None), name)
+    return f"{title} %" if _is_share(name) else title
+
+
+def _is_share(name: str) -> bool:
+    return name != names.RETURN and not names.is_count(name)
 
 
 def estimate_cell(
@@ -323,14 +330,13 @@ def estimate_cell(
         return TableCell(NO_VALUE)
     numbers = (value.mean, value.low, value.high)
     mean, low, high = (_format_number(name, n, "+" if change else "") for n in numbers)
-    is_share = name != names.RETURN and not names.is_token_count(name)
-    most = 1.0 if is_share else largest if name == names.RETURN else None
+    most = 1.0 if _is_share(name) else largest if name == names.RETURN else None
     cell = TableCell(f"{mean} [{low}, {high}]")
     return with_whisker(cell, value.mean, value.limits, most, change=change)
 
 
 def _format_number(name: str, value: float, sign: str = "") -> str:
-    if names.is_token_count(name):
+    if names.is_count(name):
         return f"{value:{sign}.0f}"
     text = f"{value:{sign}.2f}" if name == names.RETURN else f"{100 * value:{sign}.1f}"
     return text.removeprefix("-") if not float(text) and not sign else text

@@ -225,9 +225,9 @@ def _spans(episodes: Iterable[Episode]) -> Iterator[tuple[float, float]]:
 def estimate_of(name: str, values: Sequence[float], largest: float) -> Estimate:
     """Return a metric's mean over tasks with its interval. `largest` is the largest return.
 
-    Twice the largest count of tokens stands for their unknown bound.
+    Twice the largest count stands for its unknown bound.
     """
-    most = 2 * max(values) if names.is_token_count(name) else _largest_value(name, largest)
+    most = 2 * max(values) if names.is_count(name) else _largest_value(name, largest)
     return estimate_mean(values, most)
 
 

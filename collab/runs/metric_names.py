@@ -87,6 +87,9 @@ RETURN = "return"
 RETURN_SHARE = "return/share"
 LAST_REWARD_SHARE = "last_reward/share"
 
+_COUNTS = (TOKENS_OF_TRIES, TOKENS_IN_SEQUENCE)
+"""Metrics of an evaluation that are counts. All others are shares, except `RETURN`."""
+
 _FORMER_NAMES = {
     "part/*": POINTS,
     "hack_suspects": FLAGGED,
@@ -132,9 +135,9 @@ def current_name(name: str) -> str:
     return name
 
 
-def is_token_count(name: str) -> bool:
-    """Return True if a metric of an evaluation is a number of tokens."""
-    return name == TOKENS_IN_SEQUENCE or bool(match_pattern(TOKENS_OF_TRIES, name))
+def is_count(name: str) -> bool:
+    """Return True if a metric of an evaluation is a count, e.g. of tokens."""
+    return any(match_pattern(pattern, name) is not None for pattern in _COUNTS)
 
 
 def best_of_metric(name: str, k: int) -> str:
