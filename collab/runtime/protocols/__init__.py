@@ -1,7 +1,7 @@
 """Protocols: the order of moves within a turn, and what each agent sees of the others.
 
 A protocol is an async function `(turn, **options)` over a `collab.runtime.turn.Turn`. Each built-in
-protocol is a file here.
+protocol is a file here, and its function has the same name.
 """
 
 from __future__ import annotations
@@ -15,19 +15,11 @@ from collab.runtime.turn import Turn
 
 Protocol = Callable[[Turn], Awaitable[None]]
 
-BUILT_IN = BuiltIn(
-    "collab.runtime.protocols",
-    {
-        "single": "single:single",
-        "parallel": "parallel:parallel",
-        "sequential": "sequential:sequential",
-        "discussion": "discussion:discussion",
-        "debate": "debate:debate",
-        "pipeline": "pipeline:pipeline",
-        "critic_loop": "critic_loop:critic_loop",
-        "repair": "repair:repair",
-    },
+_NAMES = (
+    *("single", "parallel", "sequential", "discussion"),
+    *("debate", "pipeline", "critic_loop", "repair"),
 )
+BUILT_IN = BuiltIn("collab.runtime.protocols", {name: f"{name}:{name}" for name in _NAMES})
 
 
 def protocol_for(component: Component) -> Protocol:

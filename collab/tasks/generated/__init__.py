@@ -1,4 +1,4 @@
-"""Problems generated from a seed. Each generator is a file here.
+"""Problems generated from a seed. Each generator is a file here, with a function of its name.
 
 A generator is a function of a `random.Random` and its options. It yields different rows for a
 suite, one after the other, until none is left, or forever.
@@ -17,19 +17,13 @@ from collab.plugins import bind_options, call_function
 from collab.recipe import SourceSpec
 from collab.recipe.base import Component
 
+_NAMES = (
+    *("duet", "pocket_code", "reasoning_gym", "same_name", "seeds", "signals", "split_sum"),
+    "verifiers",
+)
 BUILT_IN = BuiltIn(
     "collab.tasks.generated",
-    {
-        "duet": "duet:duet",
-        "pocket_code": "pocket_code:pocket_code",
-        "reasoning_gym": "reasoning_gym:reasoning_gym",
-        "same_name": "same_name:same_name",
-        "seeds": "seeds:seeds",
-        "signals": "signals:signals",
-        "split_sum": "split_sum:split_sum",
-        "two_files": "pocket_code:two_files",
-        "verifiers": "verifiers:verifiers",
-    },
+    {name: f"{name}:{name}" for name in _NAMES} | {"two_files": "pocket_code:two_files"},
 )
 
 
