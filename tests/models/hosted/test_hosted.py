@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from support import claude_server, openai_server
@@ -18,7 +18,7 @@ from collab.errors import ModelUnavailable
 from collab.models.hosted.anthropic_engine import AnthropicEngine
 from collab.models.hosted.engine import HostedEngine
 from collab.models.hosted.openai_engine import OpenAIEngine
-from collab.recipe.hosted import AnthropicSpec, OpenAISpec
+from collab.recipe.hosted import AnthropicSpec, AnyHostedSpec, HostedSpec, OpenAISpec
 from collab.records import Message
 
 
@@ -54,6 +54,12 @@ PROTOCOLS = {
     "anthropic": Protocol(ClaudeServer, claude, claude_answer, "ANTHROPIC_API_KEY"),
     "openai": Protocol(OpenAIServer, openai, openai_answer, "OPENAI_API_KEY"),
 }
+
+
+def test_every_service_is_tested_here_and_asked_about() -> None:
+    services = get_args(AnyHostedSpec)
+    assert {*services} == {*HostedSpec.__subclasses__()}
+    assert {spec.model_fields["engine"].default for spec in services} == {*PROTOCOLS}
 
 
 @pytest.fixture(params=PROTOCOLS)
