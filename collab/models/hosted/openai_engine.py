@@ -37,11 +37,12 @@ REFUSAL_STATUSES = {400, 422}
 TOKEN_FIELDS: dict[str, Any] = {
     "logprobs": True,
     "return_token_ids": True,
+    "top_k": -1,
     "min_p": 0.0,
     "repetition_penalty": 1.0,
 }
-"""Fields for servers that record tokens. They are always sent, so a server's defaults cannot change
-the distribution.
+"""Fields for servers that record tokens. They are sent unless a setting replaces them, so a
+server's defaults cannot change the distribution.
 """
 
 
@@ -78,7 +79,7 @@ class Dialect:
         if sampling.top_k:
             body["top_k"] = sampling.top_k
         if self._spec.tokens:
-            body = {"top_k": -1, **body, **TOKEN_FIELDS}
+            body = {**TOKEN_FIELDS, **body}
         if request.tools and not self._tools_as_text:
             body["tools"] = tool_schemas(request.tools)
             if not request.may_call:

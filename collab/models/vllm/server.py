@@ -271,13 +271,13 @@ class Server:
         return {
             "model": request.adapter.name if request.adapter else self._model,
             "prompt": request.token_ids,
-            **request.settings,
             "min_p": 0.0,
             "repetition_penalty": 1.0,
             "presence_penalty": 0.0,
             "frequency_penalty": 0.0,
             "return_token_ids": True,
             "stream": request.report is not None,
+            **request.settings,
         }
 
     def _add_answer(
