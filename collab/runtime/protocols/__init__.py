@@ -16,8 +16,14 @@ from collab.runtime.turn import Turn
 Protocol = Callable[[Turn], Awaitable[None]]
 
 _NAMES = (
-    *("single", "parallel", "sequential", "discussion"),
-    *("debate", "pipeline", "critic_loop", "repair"),
+    "single",
+    "parallel",
+    "sequential",
+    "discussion",
+    "debate",
+    "pipeline",
+    "critic_loop",
+    "repair",
 )
 BUILT_IN = BuiltIn("collab.runtime.protocols", {name: f"{name}:{name}" for name in _NAMES})
 

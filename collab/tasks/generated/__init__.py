@@ -18,7 +18,13 @@ from collab.recipe import SourceSpec
 from collab.recipe.base import Component
 
 _NAMES = (
-    *("duet", "pocket_code", "reasoning_gym", "same_name", "seeds", "signals", "split_sum"),
+    "duet",
+    "pocket_code",
+    "reasoning_gym",
+    "same_name",
+    "seeds",
+    "signals",
+    "split_sum",
     "verifiers",
 )
 BUILT_IN = BuiltIn(
