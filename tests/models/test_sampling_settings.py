@@ -53,7 +53,7 @@ def test_engine_sends_every_setting(engine: str, name: str) -> None:
     assert send(Sampling(**{name: CHANGED[name]})) != send(Sampling())
 
 
-@pytest.mark.parametrize("name", set(CHANGED) - {"max_new_tokens", "stop"})
+@pytest.mark.parametrize("name", sorted({*CHANGED} - {"max_new_tokens", "stop"}))
 def test_local_model_and_trainer_read_every_setting_of_the_distribution(name: str) -> None:
     changed = Sampling(**{name: CHANGED[name]})
     assert token_settings(changed, 100) != token_settings(Sampling(), 100)
