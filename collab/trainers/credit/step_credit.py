@@ -81,8 +81,11 @@ class StepCredit:
         except Exception as error:
             raise self._convert_error(error) from error
         check_weights(weights, groups, self._spec.algorithm.use)
-        weights = [_of_responses(*pair) for pair in zip(groups, weights, strict=True)]
-        weights = normalize(groups, weights, self._spec.normalize, self._algorithm.spreads())
+        mode = self._spec.normalize
+        if mode != "group":  # the deviation of a group is that of all joint actions it compares
+            weights = _of_responses(groups, weights)
+        weights = normalize(groups, weights, mode, self._algorithm.spreads())
+        weights = _of_responses(groups, weights)
         failures = [failure for each in self._combinations for failure in each.failures]
         return Credit(groups, weights, failures, {**self._measures(), **numbers})
 
@@ -121,10 +124,13 @@ class StepCredit:
         return convert_error(error, TrainingError, f"algorithm '{self._spec.algorithm.use}'")
 
 
-def _of_responses(group: Group, weights: Weights) -> Weights:
+def _of_responses(groups: Sequence[Group], weights: Sequence[Weights]) -> list[Weights]:
     """Return the weights without those of agents that did not act in the turn."""
-    return {
-        (episode, turn, agent): weight
-        for (episode, turn, agent), weight in weights.items()
-        if any(d.agent == agent for d in group.turn((episode, turn)).decisions)
-    }
+    return [
+        {
+            (episode, turn, agent): weight
+            for (episode, turn, agent), weight in group_weights.items()
+            if any(d.agent == agent for d in group.turn((episode, turn)).decisions)
+        }
+        for group, group_weights in zip(groups, weights, strict=True)
+    ]

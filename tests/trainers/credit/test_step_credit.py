@@ -113,6 +113,21 @@ def test_group_is_scored_while_other_groups_are_sampled() -> None:
     assert algorithm.done == ["begun", "prepared", "sampled", "credit"]
 
 
+def weigh(episodes: Sequence[Episode], turns: int, mode: str) -> Weights:
+    """Return the weights of one group of a team of `aux` and `main`."""
+    group_size = len(episodes)
+    spec = TrainerSpec.model_validate({"group_size": group_size, "normalize": mode})
+    credit = StepCredit(
+        None,  # type: ignore[arg-type]
+        agents=("aux", "main"),
+        spec=spec,
+        shape=Shape("chains", group_size, turns),
+        algorithm=algorithm_for(spec.algorithm),
+    )
+    [weights] = asyncio.run(credit.credit([(PROBLEM, episodes)])).weights
+    return weights
+
+
 @pytest.mark.parametrize("mode", ["agent", "step"])
 def test_only_turns_in_which_an_agent_acts_count_for_its_deviation(mode: str) -> None:
     """Both act in turns of their own; returns differ more in the first."""
@@ -127,19 +142,25 @@ def test_only_turns_in_which_an_agent_acts_count_for_its_deviation(mode: str) ->
         return make_episode("t/1", sample).model_copy(update={"turns": tuple(turns)})
 
     rewards = [(0.0, 0.0), (4.0, 1.0), (0.0, 1.0)]
-    spec = TrainerSpec.model_validate({"group_size": 3, "normalize": mode})
-    credit = StepCredit(
-        None,  # type: ignore[arg-type]
-        agents=("aux", "main"),
-        spec=spec,
-        shape=Shape("chains", 3, 2),
-        algorithm=algorithm_for(spec.algorithm),
-    )
-    episodes = [taking_turns(n, *pair) for n, pair in enumerate(rewards)]
-    [weights] = asyncio.run(credit.credit([(PROBLEM, episodes)])).weights
+    weights = weigh([taking_turns(n, *pair) for n, pair in enumerate(rewards)], 2, mode)
     assert set(weights) == {(n, t, ("aux", "main")[t]) for n in range(3) for t in range(2)}
     for turn, agent in enumerate(("aux", "main")):
         assert np.std([weights[n, turn, agent] for n in range(3)]) == pytest.approx(1)
+
+
+def test_group_is_normalized_by_all_joint_actions_that_it_compares() -> None:
+    """`main` acts only in episodes that fail; those of `aux` alone enter its baseline too."""
+
+    def played(sample: int, reward: float) -> Episode:
+        turn = make_turn(make_score(reward))
+        decisions = turn.decisions[: 1 if reward else 2]
+        turns = (turn.model_copy(update={"decisions": decisions}),)
+        return make_episode("t/1", sample).model_copy(update={"turns": turns})
+
+    episodes = [played(n, reward) for n, reward in enumerate([0.0, 4.0, 4.0, 0.0])]
+    weights = weigh(episodes, 1, "group")
+    by_aux = {(n, 0, "aux"): weight for n, weight in enumerate([-1.0, 1.0, 1.0, -1.0])}
+    assert weights == {**by_aux, (0, 0, "main"): -1.0, (3, 0, "main"): -1.0}
 
 
 def test_played_joint_actions_are_not_scored_again() -> None:
