@@ -101,7 +101,8 @@ class BatchRunner:
         """Return the tool's findings in a program, with line numbers of that program.
 
         Raises:
-            FeedbackError: the tool fails on an empty program, too.
+            FeedbackError: the machine fails, e.g. a disk is full, or the tool also fails on an
+                empty program.
         """
         answer: asyncio.Future[list[Finding]] = asyncio.get_running_loop().create_future()
         self._waiting.append((program, answer))
@@ -130,14 +131,15 @@ class BatchRunner:
 
     async def _check_each(self, programs: Sequence[str]) -> list[list[Finding] | CollabError]:
         """Return each program's remarks, or the tool's error. If a batch fails, run its programs
-        one by one. If one program fails and an empty one does not, the failure is a remark."""
+        one by one. If the tool fails on a program but not on an empty one, that is a remark."""
         if len(programs) == 1 or not any(map(files_of, programs)):  # file names may occur twice
             try:
                 return [*await self._run(programs)]
             except Exception as error:
                 if len(programs) == 1:
                     failure = convert_error(error, FeedbackError, f"{self.tool.name} failed")
-                    works = programs != [""] and await self._check_each([""]) == [[]]
+                    may_be_program = programs != [""] and not isinstance(error, OSError)
+                    works = may_be_program and await self._check_each([""]) == [[]]
                     return [[_unchecked(self.tool.name, failure)] if works else failure]
         return [(await self._check_each([program]))[0] for program in programs]
 

@@ -1,6 +1,7 @@
 """The linters and type checkers behind static feedback: their findings and their processes."""
 
 import asyncio
+import errno
 import sys
 import time
 from math import ceil
@@ -123,6 +124,24 @@ def test_a_tool_that_fails_is_a_typed_failure(command: tuple[str, ...], message:
         await BatchRunner(Analyzer("ruff", command)).check("x = 1")
 
     with pytest.raises(FeedbackError, match=message):
+        asyncio.run(go())
+
+
+def test_a_full_disk_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty program still fits on a full disk."""
+
+    def write(path: Path, data: bytes) -> int:
+        if data:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        path.touch()
+        return 0
+
+    monkeypatch.setattr(Path, "write_bytes", write)
+
+    async def go() -> None:
+        await BatchRunner(find_tool("ruff")).check("x = 1")
+
+    with pytest.raises(FeedbackError, match="No space left on device"):
         asyncio.run(go())
 
 
