@@ -125,12 +125,14 @@ class StepCredit:
 
 
 def _of_responses(groups: Sequence[Group], weights: Sequence[Weights]) -> list[Weights]:
-    """Return the weights without those of agents that did not act in the turn."""
+    """Return the weights without those of agents that did not act in the turn. Weights by token
+    remain, because `make_samples` refuses a wrong number of them."""
     return [
         {
             (episode, turn, agent): weight
             for (episode, turn, agent), weight in group_weights.items()
-            if any(d.agent == agent for d in group.turn((episode, turn)).decisions)
+            if isinstance(weight, Sequence)
+            or any(d.agent == agent for d in group.turn((episode, turn)).decisions)
         }
         for group, group_weights in zip(groups, weights, strict=True)
     ]

@@ -13,14 +13,22 @@ from support.trainer_recipes import make_game, steps_of
 from collab.errors import RecipeError, TrainingError
 from collab.recipe import Recipe, TrainerSpec
 from collab.recipe.base import Component
-from collab.records import Action, Decision, Episode, Message, Problem, Score, Turn
+from collab.records import Action, Decision, Episode, Message, Problem, Sampling, Score, Turn
 from collab.trainers.credit import Algorithm, Group, Weights, algorithm_for
 from collab.trainers.credit.shape import Shape
 from collab.trainers.credit.step_credit import StepCredit
+from collab.trainers.learner.samples import make_samples
 from collab.trainers.training.check import check_recipe
 from collab.trainers.training.run import TrainingRun
 
 PROBLEM = Problem(address="t/1", public={})
+
+
+class Silent(Algorithm):
+    """Gives two tokens' weights to an agent that did not act."""
+
+    async def credit(self, groups: Sequence[Group]) -> list[Weights]:
+        return [{(0, 0, "other"): [1.0, 2.0]} for _ in groups]
 
 
 class Asking(Algorithm):
@@ -161,6 +169,20 @@ def test_group_is_normalized_by_all_joint_actions_that_it_compares() -> None:
     weights = weigh(episodes, 1, "group")
     by_aux = {(n, 0, "aux"): weight for n, weight in enumerate([-1.0, 1.0, 1.0, -1.0])}
     assert weights == {**by_aux, (0, 0, "main"): -1.0, (3, 0, "main"): -1.0}
+
+
+def test_tokens_of_an_agent_that_did_not_act_are_refused() -> None:
+    credit = StepCredit(
+        None,  # type: ignore[arg-type]
+        agents=("aux", "other"),
+        spec=TrainerSpec(),
+        shape=Shape("chains", 2, 1),
+        algorithm=Silent(),
+    )
+    episodes = [make_episode("t/1", n, make_score()) for n in range(2)]
+    weights = asyncio.run(credit.credit([(PROBLEM, episodes)]))
+    with pytest.raises(TrainingError, match="2 weights for 0 tokens of agent 'other'"):
+        make_samples(weights, {"aux": Sampling(), "other": Sampling()}, TrainerSpec())
 
 
 def test_played_joint_actions_are_not_scored_again() -> None:
