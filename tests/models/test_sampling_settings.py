@@ -12,7 +12,7 @@ from collab.models.hosted.openai_engine import Dialect
 from collab.models.local.sampling import settings_of
 from collab.models.vllm.backend import GenerationRequest
 from collab.recipe.hosted import OpenAISpec
-from collab.recipe.model import SamplingSpec
+from collab.recipe.model import ENGINES, SamplingSpec
 from collab.records import Message, Sampling
 from collab.trainers.learner.logprobs import token_settings
 
@@ -37,6 +37,11 @@ SENT: dict[str, Callable[[Sampling], object]] = {
     "vllm": lambda s: GenerationRequest([1], s, 1, [2], None, None).settings,
 }
 """The request that each engine sends."""
+
+
+def test_every_engine_with_settings_is_tested_here() -> None:
+    fakes = {"echo", "scripted", "replay"}
+    assert {name.partition(" ")[0] for name in SENT} == {*ENGINES} - fakes - {"transformers"}
 
 
 def test_every_setting_of_a_recipe_is_recorded() -> None:
