@@ -202,7 +202,8 @@ class MAAC(ActorCritic):
         by_agent = {agent: self._advantages(groups, agent, values) for agent in agents}
         for agent in agents:
             for (number, node), advantage in by_agent[agent].items():
-                weights[number][*node, agent] = advantage
+                if groups[number].acted(node, agent):
+                    weights[number][*node, agent] = advantage
         critic.learn([by_agent[agents[0]][node] + values[node] for node in nodes])
         return list(weights)
 

@@ -83,6 +83,10 @@ class Group:
         """Return the turn of a joint action."""
         return self.episodes[node[0]].turns[node[1]]
 
+    def acted(self, node: Node, agent: str) -> bool:
+        """Return True if the agent has a response in a joint action."""
+        return any(decision.agent == agent for decision in self.turn(node).decisions)
+
     async def score(
         self, nodes: Sequence[Node], choices: Sequence[Choice]
     ) -> list[Mapping[str, float] | None]:

@@ -81,11 +81,9 @@ class StepCredit:
         except Exception as error:
             raise self._convert_error(error) from error
         check_weights(weights, groups, self._spec.algorithm.use)
-        mode = self._spec.normalize
-        if mode != "group":  # the deviation of a group is that of all joint actions it compares
-            weights = _of_responses(groups, weights)
-        weights = normalize(groups, weights, mode, self._algorithm.spreads())
-        weights = _of_responses(groups, weights)
+        if self._spec.normalize in ("agent", "step"):
+            weights = [_response_weights(*pair) for pair in zip(groups, weights, strict=True)]
+        weights = normalize(groups, weights, self._spec.normalize, self._algorithm.spreads())
         failures = [failure for each in self._combinations for failure in each.failures]
         return Credit(groups, weights, failures, {**self._measures(), **numbers})
 
@@ -124,15 +122,6 @@ class StepCredit:
         return convert_error(error, TrainingError, f"algorithm '{self._spec.algorithm.use}'")
 
 
-def _of_responses(groups: Sequence[Group], weights: Sequence[Weights]) -> list[Weights]:
-    """Return the weights without those of agents that did not act in the turn. Weights by token
-    remain, because `make_samples` refuses a wrong number of them."""
-    return [
-        {
-            (episode, turn, agent): weight
-            for (episode, turn, agent), weight in group_weights.items()
-            if isinstance(weight, Sequence)
-            or any(d.agent == agent for d in group.turn((episode, turn)).decisions)
-        }
-        for group, group_weights in zip(groups, weights, strict=True)
-    ]
+def _response_weights(group: Group, weights: Weights) -> Weights:
+    """Return the weights of an agent's own responses, without turns in which it did not act."""
+    return {key: weights[key] for key in weights if group.acted(key[:2], key[2])}
