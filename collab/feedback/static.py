@@ -297,7 +297,8 @@ class Static(Source):
         findings = await asyncio.gather(*(tool.check(program) for tool in tools))
         locate = locate_in_file if has_files(outcome) and files_of(program) else _locate
         kept = [each for group in findings for each in group if each.code not in IGNORED_CODES]
-        return [remark for each in kept if (remark := locate(outcome, each)) is not None]
+        remarks = (locate(outcome, each) if each.line else ("", each) for each in kept)
+        return [remark for remark in remarks if remark is not None]
 
     def _feedback(self, head: str, remarks: Remarks) -> Feedback:
         ranked = sorted(remarks, key=lambda remark: _SEVERITY_RANK[remark[1].severity])
@@ -312,11 +313,10 @@ class Static(Source):
 
 def _locate(outcome: Outcome, finding: Finding) -> tuple[str, Finding] | None:
     """Return the author of the line and the finding in the author's lines, or None for a given
-    line. A finding without a line has no author."""
+    line."""
     place = _own_line(outcome, min(finding.line or 0, _last_line(outcome)))
     if place is None:
-        with_authors = outcome.joint.spans and finding.line  # a join may hide the author
-        return None if with_authors else ("", finding)
+        return None if outcome.joint.spans else ("", finding)  # a join may hide the author
     agent, line = place
 
     def translate(match: re.Match[str]) -> str:
@@ -367,9 +367,7 @@ def _recorded_finding(author: str | None, finding: Finding) -> Finding:
 
 def locate_in_file(outcome: Outcome, finding: Finding) -> tuple[str, Finding]:
     """Return the author of a finding in the whole text, and the finding within its file."""
-    if finding.line is None:
-        return "", finding
-    line, files = finding.line, split_files(outcome.joint.text)
+    line, files = finding.line or 1, split_files(outcome.joint.text)
     file = next((each for each in reversed(files) if each.line <= line), files[0])
     place = outcome.joint.locate(min(line, _last_line(outcome)))
     within = {"file": file.name, "line": max(1, line - file.line + 1)}
