@@ -9,12 +9,12 @@ from collab.errors import RecipeError
 from collab.lazy import BuiltIn
 from collab.plugins import check_call, check_options, find_function, signature_of
 from collab.recipe.reward import PartSpec
-from collab.rewards.code import ALARMS, MEASURES, PARTS_BY_MODULE, language_of, title_of
+from collab.rewards.code import ALARMS, MEASURES, PARTS, language_of, title_of
 from collab.rewards.code.trial import score_fields, trial_of
 from collab.rewards.parts import PartFunction
 
 _PARTS_BY_MODULE = {
-    **PARTS_BY_MODULE,
+    **PARTS,
     "generic": ("length", "contains", "equals", "one_of", "utility", "agree"),
     "answers.exact": ("exact_answer",),
     "answers.published": ("score_answer", "environment_score"),

@@ -52,7 +52,7 @@ MEASURES = (
     Measure(share_of("cooperation"), best_of="coop", level="cooperation"),
 )
 
-PARTS_BY_MODULE = {
+PARTS = {
     "code.structure": ("defines", "parses", "methods", "overlap"),
     "code.hidden_tests": ("tests", "solved", "part_tests", "written_tests", "gain"),
     "code.cooperation": ("calls", "not_wrapper", "ignores"),
