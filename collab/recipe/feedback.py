@@ -20,6 +20,7 @@ class FeedbackBase(Spec):
     reads_programs: ClassVar[bool] = False
     """True if the source needs a problem that asks for a program."""
     runs_programs: ClassVar[bool] = False
+    """True if the source runs programs in the sandbox."""
 
     required: bool = True
     """If the source fails: True ends the episode with a typed failure, False continues without

@@ -460,7 +460,7 @@ class Episode(Record):
             for decision in turn.decisions:
                 together[decision.round][decision.agent] += decision.action.usage.new_tokens
             for item in chain.from_iterable(turn.feedback.values()):
-                if item.usage is not None:
+                if item.usage is not None:  # sources answer together, after all rounds
                     together[-1][item.source] += item.usage.new_tokens
             total += sum(max(numbers.values()) for numbers in together.values())
         return total
