@@ -6,7 +6,8 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from inspect import CORO_CREATED, getcoroutinestate
+from typing import Any, TypeVar, cast
 
 from collab.errors import ModelUnavailable
 from collab.threads import wait_for_job
@@ -110,8 +111,17 @@ async def _start_task(work: Coroutine[Any, Any, T], ended: Future[None]) -> asyn
 
 
 async def _cancel_others(cleanup: Callable[[], Awaitable[None]]) -> None:
+    """Cancel all other tasks, wait until they have ended, and run `cleanup`.
+
+    A new task starts before it is canceled. Otherwise, a library's task that wraps a coroutine, as
+    in anyio, would never await it, which is a warning.
+    """
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
+    works = {task: cast(Coroutine[Any, Any, Any], task.get_coro()) for task in tasks}
+    new = {task for task, work in works.items() if getcoroutinestate(work) == CORO_CREATED}
+    for batch in (tasks - new, new):
+        for task in batch:
+            task.cancel()
+        await asyncio.sleep(0)  # the new tasks start
     await asyncio.gather(*tasks, return_exceptions=True)
     await cleanup()
