@@ -96,13 +96,14 @@ class BatchRunner:
         self.tool = tool
         self._waiting: list[tuple[str, asyncio.Future[list[Finding]]]] = []
         self._work: asyncio.Task[None] | None = None
+        self._has_worked = False
 
     async def check(self, program: str) -> list[Finding]:
         """Return the tool's findings in a program, with line numbers of that program.
 
         Raises:
             FeedbackError: the machine fails, e.g. a disk is full, or the tool also fails on an
-                empty program.
+                empty program. At its time limit, it has not checked any program before.
         """
         answer: asyncio.Future[list[Finding]] = asyncio.get_running_loop().create_future()
         self._waiting.append((program, answer))
@@ -134,12 +135,17 @@ class BatchRunner:
         one by one. If the tool fails on a program but not on an empty one, that is a remark."""
         if len(programs) == 1 or not any(map(files_of, programs)):  # file names may occur twice
             try:
-                return [*await self._run(programs)]
+                results = await self._run(programs)
+                self._has_worked = True
+                return [*results]
             except Exception as error:
                 if len(programs) == 1:
                     failure = convert_error(error, FeedbackError, f"{self.tool.name} failed")
-                    may_be_program = programs != [""] and not isinstance(error, OSError)
-                    works = may_be_program and await self._check_each([""]) == [[]]
+                    works = programs != [""] and not isinstance(error, OSError)
+                    if works and isinstance(error.__cause__, TimeoutError):  # no second wait
+                        works = self._has_worked
+                    elif works:
+                        works = await self._check_each([""]) == [[]]
                     return [[_unchecked(self.tool.name, failure)] if works else failure]
         return [(await self._check_each([program]))[0] for program in programs]
 
@@ -194,10 +200,10 @@ class BatchRunner:
             try:
                 async with asyncio.timeout(TOOL_SECONDS):
                     output, trouble = await asyncio.shield(reading)
-            except TimeoutError:
+            except TimeoutError as limit:
                 raise FeedbackError(
                     f"{self.tool.name} took longer than {TOOL_SECONDS:g} s"
-                ) from None
+                ) from limit
             finally:
                 process.kill()
                 await asyncio.wait([reading])
@@ -224,8 +230,7 @@ def _read_limited(process: subprocess.Popen[bytes], stream: IO[bytes] | None) ->
 
 def _unchecked(tool: str, failure: CollabError) -> Finding:
     reason = str(failure).partition(":")[0]  # the rest contains random file names
-    message = f"the program was not checked: {reason}"
-    return Finding(source=tool, code="unchecked", severity="error", message=message)
+    return Finding(source=tool, code="unchecked", severity="error", message=f"program: {reason}")
 
 
 def _ruff_finding(item: dict[str, Any]) -> tuple[str, Finding]:

@@ -149,18 +149,30 @@ def test_all_authors_read_that_a_program_breaks_the_tool(outcome_of: OutcomeOf) 
     outcome = outcome_of(aux=AUX, main=MAIN + "\nmany = 'a' * 10**10\n")
     feedback = give_feedback(outcome, tools=("mypy",))
     assert {each.text for each in feedback.values()} == {
-        "Static analysis:\n- unchecked the program was not checked: mypy ended with status 2"
+        "Static analysis:\n- unchecked program: mypy ended with status 2"
     }
 
 
-def test_a_tool_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collab.feedback.tools.TOOL_SECONDS", 0.2)
+HANGS = 'test "$(cat "$0")" = "x = 1" && exit 0; echo >> "$CALLS"; exec sleep 30'
 
-    async def go() -> None:
-        await BatchRunner(Analyzer("ruff", ("sh", "-c", "exec sleep 30"))).check("x = 1")
 
-    with pytest.raises(FeedbackError, match=r"took longer than 0\.2 s"):
-        asyncio.run(go())
+def test_a_tool_that_hangs_is_killed_and_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whether the program or the tool is at fault shows in earlier programs."""
+    monkeypatch.setattr("collab.feedback.tools.TOOL_SECONDS", 0.5)
+    command = HANGS.replace("$CALLS", str(calls := tmp_path / "calls"))
+    runner = BatchRunner(Analyzer("ruff", ("sh", "-c", command)))
+
+    async def go() -> list[Finding]:
+        with pytest.raises(FeedbackError, match=r"took longer than 0\.5 s"):
+            await runner.check("x = 2")
+        assert await runner.check("x = 1") == []
+        return await runner.check("x = 2")
+
+    [finding] = asyncio.run(go())
+    assert finding.message == "program: ruff took longer than 0.5 s"
+    assert len(calls.read_text().splitlines()) == 2
 
 
 GREEDY = """\
