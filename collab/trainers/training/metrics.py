@@ -219,7 +219,8 @@ def _staleness_metrics(data: StepData, agents: Sequence[str]) -> Iterator[tuple[
     """Yield how many steps the sampling policies were behind, if responses record it."""
     if data.skip_reason:
         return
-    actions = [d.action for e in data.episodes for agent in agents for d in e.decisions(agent)]
+    decisions = [d for e in data.episodes for agent in agents for d in e.decisions(agent)]
+    actions = {id(d.action): d.action for d in decisions}.values()  # trees share them
     versions = [action.version for action in actions if action.version is not None]
     if versions:
         yield names.STALENESS, data.version - mean(versions)

@@ -9,17 +9,20 @@ import numpy as np
 import pytest
 from support.algorithm_runs import run
 from support.algorithms import built_in, check_exact
-from support.episodes import make_episode, make_score
+from support.episodes import make_episode, make_score, make_turn
 from support.trainer_recipes import make_game
 
 from collab.recipe import Recipe
-from collab.records import Episode, read_episodes
+from collab.records import Episode, Turn, read_episodes
 from collab.trainers.credit import Group
 from collab.trainers.credit.games import Game, one_turn, paper_game, sample, two_turns
 from collab.trainers.credit.group import make_group
 from collab.trainers.credit.magrpo import at_grpo, magrpo
 from collab.trainers.credit.normalize import normalize
 from collab.trainers.credit.shape import Shape
+from collab.trainers.credit.step_credit import Credit
+from collab.trainers.learner.update import Update
+from collab.trainers.training.metrics import StepData, _staleness_metrics
 from collab.trainers.training.plan.plan import make_plan
 
 
@@ -126,6 +129,25 @@ def test_metrics_count_each_response_once(tiny_words: Path, tmp_path: Path) -> N
     assert row["agent/a/length"] == pytest.approx(np.mean([len(a.token_ids) for a in actions]))
     logprobs = [value for action in actions for value in action.logprobs]
     assert row["agent/a/entropy"] == pytest.approx(-np.mean(logprobs))
+
+
+def test_staleness_counts_each_response_once() -> None:
+    """Two episodes share their first turn, which an older policy sampled than their second."""
+    shared, *later = (turn_of_version(version) for version in (1, 3, 3))
+    group = [
+        make_episode("t/1", n).model_copy(update={"turns": (shared, later[n])}) for n in (0, 1)
+    ]
+    data = StepData(groups=[group], credit=Credit(), update=Update(), version=4)
+    assert dict(_staleness_metrics(data, ["main"])) == {"staleness": pytest.approx(5 / 3)}
+
+
+def turn_of_version(version: int) -> Turn:
+    turn = make_turn()
+    decisions = (
+        d.model_copy(update={"action": d.action.model_copy(update={"version": version})})
+        for d in turn.decisions
+    )
+    return turn.model_copy(update={"decisions": tuple(decisions)})
 
 
 def check_group(group: list[Episode]) -> None:
