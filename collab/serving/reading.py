@@ -208,7 +208,7 @@ def _most_specific_error(
         for error, place in zip(errors, places, strict=True)
     ]
     number = ranks.index(max(ranks))
-    is_role = errors[number]["type"] == "literal_error"  # no other value is one of a few
+    is_role = places[number][-1:] == ["role"]
     remedy = "; put the results of tools into the user's message" * is_role
     return _format_path(places[number]), plain_reason(errors[number]["msg"]) + remedy
 

@@ -126,6 +126,9 @@ def test_tool_messages_are_refused_with_a_remedy(http: httpx.Client) -> None:
     call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
     answer = chat(http, messages=[USER, call, {"role": "tool", "content": "5"}])
     assert "put the results of tools into the user's message" in answer.json()["error"]["message"]
+    answer = http.post("/v1/responses", json={"input": [{"type": "reasonin", "content": "5"}]})
+    assert "reasoning" in answer.json()["error"]["message"]
+    assert "results of tools" not in answer.json()["error"]["message"]
 
 
 def test_a_page_of_another_origin_is_refused(http: httpx.Client) -> None:
