@@ -31,7 +31,7 @@ from collab.runs.layout import (
     RECORD_FILES,
     TRAINING,
 )
-from collab.runs.reading import check_within
+from collab.runs.reading import check_within, open_file
 from collab.trust.from_hub import REPOSITORY_NAME
 from collab.wording import counted, format_option
 
@@ -168,13 +168,18 @@ def stage(run: Path, out: Path, *, repository: str, license: str | None) -> list
 
     Raises:
         RecordError: the folder contains no team, is still being written, or has a link to a place
-            outside it, or `out` is not empty or cannot be written.
+            outside it or a file of holes, or `out` is not empty or cannot be written.
     """
     if not (run / RECIPE).is_file():
         raise RecordError(f"{run} contains no {RECIPE}; specify the folder of a run")
     check_has_ended(run)
     parts = [path for part in UPLOADED_FOLDERS for path in (run / part, *(run / part).rglob("*"))]
     check_within(run, (*(run / name for name in RECORD_FILES), *parts))  # else a link is uploaded
+    for path in filter(Path.is_file, parts):
+        try:
+            open_file(path).close()  # a file of holes would fill the disk
+        except OSError as error:
+            raise RecordError(f"{path} cannot be read: {error.strerror}") from error
     card = model_card(run, repository=repository, license=license)
     with creating_folder(out, format_option("out")):
         shutil.copyfile(run / RECIPE, out / RECIPE)

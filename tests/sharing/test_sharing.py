@@ -354,6 +354,15 @@ def test_a_link_out_of_the_folder_is_not_sent(run: Path, tmp_path: Path) -> None
     assert not (tmp_path / "sent").exists()
 
 
+def test_a_file_of_holes_is_not_sent(run: Path, tmp_path: Path) -> None:
+    (run / "data").mkdir(exist_ok=True)
+    with (run / "data" / "more.jsonl").open("wb") as file:
+        file.truncate(10**12)
+    with pytest.raises(RecordError, match=r"more.jsonl cannot be read: only 0 of its 1,000,000"):
+        stage(run, tmp_path / "sent", repository="me/pair", license=None)
+    assert not (tmp_path / "sent").exists()
+
+
 def test_only_the_files_of_an_adapter_are_sent(run: Path) -> None:
     sent = ["README.md", "adapter_config.json", "adapter_model.safetensors"]
     for name in ("adapter_model.bin", "adapter_model.pt", "optimizer.pt", "more/x.bin"):
