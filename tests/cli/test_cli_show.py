@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from support.command_line import Collab
 
+from collab.records import read_episodes
+
 pytestmark = pytest.mark.usefixtures("project")
 
 
@@ -61,6 +63,20 @@ def test_one_agent_of_episodes_that_failed_before_it_acted(collab: Collab, run: 
     result = collab("show", str(run), "--agent", "b")
     assert (result.status, result.out.count("-- b responds")) == (0, 5)
     assert "unknown agent 'c' of words/0#0, words/0#1" in collab("show", "out", "--agent", "c").err
+
+
+def test_only_episodes_with_an_outcome_keep_their_numbers(collab: Collab, run: Path) -> None:
+    lines = (run / "episodes.jsonl").read_text().splitlines()
+    lines[4] = json.dumps({**json.loads(lines[4]), "turns": [], "failure": FAILURE})
+    (run / "episodes.jsonl").write_text("\n".join(lines) + "\n")
+    name = json.loads(lines[4])["id"]
+    row = collab("show", str(run), "--outcome", "failed").out.splitlines()[-1]
+    assert row.split()[:3] == ["4", name, "failed:"]
+    [word] = {episode.outcome for episode in read_episodes(run)} - {"failed"}
+    rest = collab("show", str(run), "--outcome", word, "--json").events
+    assert [event["id"] for event in rest] == [e.id for e in read_episodes(run) if e.id != name]
+    assert collab("show", str(run), "words/0", "--outcome", "failed", "--json").events == []
+    assert "'not solved'" in collab("show", str(run), "--outcome", "lost").err
 
 
 def test_a_problem_means_all_its_episodes(collab: Collab, run: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from json import dumps
 from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from collab.cli.options import argument, complete_runs, flag, option, print_remarks
 from collab.cli.screen.page import BAD, DIM, GOOD, WARN, Page, Piece, open_page
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collab.runs.listing import RunRow
 
 
+EpisodeOutcome = Literal["failed", "done", "solved", "not solved"]
 _RUN_COLUMNS = ("run", "began", "kind", "team", "task", "status", ">return", ">solved")
 
 
@@ -33,8 +34,14 @@ def command(
     episode: str | None = argument(
         "EPISODE", "An episode's id, its task's address, or its number in the list.", default=None
     ),
+    *,
     turn: int | None = option("--turn", "N", "Show only this turn, counted from 1.", min=1),
     agent: str | None = option("--agent", "NAME", "Show only this agent."),
+    outcome: EpisodeOutcome | None = option(
+        "--outcome",
+        "WORD",
+        "Show only these episodes: failed, solved, 'not solved' or done.",
+    ),
     json: bool = flag("--json", "Print the records as JSON lines."),
 ) -> None:
     """List runs, or show the episodes of one run.
@@ -49,13 +56,14 @@ def command(
       collab show runs/first
       collab show runs/first humaneval/12
       collab show runs/first 'humaneval/12#0' --turn 2
+      collab show runs/first --outcome 'not solved'
       collab show runs/first --json | jq .task
     """
     from collab.evaluation.folder import is_evaluation
     from collab.runs.layout import DEFAULT_FOLDERS
     from collab.runs.listing import holds_runs
 
-    whole = (episode, turn, agent) == (None, None, None)
+    whole = (episode, turn, agent, outcome) == (None, None, None, None)
     if run is None:
         _list_runs([Path(place) for place in DEFAULT_FOLDERS], json=json)
     elif is_evaluation(run) and whole:
@@ -63,7 +71,7 @@ def command(
     elif holds_runs(run) and whole:
         _list_runs([run], json=json)
     else:
-        _show_run(run, episode, turn, agent, json=json)
+        _show_run(run, episode, turn, agent, outcome, json=json)
 
 
 def _list_runs(folders: list[Path], *, json: bool) -> None:
@@ -118,7 +126,13 @@ def _show_evaluation(folder: Path, *, json: bool) -> None:
 
 
 def _show_run(
-    run: Path, episode: str | None, turn: int | None, agent: str | None, *, json: bool
+    run: Path,
+    episode: str | None,
+    turn: int | None,
+    agent: str | None,
+    outcome: EpisodeOutcome | None,
+    *,
+    json: bool,
 ) -> None:
     from collab.cli.screen.episode import show_episode
     from collab.cli.screen.results import show_gains
@@ -130,6 +144,8 @@ def _show_run(
     record = open_run(run)
     chosen: Sequence[Episode]
     chosen = record.episodes if episode is None else _find_episodes(record.episodes, episode)
+    numbers = {each.id: number for number, each in enumerate(record.episodes)}
+    chosen = [each for each in chosen if outcome in (None, each.outcome)]
     chosen = _keep_agent(_keep_turn(chosen, turn), agent)
     if json:
         for item in chosen:
@@ -138,7 +154,7 @@ def _show_run(
         page, reward = open_page(), None
         with suppress(RecipeError):  # the list needs no recipe
             reward = reward_in(recipe_in(run))
-        _show_episodes(page, record.about, chosen, score_columns(reward))
+        _show_episodes(page, record.about, chosen, numbers, score_columns(reward))
         if gains := record.about.get("summary", {}).get("gains"):
             show_gains(page, gains)
     else:
@@ -148,7 +164,11 @@ def _show_run(
 
 
 def _show_episodes(
-    page: Page, about: dict[str, Any], episodes: Sequence[Episode], declared: Sequence[ScoreColumn]
+    page: Page,
+    about: dict[str, Any],
+    episodes: Sequence[Episode],
+    numbers: Mapping[str, int],
+    declared: Sequence[ScoreColumn],
 ) -> None:
     """The table of episodes; columns that the reward declares are shown unless they are empty."""
     if about:
@@ -159,7 +179,7 @@ def _show_episodes(
     heads = [f">{item.head}" for item in declared]
     columns = [">", "episode", "verdict", ">return", ">of", *heads, ">turns", ">tokens"]
     columns.append("flags")
-    rows = [_episode_row(n, episode, declared) for n, episode in enumerate(episodes)]
+    rows = [_episode_row(numbers[episode.id], episode, declared) for episode in episodes]
     page.table(columns, rows)
 
 
