@@ -91,11 +91,12 @@ def _add_response_span(workflow: Operation, turn: int, decision: Decision) -> No
         "collab.turn": turn,
         "collab.round": decision.round,
     }
-    if action.failure is not None:
-        attributes["error.type"] = action.failure.type
     begin = end - int(action.seconds * 1e9)
     name = f"invoke_agent {decision.agent}"
-    context.run(_start_span, tracer, name, start_time=begin, attributes=attributes).end(end)
+    span = context.run(_start_span, tracer, name, start_time=begin, attributes=attributes)
+    if action.failure is not None:
+        Operation(span).fail(action.failure.type)
+    span.end(end)
 
 
 def _start_span(tracer: Tracer, *args: Any, **kwargs: Any) -> Span:
@@ -121,9 +122,12 @@ class Operation:
     """Its span, or None without tracing."""
 
     def fail(self, kind: str) -> None:
-        """Record the type of the error that ends the span."""
+        """Mark the span as failed, and record the type of the error, but not its message."""
         if self.span is not None:
+            from opentelemetry.trace import StatusCode
+
             self.span.set_attribute("error.type", kind)
+            self.span.set_status(StatusCode.ERROR)
 
     def add_score(self, name: str, score: float | None) -> None:
         """Record an evaluation's score, unless it is None."""

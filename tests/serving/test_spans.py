@@ -35,6 +35,7 @@ def test_failure_is_recorded_by_its_type(exported: Any) -> None:
         ask(server)
     spans = exported.get_finished_spans()  # of both agents and of the team
     assert [span.attributes["error.type"] for span in spans] == 3 * ["ModelRefused"]
+    assert {(span.status.is_ok, span.status.description) for span in spans} == {(False, None)}
 
 
 def test_canceled_episode_ends_its_span(exported: Any) -> None:
