@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError
 from jinja2 import Template as JinjaTemplate
+from jinja2.runtime import Context
 
 from collab.agents.parsers import docstring, signature
 from collab.errors import AgentError, RecipeError, nearest_name
@@ -110,6 +111,12 @@ class _Environment(BoundedEnvironment):
             return obj[attribute]
         return super().getattr(obj, attribute)
 
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        if operator == "%" and isinstance(left, str):
+            for value in right if isinstance(right, tuple) else (right,):
+                _check_printed(value)
+        return super().call_binop(context, operator, left, right)
+
 
 MISSING_NAME_COST = 2_000
 """Cost of the error for a missing name per known name, because it compares them."""
@@ -135,9 +142,15 @@ def _check_printed(value: Any) -> Any:
     return value
 
 
+_TEXT_FILTERS = (
+    "string", "upper", "lower", "title", "capitalize", "trim", "replace", "escape", "format",
+    "urlencode",
+)  # fmt: skip
+
+
 def _filter_text(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Apply a filter to a text, or refuse null. Some filters take a context before the text."""
-    for value in args[:2]:
+    """Apply a filter to texts, or refuse null among them. Some filters take a context, too."""
+    for value in (*args, *options.values()):
         _check_printed(value)
     return function(*args, **options)
 
@@ -157,7 +170,7 @@ def _environment(as_written: bool) -> _Environment:
     )
     environment.add_filter("signature", signature, _parsing_cost)
     environment.add_filter("docstring", docstring, _parsing_cost)
-    for name in ("string", "upper", "lower", "title", "capitalize", "trim", "replace", "escape"):
+    for name in _TEXT_FILTERS:
         function = environment.filters[name]
         environment.filters[name] = update_wrapper(partial(_filter_text, function), function)
     charge_output: Any = environment.finalize

@@ -24,7 +24,15 @@ def test_verbatim_template_keeps_its_whitespace(text: str) -> None:
 def test_a_null_field_is_not_printed() -> None:
     template = Template("{% if task.hint %}{{ task.hint }}{% endif %}Q: {{ task.prompt }}", "here")
     assert template.render(task={"prompt": "x", "hint": None}) == "Q: x"
-    others = ("'Q: ' ~ task.prompt", "task.prompt | string", "task.prompt | replace('N', 'M')")
+    others = (
+        "'Q: ' ~ task.prompt",
+        "task.prompt | string",
+        "task.prompt | replace('N', 'M')",
+        "task.prompt | urlencode",
+        "'%s, %s' | format(task.hint, task.prompt)",
+        "'Q: %s' % task.prompt",
+        "'%s, %s' % (task.hint, task.prompt)",
+    )
     for refused in (template, *[Template(f"{{{{ {text} }}}}", "here") for text in others]):
         with pytest.raises(AgentError, match=r"here: it prints a field that is null"):
             refused.render(task={"prompt": None, "hint": "h"})
