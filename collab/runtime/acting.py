@@ -71,8 +71,10 @@ class EpisodeAgents:
 
         Raises:
             ActionFailed: a model gave no answer.
-            AgentError: a template or a parser fails.
+            AgentError: a template, a parser or a harness fails.
             BudgetExceeded: the episode has used up its tokens.
+            RecipeError: the round's template is missing, or a model counts no tokens although the
+                recipe limits them.
         """
         self._check_tokens()
         moves = [self._start_move(name, turn, feedback, round_) for name in round_.agents]

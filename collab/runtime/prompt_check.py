@@ -105,9 +105,9 @@ class FeedbackStandIn(Source):
 
 
 MAX_PROBLEMS = 64
-"""Maximum number of problems to run. If there are more, the longest are used."""
+"""Maximum number of longest problems to run, and of problems with different fields."""
 MAX_TOTAL_TURNS = 6400
-"""Maximum number of turns to run in all. With long episodes, fewer problems are run."""
+"""Maximum number of turns to run for either. With long episodes, fewer problems are run."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class PromptCheck:
 def check_prompts(recipe: Recipe, problems: Sequence[Problem]) -> PromptCheck:
     """Run the team on its longest problems with models that echo.
 
-    At most 64 problems are run, and fewer if the team has more than 100 turns. No program is
-    run.
+    The first problem with each set of fields is also run. Of either, at most 64 are run, and fewer
+    if the team has more than 100 turns. No program is run.
 
     Raises:
         RecipeError: a template or protocol fails or does not end, a feedback source does not

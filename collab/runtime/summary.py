@@ -28,12 +28,11 @@ from collab.stats import group_by, mean
 from collab.wording import counted, escape_controls
 
 MAX_TRUNCATED_SHARE, MIN_RESPONSES = 0.25, 4
-"""Warn above this share of truncated responses, once an agent has given MIN_RESPONSES."""
+"""Warn from this share of truncated responses on, once an agent has given MIN_RESPONSES."""
 
 
 def summarize(episodes: Sequence[Episode], seconds: float) -> dict[str, Any]:
-    """Return a run's counts, mean reward, mean return and cost. Tokens and cost are also given per
-    agent.
+    """Return a run's counts, mean reward and mean return, and each agent's tokens and cost.
 
     The reward is that of the last turn, and the return the sum over all turns. Both have their
     largest possible value in the result. `solvable` counts the episodes whose reward defines
