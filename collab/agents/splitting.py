@@ -41,7 +41,7 @@ def split_program(source: str, function: str = HELPER) -> dict[str, str]:
 
 
 def _find_needed(helpers: list[Function], above: list[ast.stmt]) -> list[ast.stmt]:
-    """Earlier statements that bind a name which the definitions read, directly or indirectly."""
+    """Return earlier statements that bind a name which the definitions read, even indirectly."""
     wanted = {name for node in helpers for name in _names_read_by_definition(node)}
     needed = []
     for node in reversed(above):
@@ -52,7 +52,7 @@ def _find_needed(helpers: list[Function], above: list[ast.stmt]) -> list[ast.stm
 
 
 def _names_read_by_definition(node: Function) -> set[str]:
-    """The names read when a function is defined, not when it is called."""
+    """Return the names read when a function is defined, not when it is called."""
     arguments = node.args
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     every += [argument for argument in (arguments.vararg, arguments.kwarg) if argument]

@@ -94,7 +94,7 @@ class _Loader(InspectLoader):
         self._source, self._prefix, self._local_names = source, prefix, local_names
 
     def spec(self, name: str) -> ModuleSpec:
-        """Module spec with an empty search path: only the finder knows the submodules."""
+        """Return a module spec with an empty search path: only the finder knows the submodules."""
         search_path: list[str] | None = [] if self.is_package(name) else None
         if self._source is None:
             return ModuleSpec(name, self, is_package=True)
@@ -145,8 +145,8 @@ class _Finder(MetaPathFinder):
     def __init__(self) -> None:
         self.loaders: dict[str, _Loader] = {}
         self.closed_folders: tuple[Path, ...] = ()
-        """Folders of foreign functions. Nothing else is imported from them or, if there is one,
-        from a folder with a foreign YAML file."""
+        """Folders of foreign functions, from which nothing else is imported. If there are any,
+        nothing is imported from `foreign_folders` either."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if fullname in self.loaders:

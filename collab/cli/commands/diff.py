@@ -54,7 +54,7 @@ def command(
 
 
 def _show(page: Page, runs: RunDiff) -> None:
-    """Settings that differ, results, and held-out results before and after training."""
+    """Show settings that differ, results, and held-out results before and after training."""
     for label, side in (("A", runs.first), ("B", runs.second)):
         text = f" {side.folder}: {side.team}, {counted(side.problems, 'problem')}, {side.status}"
         page.line((label, BOLD), text)

@@ -97,7 +97,7 @@ def _line_of(diagnosis: Diagnosis) -> tuple[Piece, ...]:
 
 
 def diagnose() -> Iterator[tuple[str, Iterator[Diagnosis]]]:
-    """The findings by group, computed lazily because some take seconds.
+    """Yield the findings by group, computed lazily because some take seconds.
 
     It imports torch and attacks the sandbox.
     """
@@ -152,7 +152,7 @@ def _check_devices() -> Iterator[Diagnosis]:
 
 
 def _check_models_and_data() -> Iterator[Diagnosis]:
-    """Findings about HumanEval, and about the models with an alias, which gguf converts."""
+    """Yield findings about HumanEval, and about the models with an alias, which gguf converts."""
     from collab.models.store import ALIASES, cache_root, source_of
     from collab.recipe import load_task
     from collab.tasks import open_suite
@@ -188,7 +188,7 @@ def _check_sandbox() -> Iterator[Diagnosis]:
 
 
 def check_engines(ranges: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """A diagnosis per engine; `ranges` are the tested versions by package."""
+    """Yield a diagnosis per engine; `ranges` are the tested versions by package."""
     from collab.recipe.hosted import AnyHostedSpec
     from collab.recipe.model import ENGINES
 

@@ -229,7 +229,7 @@ def _run_evaluation(evaluation: EvaluationRun, view: View) -> None:
 
 
 def _exit_status(results: Results) -> int:
-    """0 done, INTERRUPTED, 1 if a team failed throughout, 2 if it could not begin."""
+    """Return the exit status: 1 if every episode of a team failed, or 2 for a missing part."""
     from collab.cli.live.running import status_of_failures
 
     if results.status == "interrupted":

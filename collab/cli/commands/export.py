@@ -61,7 +61,7 @@ def command(
 
 
 def _max_rank_option(folders: Iterable[Path]) -> list[str]:
-    """vLLM's option for adapters above its default rank, otherwise nothing."""
+    """Return vLLM's option for adapters above its default rank, otherwise []."""
     from collab.models.vllm.adapter_files import SERVED_RANKS
     from collab.runs.layout import ADAPTER_CONFIG
 

@@ -141,7 +141,7 @@ async def _check_model(model: Model, adapters: Sequence[str], page: Page | None)
 
 
 async def _cancel_tasks() -> bool:
-    """True if the engine's work ends on cancellation; asyncio would wait forever."""
+    """Return True if the engine's work ends on cancellation; asyncio would wait forever."""
     from collab.models.base import STOP_SECONDS
 
     tasks = asyncio.all_tasks() - {asyncio.current_task()}

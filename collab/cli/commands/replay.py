@@ -124,7 +124,7 @@ def _add_up_rewards(episodes: list[Episode], why: str, remedy: str = "", *, is_g
 
 
 def _make_replay_recipe(recipe: Recipe, run: Path, *, seal: bool) -> Recipe:
-    """The recipe with the record as every agent's model, and in a sealed sandbox if `seal`."""
+    """Return the recipe with the record as every agent's model, and a sealed sandbox if `seal`."""
     from collab.recipe.feedback import ExpertFeedbackSpec
     from collab.recipe.model import ReplaySpec
 
@@ -138,7 +138,7 @@ def _make_replay_recipe(recipe: Recipe, run: Path, *, seal: bool) -> Recipe:
 
 
 def differences_between(recorded: list[Episode], replayed: list[Episode]) -> list[str]:
-    """Differences between episodes of the same id, in words."""
+    """Return the differences between episodes of the same id, in words."""
     by_id = {episode.id: episode for episode in replayed}
     differences = []
     for episode in recorded:

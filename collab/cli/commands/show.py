@@ -170,7 +170,7 @@ def _show_episodes(
     numbers: Mapping[str, int],
     declared: Sequence[ScoreColumn],
 ) -> None:
-    """The table of episodes; columns that the reward declares are shown unless they are empty."""
+    """Show the episodes; columns that the reward declares are shown unless they are empty."""
     if about:
         rest = [about.get("team"), *sorted(set(about.get("models", {}).values()))]
         page.line((str(about.get("run", "")), "bold"), *(f", {name}" for name in rest if name))
@@ -202,7 +202,7 @@ def _episode_row(number: int, episode: Episode, declared: Sequence[ScoreColumn])
 
 
 def _find_episodes(episodes: list[Episode], name: str) -> list[Episode]:
-    """The episodes of an id, a problem's address, or a position in the list.
+    """Return the episodes of an id, a problem's address, or a position in the list.
 
     Raises:
         UnknownName: there is no such episode. The message suggests the nearest id.
@@ -217,7 +217,7 @@ def _find_episodes(episodes: list[Episode], name: str) -> list[Episode]:
 
 
 def _keep_turn(episodes: Sequence[Episode], turn: int | None) -> Sequence[Episode]:
-    """The episodes that reached this turn, with only this turn; a solved episode may end early."""
+    """Return the episodes that reached this turn, with only this turn. Others ended early."""
     if turn is None:
         return episodes
     reached = [episode for episode in episodes if len(episode.turns) >= turn]
@@ -228,7 +228,7 @@ def _keep_turn(episodes: Sequence[Episode], turn: int | None) -> Sequence[Episod
 
 
 def _keep_agent(episodes: Sequence[Episode], agent: str | None) -> Sequence[Episode]:
-    """The episodes in which this agent acted, with only this agent."""
+    """Return the episodes in which this agent acted, with only this agent."""
     if agent is None:
         return episodes
     acted = [episode for episode in episodes if episode.decisions(agent)]

@@ -133,7 +133,7 @@ def _list_problems(name: str, trust: Consent, *, every: bool, json: bool) -> Non
 
 
 def _describe_fields(suite: Suite) -> str:
-    """The fields of a suite's rows, with marks for hidden and rare ones."""
+    """Return the fields of a suite's rows, with marks for hidden and rare ones."""
     counts = Counter(field for row in suite.rows for field in row)
     fields = []
     for field, count in counts.items():
@@ -144,7 +144,7 @@ def _describe_fields(suite: Suite) -> str:
 
 
 def _first_line(public: dict[str, Any], id_field: str) -> str:
-    """A line for a problem: its title, or the first line of its prompt or first text but the id."""
+    """Return a problem's title, or the first line of its prompt or first text but the id."""
     from collab.rewards.library import title_of
 
     texts = [value for key, value in public.items() if isinstance(value, str) and key != id_field]

@@ -59,7 +59,7 @@ def _show_trainer(spec: TrainerSpec) -> None:
 
 
 def _settings(spec: TrainerSpec) -> str:
-    """Settings in the trainer's file, and in the files that it extends."""
+    """Return the settings in the trainer's file, and in the files that it extends."""
     from yaml import safe_dump
 
     settings = spec.model_dump(mode="json", exclude={"name", "description"}, exclude_unset=True)

@@ -174,8 +174,11 @@ def _kill_children() -> None:
 
 
 def exit_status(run: RunProgress, *, require_solved: bool) -> int:
-    """Return 0 if done, 1 if failed, INTERRUPTED, or 2 if every episode lacked something,
-    and print why."""
+    """Return the exit status of a run. If every episode failed, print why.
+
+    It is 2 if each failed for a missing part, and otherwise 1. With `require_solved`, it is also 1
+    if an episode is not solved.
+    """
     if run.status == "interrupted":
         return INTERRUPTED_STATUS
     failures = [episode.failure for episode in run.episodes if episode.failure]

@@ -75,7 +75,7 @@ def visible_gpus() -> int:
 
 
 def _can_use_gpus(recipe: Recipe) -> bool:
-    """True if every trained model may be on any GPU."""
+    """Return True if every trained model may be on any GPU."""
     return all(device in ("auto", "cuda") for device in _devices(recipe, recipe.team.trained))
 
 
