@@ -108,7 +108,7 @@ class Verdict(Record):
     """
     tests: Tests
     checks: tuple[Check, ...]
-    """The first 1,000 evaluations of asserts that depend on the program.
+    """Up to 1,000 evaluations of asserts that depend on the program or fail, and missed asserts.
 
     `tests` counts the test's own checks. An assert in a loop whose length depends on the program
     counts as one.

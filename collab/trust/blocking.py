@@ -100,7 +100,7 @@ def server_key(mcp: str | Sequence[str], variables: Sequence[str]) -> str:
 
 
 def _absolute_script(word: str) -> str:
-    """Return a Python file's whole path, regardless of the current folder; links may change."""
+    """Return the absolute path of a Python file, but any other word as it is."""
     return str(Path.cwd() / word) if word.endswith(".py") else word
 
 

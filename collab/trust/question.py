@@ -38,7 +38,7 @@ def _is_approved(digest: str) -> bool:
 
 
 def _store_approval(digest: str, text: str, *, saved: bool) -> None:
-    """Save an approval to a file, or keep it for this process if the file cannot be written."""
+    """Keep an approval: in a file if `saved` and possible, otherwise as long as this process."""
     place = _approvals_folder()
     with suppress(OSError):
         if saved:

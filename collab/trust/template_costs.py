@@ -180,8 +180,8 @@ def _quadratic_cost(*values: Any) -> int:
 
 
 def _per_word_cost(share: int, text: Any, *options: Any) -> int:
-    """Return the cost of handling each word in Python, where an option may follow each. A word also
-    costs a `share` of the square of its length."""
+    """Return the cost of handling each word in Python, where an option may follow each. On top of
+    this, each character costs the length of the longest word, divided by `share`."""
     weight = weight_of(text)
     cost = weight * (20 + sum(weight_of(option) - STEP_COST for option in options))
     if cost > MAX_COST or not isinstance(text, str):

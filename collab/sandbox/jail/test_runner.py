@@ -5,7 +5,7 @@ sealed, like a program. It runs in a separate process, because a candidate's val
 comparison run forever. The supervisor then ends the process. Every check is reported at once, so
 earlier checks still count.
 
-Frames to the supervisor: `counts`, or `asserts`, `ready`, `loaded`, `failed`, `asked`, `check`,
+Frames to the supervisor: `counts`, or `asserts`, `ready`, `loaded`, `failed`, `called`, `check`,
 `flag`, `done`; and `refused` or `trouble`.
 """
 

@@ -73,7 +73,7 @@ class Zygote:
             raise ZygoteLost(str(error)) from error
 
     def read_status(self) -> int:
-        """Return the wait status of a dismissed process."""
+        """Return the wait status of the process, after `kill_process`."""
         return int(self._answer()["status"])
 
     def end(self) -> None:
