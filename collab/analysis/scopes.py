@@ -27,7 +27,7 @@ class Variable:
 
 @dataclass(eq=False)
 class Scope:
-    """A module, class, function or comprehension, and the names that it binds."""
+    """A module, class or function, and the names that it binds."""
 
     number: int
     node: ast.Module | Definition

@@ -88,7 +88,7 @@ class TeamResult(Record):
     failure: Failure | None
     """The first failure."""
     maximum: float | None
-    """The largest joint reward of a turn."""
+    """The largest possible reward of a turn."""
     most: float | None = None
     """Largest return of a game, in which not every turn pays the maximum."""
     metrics: Estimates

@@ -303,7 +303,7 @@ def _split_program(program: str, entry_point: str) -> dict[str, str]:
 
 
 MAX_PROBE_CALLS = 12
-"""Number of additional inputs per problem."""
+"""Maximum number of additional inputs per problem."""
 
 
 def shown_asserts(public: Mapping[str, Any]) -> list[str]:

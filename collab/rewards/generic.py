@@ -81,7 +81,7 @@ def utility(
         maximum: the payoff that counts as 1.
 
     Raises:
-        RewardError: the table has no move of an agent, or no number for the moves.
+        RewardError: the table has no moves for an agent, or no number for the moves.
     """
     entry: Any = table
     moves = [normalize(context.artifacts[agent]) for agent in context.agents]

@@ -31,7 +31,7 @@ class Measure:
     cell: Callable[[Score], str] = lambda _: ""
     """Formats the cell of a score in that column."""
     describe: Callable[[Score], str] = lambda _: ""
-    """Describes the number in a sentence, or returns "" if there is nothing to say."""
+    """Describes the number in words, or returns "" if there is nothing to say."""
     alarm: AlarmSpec | None = None
 
 

@@ -55,7 +55,7 @@ def how_to_replace(name: str, folder: Path | None) -> str:
 
 
 def _check_object(part: dict[str, Any]) -> dict[str, Any]:
-    """Return an object of the configuration unchanged.
+    """Return an object of the configuration, or raise ValueError if it is unsafe or not credible.
 
     transformers loads an implementation with a hub's name, e.g. of attention, as native code.
     """

@@ -300,7 +300,7 @@ class ProcessRanks(Ranks):
     @contextmanager
     def _time_limit(self, whom: str, seconds: float, setting: str = TIMEOUT_KEY) -> Iterator[None]:
         """Raise an error of gloo or NCCL as RankLost, with the rank, and the setting of the limit
-        if that applied. From then on, the ranks are not whole.
+        if that applied. From then on, the ranks are not complete.
         """
         began = time.monotonic()
         try:
