@@ -42,6 +42,14 @@ def test_forms_of_a_parallel_team_are_described(tiny_words: Path, tmp_path: Path
     assert "swapped" not in tree
 
 
+def test_removal_states_and_limits_the_combinations_that_it_scores(
+    tiny_words: Path, tmp_path: Path
+) -> None:
+    recipe = team_of(tiny_words, tmp_path, {"algorithm": "removal", "group_size": 80})
+    assert "at most 160 combinations" in described(recipe)
+    check_recipe(recipe)
+
+
 def test_forms_of_a_sequential_team_are_described(tiny_words: Path, tmp_path: Path) -> None:
     found = described(team_of(tiny_words, tmp_path, {}, protocol="sequential"))
     assert "credit of a: alone" in found

@@ -162,6 +162,9 @@ class Removal(Counterfactual):
         rewards = np.concatenate([played, without]) + np.tile(later, 2)
         return now + leave_one_out(later), float(np.nanstd(rewards))
 
+    def _max_scored(self, group_size: int, n_agents: int) -> int:
+        return group_size * n_agents
+
     async def _rewards_without(self, group: Group, nodes: Sequence[Node], agent: str) -> Vector:
         """Return the reward of each joint action without the agent's answer, or NaN if unknown."""
         rewards = []

@@ -164,7 +164,7 @@ class Counterfactual(Algorithm):
                 f" but the reward's {', '.join(parts)} reads another agent's; set algorithm to"
                 " 'marloo'"
             )
-        scored = max_combinations(spec.group_size, n_agents, self._shifts(n_agents))
+        scored = self._max_scored(spec.group_size, n_agents)
         if scored > MAX_COMBINATIONS:
             raise RecipeError(
                 f"algorithm '{name}' would score {scored} combinations per turn of a group of"
@@ -183,7 +183,7 @@ class Counterfactual(Algorithm):
                 line += f"; from turn 2 on {later[agent]}, {FORMS[later[agent]]}"
             lines.append(line)
         n_agents = len(recipe.team.roles.contributors)
-        scored = max_combinations(spec.group_size, n_agents, self._shifts(n_agents))
+        scored = self._max_scored(spec.group_size, n_agents)
         lines.append(f"scoring: at most {scored:,} combinations per turn and task")
         return lines
 
@@ -228,6 +228,10 @@ class Counterfactual(Algorithm):
 
     def _shifts(self, n_agents: int) -> Shifts:
         return self._pair_shifts if n_agents <= 2 else self._team_shifts
+
+    def _max_scored(self, group_size: int, n_agents: int) -> int:
+        """Return the maximum number of combinations to score at one turn of a group."""
+        return max_combinations(group_size, n_agents, self._shifts(n_agents))
 
 
 def later_returns(group: Group, nodes: Sequence[Node], agent: str) -> Vector:
