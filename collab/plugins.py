@@ -110,18 +110,18 @@ def check_may_load(kind: str, reference: str) -> None:
     check_allowed(function_key(reference), f"{kind} '{reference}' is third-party code")
 
 
-def check_may_import(kind: str, reference: str) -> None:
-    """Check that a recipe named a module that another package imports, and import it from source.
+def check_may_import(reference: str) -> None:
+    """Check that a recipe named an environment's module, and let it be imported from source.
 
     Raises:
         RecipeError, Untrusted: importing the module is not allowed.
     """
-    check_may_load(kind, reference)
+    check_may_load("environment", reference)
     origin = reference.rpartition(":")[0]
     if not is_unblocked(function_key(reference)):  # named by a row, about which nobody was asked
         raise Untrusted(
-            f"{kind} '{origin}' would be imported, and the recipe does not name it; if you trust"
-            " it, name it as the task, verifiers/NAME"
+            f"environment '{origin}' would be imported, and the recipe does not name it; if you"
+            " trust it, name it as the task, verifiers/NAME"
         )
     restrict_to_source(origin)
 

@@ -335,7 +335,7 @@ def estimate_cell(
     return with_whisker(cell, value.mean, value.limits, most, change=change)
 
 
-def _format_number(name: str, value: float, sign: str = "") -> str:
+def _format_number(name: str, value: float, sign: str) -> str:
     if names.is_count(name):
         return f"{value:{sign}.0f}"
     text = f"{value:{sign}.2f}" if name == names.RETURN else f"{100 * value:{sign}.1f}"

@@ -72,11 +72,11 @@ def find_teams(
     names: Sequence[TeamLike],
     overrides: Overrides,
     *,
-    tasks: Sequence[str] = (),
+    tasks: Sequence[str],
     reward_from: str | None = None,
     split: str | None = None,
     greedy: bool = False,
-    trust: Consent = False,
+    trust: Consent,
 ) -> list[EvaluatedTeam]:
     """Return the teams to evaluate, each with the same problems. `names` are names, files, folders
     or mappings.

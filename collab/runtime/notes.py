@@ -19,9 +19,7 @@ from collab.runs.about import new_run_id, now
 from collab.runtime.events import RunStarted
 
 
-def warn_unused_settings(
-    recipe: Recipe, model: str | None, settings: Sequence[str] = ()
-) -> list[str]:
+def warn_unused_settings(recipe: Recipe, model: str | None, settings: Sequence[str]) -> list[str]:
     """Return a sentence for each setting without effect on some agents. `model` and `settings`
     are those of the call or command, not of the recipe.
     """

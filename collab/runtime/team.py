@@ -293,9 +293,9 @@ async def stream_run(
     recipe: Recipe,
     problems: Sequence[Problem],
     *,
-    out: str | Path | None = None,
-    progress: bool = False,
-    loading: StoreProgress | None = None,
+    out: str | Path | None,
+    progress: bool,
+    loading: StoreProgress | None,
     pool: ModelPool | None = None,
     so_far: RunProgress | None = None,
 ) -> AsyncGenerator[Event, None]:

@@ -127,7 +127,7 @@ def run_to_end(
 
 @contextmanager
 def interruptible(
-    give_up: Callable[[], None], grace_seconds: float = GRACE_SECONDS
+    give_up: Callable[[], None], grace_seconds: float
 ) -> Iterator[Callable[[], bool]]:
     """Context manager in which SIGINT, SIGTERM and SIGHUP cancel the task that entered it. Its
     value tells whether one of them came.

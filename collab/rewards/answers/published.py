@@ -207,7 +207,7 @@ def environment_score(
 
 def _load_task(environment: str, options: dict[str, Any], data: dict[str, Any]) -> Any:
     """Return the task from which a row was made."""
-    check_may_import("environment", environment_function(environment))
+    check_may_import(environment_function(environment))
     vf = import_optional(
         "verifiers.v1", f"the suite verifiers/{environment}", "verifiers", RewardError
     )

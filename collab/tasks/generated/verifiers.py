@@ -25,7 +25,7 @@ def verifiers(random: Random, *, environment: str = "", **options: Any) -> Itera
     """
     if not environment:
         raise RecipeError("name an environment of verifiers: verifiers/NAME")
-    check_may_import("environment", environment_function(environment))
+    check_may_import(environment_function(environment))
     vf = import_optional(
         "verifiers.v1", f"the suite verifiers/{environment}", "verifiers", TaskError
     )

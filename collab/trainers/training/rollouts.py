@@ -41,7 +41,7 @@ async def run_groups(
     seed: int,
     watch: Watch,
     *,
-    on_group_end: OnGroupEnd | None = None,
+    on_group_end: OnGroupEnd | None,
 ) -> list[list[Episode]]:
     """Run a group of episodes for each problem, and return the groups.
 

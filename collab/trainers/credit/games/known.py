@@ -62,8 +62,8 @@ def dummy() -> Game:
     return one_turn(np.tile([4.0, 1.0, 0.0], (3, 1)), [0.5, 0.3, 0.2], [0.2, 0.3, 0.5])
 
 
-def all_right(n: int = 3, p: float = 0.4) -> Game:
-    """Return a game of n agents with two actions, paid 1 if all take the first."""
-    rewards = np.zeros((2,) * n)
-    rewards[(0,) * n] = 1.0
-    return two_actions(rewards, *[p] * n)
+def all_right() -> Game:
+    """Return a game of three agents with two actions, paid 1 if all take the first."""
+    rewards = np.zeros((2, 2, 2))
+    rewards[0, 0, 0] = 1.0
+    return two_actions(rewards, 0.4, 0.4, 0.4)
