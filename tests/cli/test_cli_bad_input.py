@@ -69,6 +69,14 @@ CASES = {
         ("export", "pair", "--adapters", "x"),
         "there is no pair/recipe.yaml; specify the folder of a training run: `collab show` lists",
     ),
+    "merged models in half": (
+        ("export", "pair", "--merged", "x", "--half"),
+        "--half needs --adapters; add that, or leave out --half\n",
+    ),
+    "folder of an upload": (
+        ("push", "pair", "--to", "me/x", "--out", "x"),
+        "--out needs --dry-run; add that, or leave out --out\n",
+    ),
     "study": (("study", "no.yaml"), "no.yaml does not exist; specify a study's YAML file, e.g. "),
     "missing argument": (("export",), "missing argument 'RUN'\nsee "),
     "nothing to train": (("train",), "specify a recipe to train, or --resume RUN to continue"),

@@ -45,6 +45,8 @@ def command(
             "nothing to write; use --adapters DIR (one LoRA adapter per agent), --merged DIR"
             " (complete models), or both"
         )
+    if half and adapters is None:
+        raise RecipeError("--half needs --adapters; add that, or leave out --half")
     if adapters is not None:
         bases = export_adapters(run, adapters, half=half)
         for agent, base in bases.items():

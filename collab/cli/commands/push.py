@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from collab.cli.options import argument, complete_runs, flag, option, print_remarks
+from collab.errors import RecipeError
 
 
 def command(
@@ -35,6 +36,8 @@ def command(
     from collab.sharing.push import check_repository_name, push, stage
 
     check_repository_name(to)
+    if out is not None and not dry_run:
+        raise RecipeError("--out needs --dry-run; add that, or leave out --out")
     if dry_run:
         folder = out or Path("push") / to.replace("/", "-")
         print_remarks(stage(run, folder, repository=to, license=license), "note")
