@@ -96,9 +96,9 @@ class AnthropicSpec(HostedSpec):
     base_url: str | None = None
     """Another address that speaks the Messages API. Default: ANTHROPIC_BASE_URL or Anthropic's."""
     input_price: float = Field(default=3.0, ge=0)
-    """US dollars per million prompt tokens."""
+    """US dollars per million prompt tokens. The default is the price of claude-sonnet-4-6."""
     output_price: float = Field(default=15.0, ge=0)
-    """US dollars per million new tokens."""
+    """US dollars per million new tokens. The default is the price of claude-sonnet-4-6."""
 
 
 class OpenAISpec(HostedSpec):

@@ -33,9 +33,9 @@ class SamplingSpec(Spec):
     """Sampling temperature, greedy at 0. Default: 1. Training needs more than 0, and learns the
     log-probs at this temperature."""
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)
-    """Keep the likeliest tokens that make up this probability. A value of 1 keeps all."""
+    """Keep the likeliest tokens that make up this probability. Default: 1, which keeps all."""
     top_k: int | None = Field(default=None, ge=0)
-    """Keep the k likeliest tokens. A value of 0 keeps all."""
+    """Keep the k likeliest tokens. Default: 0, which keeps all."""
     max_new_tokens: int | None = Field(default=None, ge=1)
     """Length limit of a response, in tokens. Default: 256."""
     stop: tuple[Annotated[str, Field(min_length=1)], ...] | None = None

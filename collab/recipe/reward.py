@@ -92,9 +92,12 @@ class PartSpec(Spec):
 
 
 class RewardSpec(Spec):
+    """A reward: the weighted sum of its parts."""
+
     name: str = ""
     description: str = ""
     parts: dict[str, PartSpec] = Field(min_length=1)
+    """The parts by name, in the order in which they are scored."""
     seconds: float = Field(default=60.0, gt=0)
     """Time limit for scoring one joint action, in seconds, without the time in the sandbox."""
 

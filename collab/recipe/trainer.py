@@ -82,6 +82,8 @@ STALE_IMPORTANCE_CAP = 2.0
 
 
 class TrainerSpec(Spec):
+    """Settings of the training."""
+
     renamed = {
         "normalise": "normalize",
         "episodes": "learn_from",
