@@ -107,9 +107,9 @@ def _absolute_script(word: str) -> str:
 def is_own(path: Path) -> bool:
     """Return True if a file belongs to the project in the current folder.
 
-    Symbolic links are resolved first. A file below the current folder belongs to the project,
-    unless it is in the folder of a run, which may have been unpacked there, or in a folder below
-    that the user named to run. A file elsewhere does not.
+    Symbolic links are resolved first. Only a file below the current folder belongs to the project.
+    There, it must not be in the folder of a run, which may have been unpacked, nor in
+    `foreign_folders`.
     """
     real = path.resolve()
     if any(map(real.is_relative_to, foreign_folders)):

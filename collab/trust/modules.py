@@ -55,7 +55,7 @@ def load_file(name: str, sources: Sequence[SourceFile]) -> ModuleType:
 
 
 def restrict_to_source(name: str) -> None:
-    """Import a module that is not installed from its source alone.
+    """Let a module that is not installed be imported only from its source.
 
     The user's own package stays as it is once it was imported.
 

@@ -41,7 +41,7 @@ def command(
             "trainer",
             ["trainer", "algorithm", ">group_size", "result", "description"],
             row,
-            "result: measured on a real model, see docs/results.md; -: no result yet",
+            "result: measured on a real model, see docs/results_135m.md; -: no result yet",
             "to show the settings of a trainer: collab trainers TRAINER",
             json=json,
         )
