@@ -77,8 +77,8 @@ def plain_name(function: Callable[..., Any]) -> str:
 
 
 def _importable_name(function: Callable[..., Any]) -> str:
-    """Return `file.py:function` or `module:function` for a function that a user's file or a package
-    holds under a name, or "" for others and for those of the main module."""
+    """Return `file.py:function` or `module:function` if a user's file or a package has the function
+    under a name. Return "" for other functions, and for those of the main module."""
     place = getattr(function, "__module__", None) or ""
     held = getattr(sys.modules.get(place), "__dict__", {})
     names = (plain_name(function), *held)

@@ -41,9 +41,9 @@ def rename_definitions(source: str, names: Collection[str]) -> str:
     """Return the source with the definitions of `names` renamed. Line numbers stay the same.
 
     The function renames every module-level binding of a name, including those in a branch or by
-    `global`, and every function, class and import of that name within a function. Methods,
-    parameters and other local variables keep their names. Calls of the name then reach the
-    definition that is left.
+    `global`. Within functions, it renames functions, classes and imports. Methods, parameters and
+    other local variables keep their names. Calls of the name then reach the definition that is
+    left.
     """
     try:
         scopes = scopes_of(parse(source))

@@ -39,9 +39,10 @@ class Blocks2d(Environment):
     does nothing. If both fill a cell, `cold` wins it.
 
     Each turn pays the change in the picture's value, so a whole game earns the value of its last
-    picture. The value is 2 x the share of the letter that is covered, minus 1.5 x the number of
-    blocks outside it as a share of the letter's size (at most 1), minus the share of neighbors of
-    one color, minus 0.25 for each builder without a block (StrBuild of CoMLRL, without its shift).
+    picture. The value is 2 x the share of the letter that is covered, minus three penalties. These
+    are 1.5 x the number of blocks outside it as a share of its size (at most 1), the share of
+    neighbors of one color, and 0.25 for each builder without a block. The game is StrBuild of
+    CoMLRL, without its shift.
 
     Args:
         letter: the letter to build; by default drawn by the seed.

@@ -1,7 +1,7 @@
 """Intervals of means over tasks: a Bayesian bootstrap with one extra, unseen task.
 
 Tasks are resampled with Dirichlet weights (Rubin 1981). A plain bootstrap of few or skewed tasks
-covers the true mean too rarely, because it uses only values that were seen: if every task failed,
+covers the true mean too rarely, because it uses only values that were seen. If every task failed,
 its interval is empty. Here each limit includes a fraction of one more task, worse or better than
 any seen. With fewer than 31 tasks, that fraction is larger and the task's value more extreme. For
 values of 0 and 1, the interval is close to Jeffreys' interval of a proportion.

@@ -126,8 +126,9 @@ def with_whisker(
     *,
     change: bool,
 ) -> TableCell:
-    """Return the cell with its interval on a scale from 0 to `largest`, or around 0 for a change,
-    and with the sign of a change.
+    """Return the cell with its interval on a scale from 0 to `largest`.
+
+    For a `change`, the scale is around 0, and the cell has a sign.
     """
     sign = (limits[0] > 0) - (limits[1] < 0) if change else 0
     if not largest:

@@ -52,8 +52,9 @@ def changes_since(before: Path, now: Recipe) -> Iterator[str]:
 
 
 def recipe_in(folder: Path) -> dict[str, Any]:
-    """Return the data of the recipe in a run's folder, which for a training run is the recipe as
-    it was trained, or {} if there is none.
+    """Return the data of the recipe in a run's folder, or {} if there is none.
+
+    For a training run, it is the recipe as it was trained.
 
     Raises:
         RecipeError: the file cannot be read.

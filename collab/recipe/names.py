@@ -14,9 +14,8 @@ NameKind = Literal[
 ]
 """The kind of thing that a name refers to.
 
-`file.py:function`, `module:function`, a YAML or data file (`component`: a team, task, reward or
-trainer), a suite's rows or an earlier run's episodes (`data`), a model's folder or file, a folder
-with an adapter, or a Python file in an MCP server's command (`program`)."""
+A `component` is the file of a team, task, reward or trainer. `data` are a suite's rows or an
+earlier run's episodes. A `program` is a Python file in an MCP server's command."""
 
 ReplaceName = Callable[[NameKind, str, str], str]
 """Maps the kind of a name, its key and the name to its replacement."""

@@ -99,7 +99,7 @@ class SourceSpec(Spec):
     """A hub revision: branch, tag or commit. A run's folder records the commit that was used."""
     adapt: NamedComponent | None = None
     """Converts each row of the source to a problem: the name of a format, such as `mbpp`, or your
-    own `file.py:function`, called with a row and its options."""
+    own `file.py:function`. It is called with a row and its options."""
 
     leave_out: tuple[str, ...] = ()
     """Rows to skip, by their published `task_id` or `id`."""

@@ -134,8 +134,8 @@ class TrainerSpec(Spec):
     = r_t + gamma x mean of the children's R. `greedy` branches G times from the best joint action
     of each turn only and compares joint actions by their own rewards: R_t = r_t."""
     local_parts: dict[str, LocalParts] = {}
-    """Maps an agent to its own reward parts: r_i = team_weight x r + the points of these parts, as
-    a list, or as a mapping to weights that differ from those in r."""
+    """Maps an agent to its own reward parts: r_i = team_weight x r + the points of these parts.
+    They are a list, or a mapping to weights that differ from those in r."""
     team_weight: float = Field(default=1.0, ge=0.0)
     """Weight of the joint reward in each agent's reward. A value of 0 leaves only the local
     parts."""

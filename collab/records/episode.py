@@ -452,8 +452,11 @@ class Episode(Record):
 
     @property
     def tokens_in_sequence(self) -> int:
-        """New tokens that must be generated one after another: per round, those of the agent with
-        the most, and per turn, those of the feedback source with the most."""
+        """New tokens that must be generated one after another.
+
+        Per round, those of the agent with the most count, and per turn, those of the feedback
+        source with the most.
+        """
         total = 0
         for turn in self.turns:
             together: dict[int, Counter[str]] = defaultdict(Counter)

@@ -75,8 +75,10 @@ def _template_sources(agent: AgentSpec, *, revised: bool) -> list[str]:
 
 
 def _read_task_fields(source: str) -> tuple[dict[str, bool], bool]:
-    """Return each field of `task` in a template, with whether the template fails without it, and
-    whether the template uses `task` in another way than by the name of a field."""
+    """Return each field of `task` in a template, with whether the template fails without it.
+
+    The second result says whether the template also uses `task` in another way.
+    """
     try:
         tree = Environment().parse(source)
     except TemplateSyntaxError:

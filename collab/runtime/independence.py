@@ -1,7 +1,7 @@
 """Determines which responses of a turn depend on each other, and which may therefore be exchanged.
 
 Given the earlier turns, an agent's response depends on the answers that the agent saw, and on the
-answers that these depend on. Agents that act more than once in a turn depend on themselves: if
+answers that these depend on. Agents that act more than once in a turn depend on themselves. If
 another agent reacted to the first response, all of the agent's answers depend on it.
 """
 
@@ -32,8 +32,10 @@ class Dependence:
         return frozenset(name for name in self.followers if agent in self.followers[name]) - {agent}
 
     def is_alone(self, agent: str, team: Iterable[str]) -> bool:
-        """Return True if the answers of `agent` and of the others in `team` are independent: no
-        answer, of an agent in `team` or outside it, is behind both."""
+        """Return True if the answers of `agent` and of the others in `team` are independent.
+
+        No answer of any agent, in `team` or not, is then behind both.
+        """
         sources = {agent} | self.ancestors(agent)
         others = (name for name in team if name != agent)
         return all(sources.isdisjoint({name} | self.ancestors(name)) for name in others)

@@ -59,8 +59,10 @@ def html_error(url: str) -> str:
 
 
 def parse_error_body(text: str, key: str) -> tuple[str, str]:
-    """Return the kind and the reason of an error in a response's body, in any of the formats of
-    OpenAI's servers, without `key` in the parsed parts."""
+    """Return the kind and the reason of an error in the body of a response from an OpenAI server.
+
+    The parsed parts do not contain `key`.
+    """
     try:
         body = redact(parse_json(text), key)
     except ValueError:

@@ -187,9 +187,8 @@ def merge(module: Any, name: str) -> Any:
 
 
 def compute_dtype(base: Any, x: Tensor) -> torch.dtype:
-    """Return the dtype in which a linear layer and its adapters compute: the dtype of its weights,
-    or the dtype of the input `x`, of any shape, if the weights are quantized.
-    """
+    """Return the dtype in which a linear layer and its adapters compute: that of its weights, or,
+    if they are quantized, of the input `x`."""
     dtype: torch.dtype = base.weight.dtype
     return dtype if dtype.is_floating_point else x.dtype
 

@@ -137,7 +137,7 @@ def nucleus(
 def _inverse_cdf(weights: Tensor, uniforms: Tensor) -> Tensor:
     """Return for each row the first index whose cumulated weight exceeds `uniforms` of the total.
 
-    Weights are cumulated by blocks, then within the block that is hit: a cumulated sum over a wide
+    Weights are cumulated by blocks, then within the block that is hit. A cumulated sum over a wide
     row would take as long as the rest of the draw. Weights that are not numbers give the last
     index.
     """

@@ -53,8 +53,9 @@ def end_tree(process: int) -> None:
 
 
 class Follower:
-    """Mixin of a vLLM worker that ends with the process it works for, so that vLLM's engine, which
-    ends with its workers, does not keep running and hold its memory.
+    """Mixin of a vLLM worker that ends with the process it works for.
+
+    vLLM's engine ends with its workers. Otherwise, it would keep running and hold its memory.
     """
 
     def follow(self, process: int) -> None:

@@ -111,8 +111,9 @@ _FIELD_CHECKS: dict[str, tuple[str, Callable[[str], bool]]] = {
     "intermediate_integration": ("integrand", _is_row_formula),
     "bitwise_arithmetic": ("problem", _is_bitwise),
 }
-"""Sets that evaluate a field of the row (version 0.1.25), which anybody may have written, each with
-the field and a check for the texts that it may have.
+"""Sets that evaluate a field of the row (version 0.1.25), which anybody may have written.
+
+Each has the field and a check for the texts that it may have.
 """
 
 

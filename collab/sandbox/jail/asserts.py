@@ -5,7 +5,7 @@ Each `assert` becomes a call of the test runner, which evaluates it, counts it a
     assert f(x) == y    →    try: __referee__.equal(0, f(x), y)
                              except Exception as e: __referee__.raised(0, e)
 
-Below a `try` with handlers, asserts keep Python's meaning: exceptions of the expression go to the
+Below a `try` with handlers, asserts keep Python's meaning. Exceptions of the expression go to the
 handlers, and a false assert raises AssertionError if a handler mentions it.
 """
 

@@ -105,8 +105,8 @@ def keep_descriptors(output: int, *kept: int) -> None:
     """Close all descriptors except `kept`, which become FIRST_FD and the numbers after it. Printed
     text goes to `output`.
 
-    Standard input is empty. Each descriptor is a pipe of this trial, not a shared device, so no
-    other process sees a lock, time or owner that is set on it.
+    Standard input is empty. Each descriptor is a pipe of this trial, not a shared device. No other
+    process sees a lock, time or owner that is set on it.
     """
     nothing, writer = os.pipe()
     os.close(writer)

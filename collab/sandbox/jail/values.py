@@ -1,7 +1,7 @@
 """Makes other values of the same kind, which a helper could have returned.
 
 Only Python's own types are inspected. No set or dict is made of a program's own objects, and none
-is hashed, compared or iterated by its own methods, so a program cannot observe the inspection.
+is hashed, compared or iterated by its own methods. So a program cannot observe the inspection.
 """
 
 from __future__ import annotations

@@ -46,11 +46,11 @@ def same_value(value, *expected):
 
 
 def _make_test(cases: Sequence[tuple[Any, Any]], function: str) -> str:
-    """Return the test of a function's values, of which each case lists those that are right and a
-    tuple may be a list, or of a program's output.
+    """Return the test of a function's values, or of a program's output.
 
-    As in LiveCodeBench, whitespace around the output and around each line is ignored, and each
-    line must be equal or have the same numbers.
+    Each case lists the values that are right. A tuple may be a list. As in LiveCodeBench,
+    whitespace around the output and around each line is ignored, and each line must be equal or
+    have the same numbers.
     """
     if not cases:
         raise TaskError("the problem has no test cases")

@@ -1,8 +1,8 @@
 """MBPP (Austin et al. 2021, arXiv 2108.07732): a sentence, a solution, and asserts.
 
 Its rows have no signature. As in the published experiments with teams, the prompt is the first line
-of the solution's function with the sentence as its docstring, so that agents know the name that
-the tests call.
+of the solution's function with the sentence as its docstring. So agents know the name that the
+tests call.
 """
 
 from __future__ import annotations

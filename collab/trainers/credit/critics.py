@@ -61,9 +61,9 @@ def advantages(
 ) -> dict[Node, float]:
     """Compute GAE (arXiv 1506.02438) over the turns of each episode, on an agent's rewards.
 
-    delta_t = r_t + gamma V_t+1 - V_t and A_t = delta_t + gamma lambda A_t+1, where `trace` is
-    lambda: 0 is the one-step error of IAC and MAAC (arXiv 2601.21972), 1 the return minus V_t. In a
-    tree, V_t+1 and A_t+1 are means over the following joint actions. The value after the last turn
+    delta_t = r_t + gamma V_t+1 - V_t and A_t = delta_t + gamma lambda A_t+1. `trace` is lambda: 0
+    gives the one-step error of IAC and MAAC (arXiv 2601.21972), 1 the return minus V_t. In a tree,
+    V_t+1 and A_t+1 are means over the following joint actions. The value after the last turn
     is the remaining reward of a solved state, and otherwise 0. A turn without a value, in which the
     agent did not act, is skipped.
     """
@@ -148,9 +148,9 @@ class IAC(ActorCritic):
     The source is CoLLM-DC, arXiv 2601.21972.
 
     V_i is a linear head on the base model with its adapters off, at the last token of the agent's
-    prompt, trained by squared error toward A + V, one update per step. G may be 1. The baseline is
-    valid for every protocol, because nothing in a history depends on the response. The options are
-    those of `ActorCritic`.
+    prompt. It is trained by squared error toward A + V, one update per step. G may be 1. The
+    baseline is valid for every protocol, because nothing in a history depends on the response. The
+    options are those of `ActorCritic`.
     """
 
     async def credit(self, groups: Sequence[Group]) -> list[Weights]:

@@ -4,7 +4,7 @@ Episodes of one task form a tree of joint actions. In `chains`, each of the G ep
 branch. In `tree`, every joint action has G children, and an episode is a path to a leaf. In
 `greedy`, only the best of G siblings has children, and the episodes of the others end there.
 
-A solved task is an absorbing state, unless the team's `when_solved` says otherwise: the episode
+A solved task is an absorbing state, unless the team's `when_solved` says otherwise. The episode
 stays in it until the horizon, and earns the last reward again at every turn.
 """
 

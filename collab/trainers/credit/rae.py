@@ -22,9 +22,10 @@ class Rae(Algorithm):
     Then b_i,t <- decay b_i,t + (1 - decay) R_i,t^(g).
 
     Role-conditioned advantage estimation, SPIRAL (Liu et al., arXiv 2506.24119): an average per
-    game and role, here also per turn, because returns of later turns are smaller. The baseline is
-    read before the response's own return is added, so the gradient is unbiased. RAE is valid
-    for every protocol, and for self-play, whose returns sum to 0. A group may have one episode.
+    game and role. Here it is also per turn, because returns of later turns are smaller. The
+    baseline is read before the response's own return is added, so the gradient is unbiased. RAE is
+    valid for every protocol, and for self-play, whose returns sum to 0. A group may have one
+    episode.
 
     Args:
         decay: the share of the average kept at each response; 0 uses only the last return.

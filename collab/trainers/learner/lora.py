@@ -106,8 +106,11 @@ def lora_config(spec: LoraSpec, module: nn.Module) -> Any:
 
 
 def _default_targets(module: nn.Module) -> list[str] | str:
-    """Return the layers to adapt: all linear ones except the head, but in a mixture of experts only
-    those of attention, because PEFT cannot adapt experts for several adapters."""
+    """Return the layers to adapt: all linear ones except the head.
+
+    In a mixture of experts, they are those of attention only, because PEFT cannot adapt experts
+    for several adapters.
+    """
     others = (part for part in module.modules() if not isinstance(part, nn.Conv1d))
     weights = (p for part in others for p in part.parameters(recurse=False))
     if not any(p.dim() == 3 and len(p) > 1 for p in weights):  # weights of experts, stacked

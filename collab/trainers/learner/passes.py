@@ -219,8 +219,10 @@ class Passes:
         return passes
 
     def _add_references(self, policy: Policy, batches: Sequence[MicroBatch]) -> None:
-        """Compute the log-probabilities under the policy before training: of all responses if the
-        loss uses them, else of the first `KL_PROBES` of the step, for the metric."""
+        """Compute the log-probabilities under the policy before training.
+
+        If the loss does not use them, the first `KL_PROBES` of the step suffice for the metric.
+        """
         for batch in batches:
             rows = batch.rows
             if not self._spec.kl_coef:

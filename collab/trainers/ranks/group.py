@@ -1,6 +1,6 @@
 """Ranks that torchrun has started: they pass orders, agree on outcomes and add gradients.
 
-Messages go through two gloo groups, each with its own time limit, so a rank that waits for rank 0
+Messages go through two gloo groups, each with its own time limit. So a rank that waits for rank 0
 does not spin on a GPU. NCCL only adds gradients. An exception on one rank is propagated to all.
 """
 

@@ -33,7 +33,7 @@ def limit_compiled_products() -> None:
 def trim_memory() -> None:
     """Return memory that torch has freed on the CPU to the operating system.
 
-    The C library keeps it otherwise, separately per thread: memory that sampling has freed is then
+    The C library keeps it otherwise, separately per thread. Memory that sampling has freed is then
     not available for learning, and usage grows from step to step as sizes change.
     """
     release = _malloc_trim()

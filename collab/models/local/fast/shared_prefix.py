@@ -79,8 +79,8 @@ class Layout:
 class SharedLayer(DynamicLayer):  # type: ignore[misc]
     """Keys and values of one layer: one copy per prompt, and the new tokens of each row.
 
-    They are held in float32. Scores in bfloat16 are wrong by whole units where a model's keys have
-    large biases, as those of Qwen2.5 have, and such a model then repeats or skips tokens.
+    They are held in float32. Scores in bfloat16 are wrong by whole units if a model's keys have
+    large biases, as those of Qwen2.5 have. Such a model then repeats or skips tokens.
     """
 
     def __init__(self, keys: Tensor, values: Tensor, layout: Layout) -> None:
@@ -150,7 +150,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
 
     def _new_tokens(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return the rows' new keys, [rows, heads, size, time], and values, [rows, heads, time,
-        size], and a mask [time] added to scores, or None if there is nothing to hide.
+        size]. The third result is a mask [time] to add to scores, or None without hidden tokens.
         """
         length = self._length
         return self._new_keys[..., :length], self._new_values[:, :, :length], None

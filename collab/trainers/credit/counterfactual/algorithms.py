@@ -35,8 +35,8 @@ class Cross(Counterfactual):
     part of the reward, which an exact VDN (arXiv 1706.05296) would learn. It applies to a turn of a
     parallel team, or to siblings in a tree. `forms` describes all other credit.
 
-    CROSS scores G^n - G more joint actions per turn with `shifts: all`, and n G (m - 1) with m
-    shifts, or half as many for two agents.
+    With `shifts: all`, CROSS scores G^n - G more joint actions per turn. With m shifts, it scores
+    n G (m - 1), or half as many for two agents.
 
     Args:
         shifts: see `Shifts`; by default `all` for two agents, and 3 for more.

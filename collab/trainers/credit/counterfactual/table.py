@@ -46,9 +46,9 @@ class Table:
 
         This is G/(G-1) times the row's effect, which is its mean minus the mean of all cells. If
         cells are missing, the effects come from the least-squares fit cells = row + column. The
-        effects are computed for each set of rows with columns in common, and scaled so that the
-        coefficients of a row's own cells add up to 1. The coefficients of each column add up to 0,
-        so the teammates' luck cancels out. The estimate is then unbiased if the missing cells do
+        effects are computed for each set of rows with columns in common. They are scaled so that
+        the coefficients of a row's own cells add up to 1. The coefficients of each column add up to
+        0, so the teammates' luck cancels out. The estimate is then unbiased if the missing cells do
         not depend on the answers. A row without a column in common with another row is compared by
         leave-one-out of the played rewards.
         """

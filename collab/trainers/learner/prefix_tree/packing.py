@@ -1,7 +1,7 @@
 """Lays responses out in rows of a forward pass, with common beginnings only once.
 
 A row is a prefix tree of token sequences. A token's position is its depth, and it attends only to
-its ancestors, so every state and gradient is the same as in a separate row. For the G responses to
+its ancestors. So every state and gradient is the same as in a separate row. For the G responses to
 a prompt, the prompt is computed once. If the prompt of a later turn continues the tokens of an
 earlier one, only the added tokens are computed.
 """

@@ -194,8 +194,8 @@ def count_memory(
     """Return the estimated memory that `recipe` takes on each of `ranks` ranks. `lengths` are by
     trained agent.
 
-    With `card`, that GPU replaces the local device. vLLM sleeps while the trainer learns if the
-    recipe says so, or if the recipe leaves this open and both do not fit at the same time.
+    With `card`, that GPU replaces the local device. If the recipe leaves open whether vLLM sleeps
+    while the trainer learns, it sleeps if both do not fit at the same time.
     """
     models, sampled = _models_in_memory(recipe, spec, lengths)
     sizes = {key: sizes_of(model, spec.lora, card) for key, model in models.items()}
