@@ -92,13 +92,11 @@ def task_option(verb: str, more: str = " Repeatable.") -> Any:
 
 
 def samples_option(default_text: str, *, minimum: int = 1, default: int | None = None) -> Any:
-    """Return the option --samples of a command."""
     text = f"Episodes per task. Default: {default_text}."
     return option("--samples, -n", "N", text, default, min=minimum, show_default=False)
 
 
 def seed_option(default_text: str, *, default: int | None = None) -> Any:
-    """Return the option --seed of a command."""
     same = "With local models on a CPU, the same seed gives the same tokens on the same machine."
     text = f"Random seed. {same} Default: {default_text}."
     return option("--seed", "N", text, default, min=0, show_default=False)

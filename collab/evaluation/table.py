@@ -54,7 +54,6 @@ class ResultTable:
         yield from align_rows(self._texts(), [n > 0 for n in range(len(self.columns))])
 
     def as_html(self) -> str:
-        """Return the table as HTML."""
         rows = ("".join(f"<td>{escape(text)}</td>" for text in row) for row in self._texts())
         return f"<p>{escape(self.title)}</p><table>{''.join(f'<tr>{r}</tr>' for r in rows)}</table>"
 
@@ -93,7 +92,6 @@ def agents_table(
 
 
 def text_cell(text: object, pair: str = "") -> TableCell:
-    """Return a table cell with plain text."""
     return TableCell(str(text), pair=pair)
 
 

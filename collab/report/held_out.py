@@ -111,7 +111,6 @@ def values_of(run: Run, step: int, mode: str, metric: str) -> ValuesByTask:
 
 
 def _largest_possible_return(cohort: Cohort, returns: Sequence[float]) -> float:
-    """Return the largest possible return."""
     return max(*returns, *(largest_return(run) or 0.0 for run in cohort.runs))
 
 

@@ -193,7 +193,6 @@ async def score_combination(game: Game, artifacts: Mapping[str, str], turns: int
 def _assign_seats(
     what: str, seats: Sequence[str], agents: Sequence[str], named: Mapping[str, str]
 ) -> dict[str, str]:
-    """Map each seat to its agent."""
     chosen = dict(named) or dict(zip(seats, agents, strict=False))
     if set(chosen) != set(seats) or sorted(chosen.values()) != sorted(agents):
         raise RecipeError(

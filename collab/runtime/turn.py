@@ -190,7 +190,6 @@ class Turn(FormerArtifacts):
         return joined
 
     def _visible_answers(self, agent: str, sees: Sees | Mapping[str, Sees]) -> dict[str, str]:
-        """Return the answers of others that an agent sees."""
         if isinstance(sees, Mapping):
             sees = sees.get(agent, "nothing")
         if sees == "nothing":

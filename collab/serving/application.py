@@ -281,7 +281,6 @@ class AnswerApp:
             await self._send_chunk(text, more=True)
 
     async def _send_whole(self, answer: Response) -> None:
-        """Send a complete answer."""
         self._has_begun = self._has_ended = True
         await answer(*self._client)
 

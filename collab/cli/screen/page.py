@@ -120,7 +120,6 @@ class PlainPage:
         print(plain_text(pieces).rstrip(), file=self._stream, flush=True)
 
     def heading(self, title: str) -> None:
-        """Print a heading."""
         self.line("== ", title)
 
     def blocks(self, blocks: Sequence[Block]) -> None:

@@ -200,12 +200,10 @@ class Server:
         return response.text if response.is_success else ""
 
     async def load(self, version: Version) -> None:
-        """Load a version of an adapter on the server."""
         async with time_limit(self._http.url, self._seconds):
             await self._load(version)
 
     async def unload(self, version: Version) -> None:
-        """Unload a version of an adapter."""
         if version.name in self._loaded:
             async with time_limit(self._http.url, self._seconds):
                 await self._unload(version.name)

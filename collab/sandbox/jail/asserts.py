@@ -234,13 +234,11 @@ class _Counter(ast.NodeTransformer):
         return _runner_call("true", ast.Constant(number), test, strict)
 
     def _mentions_candidate(self, node: ast.expr) -> bool:
-        """Return True if the expression mentions the candidate."""
         names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
         return not self._candidates.isdisjoint(names)
 
 
 def _runner_call(name: str, *arguments: ast.expr) -> ast.Call:
-    """Make a call of the test runner."""
     method = ast.Attribute(ast.Name(RUNNER_NAME, _LOAD), name, _LOAD)
     return ast.Call(method, list(arguments), [])
 

@@ -83,7 +83,6 @@ class TrialResult:
             self._finish("the test runner ended before the test did")
 
     def record_runner_status(self, status: int) -> None:
-        """Record the status with which the test runner ended."""
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSYS:
             self.error = "the test was killed at a denied system call"
             if not self.called:
@@ -129,7 +128,6 @@ class TrialResult:
         self.error = f"time limit of {seconds:g} s reached"
 
     def record_worker_status(self, status: int) -> None:
-        """Record the status with which the worker ended."""
         if not os.WIFSIGNALED(status):
             return
         number = os.WTERMSIG(status)

@@ -114,7 +114,6 @@ def run_case(case: Case, worker: wire.WorkerConnection) -> None:
 
 
 def report(message: object) -> None:
-    """Report to the supervisor."""
     wire.send(REPORT_FD, message)
 
 

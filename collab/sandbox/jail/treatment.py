@@ -134,8 +134,6 @@ def _marked_call(mark: bytes, *values: ast.expr) -> ast.expr:
 
 
 def _replace_constant(code: CodeType, mark: bytes, value: object) -> CodeType:
-    """Return `code` with every constant `mark` replaced by `value`."""
-
     def replaced(constant: Any) -> Any:
         if isinstance(constant, CodeType):
             return _replace_constant(constant, mark, value)

@@ -132,7 +132,6 @@ class ActorCritic(Algorithm):
     def _advantages(
         self, groups: Sequence[Group], agent: str, values: Mapping[StepNode, float]
     ) -> dict[StepNode, float]:
-        """Return an agent's `advantages` in all groups of a step."""
         by_step_node: dict[StepNode, float] = {}
         for number, group in enumerate(groups):
             if agent in group.agents:

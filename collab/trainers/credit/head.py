@@ -70,6 +70,5 @@ class Critic:
         return copy.deepcopy(parts)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore a `state` from a checkpoint."""
         self._network.load_state_dict(state["network"])
         self._optimizer.load_state_dict(state["optimizer"])

@@ -49,7 +49,6 @@ def backward_bytes(dimensions: Dimensions, tokens: int, *, checkpointing: bool) 
 
 
 def _layer_bytes(dimensions: Dimensions, tokens: int) -> int:
-    """Return the bytes that one layer keeps for `tokens`."""
     # In the model's dtype: inputs of the projections, and attention's tensors. In float32: norms.
     hidden = dimensions.hidden * (7 * dimensions.bytes + 2 * 4)
     return tokens * (hidden + 4 * dimensions.intermediate * dimensions.bytes)

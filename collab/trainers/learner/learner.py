@@ -89,7 +89,6 @@ class Learner:
         return {name: optimizer.state() for name, optimizer in self.optimizers.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore a `state` from a checkpoint."""
         for name, optimizer in self.optimizers.items():
             optimizer.restore(state[name])
 

@@ -157,7 +157,6 @@ class Policy:
                 lora.save_tensors(tensors, partial / ADAPTER_WEIGHTS)
 
     def load_parameters(self, folder: Path) -> None:
-        """Load the parameters of a checkpoint."""
         lora.copy_tensors(self.parameters, lora.read_tensors(folder / ADAPTER_WEIGHTS), folder)
 
 

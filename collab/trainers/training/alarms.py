@@ -188,8 +188,6 @@ def credit_warnings(
 
 
 def _declared_alarm(item: WatchedMetric) -> FindAlarms:
-    """Return the alarm of a metric that the reward declares."""
-
     def alarm(rows: Sequence[StepMetrics]) -> Iterator[tuple[str, str]]:
         now, solved = _recent_mean(rows, item.metric), _recent_mean(rows, names.SOLVED)
         least = item.alarm.while_solved

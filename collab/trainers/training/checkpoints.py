@@ -144,7 +144,6 @@ def random_states() -> dict[str, Any]:
 
 
 def restore_random_states(states: Mapping[str, Any]) -> None:
-    """Restore the states that `random_states` returned."""
     version, numbers, gauss = states["python"]
     random.setstate((version, tuple(numbers), gauss))
     kind, keys, *rest = states["numpy"]

@@ -41,7 +41,6 @@ class StepEpisodes:
 
     @property
     def episodes(self) -> list[Episode]:
-        """The episodes of all groups."""
         return [episode for group in self.groups for episode in group]
 
     @property

@@ -91,7 +91,6 @@ class Game:
         return tuple(self.agents.index(name) for name in (*self.sees.get(agent, ()), agent))
 
     def joint_rewards(self, turn: int, joint: JointAction) -> dict[str, float]:
-        """Return the reward of each agent for a joint action."""
         shared = float(self.rewards[turn][joint])
         return {
             agent: shared + float(self.extra[agent][joint]) if agent in self.extra else shared
@@ -165,7 +164,6 @@ class GameModels:
 
 
 def actions_of(turn: Turn) -> JointAction:
-    """Return the agents' actions in a turn."""
     return tuple(decision.action.token_ids[0] for decision in turn.decisions)
 
 
@@ -213,8 +211,6 @@ def _episode(game: Game, sample: int, turns: Sequence[Turn]) -> Episode:
 
 
 def random_draw(rng: np.random.Generator) -> Draw:
-    """Return a `Draw` that draws at random."""
-
     def draw(chances: GameTable) -> int:
         return min(int(np.searchsorted(chances.cumsum(), rng.random())), len(chances) - 1)
 

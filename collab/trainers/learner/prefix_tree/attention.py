@@ -100,7 +100,6 @@ def _branch_group(branches: Sequence[tuple[int, list[int]]], device: torch.devic
 
 
 def _new_tokens(branches: Sequence[tuple[int, list[int]]]) -> list[list[int]]:
-    """Return the tokens that each branch has added."""
     return [path[start:] for start, path in branches]
 
 
