@@ -222,7 +222,7 @@ class Action(Record):
 
     @property
     def is_uncounted(self) -> bool:
-        """Return True for a text of which the engine reported no number of tokens."""
+        """True for a text of which the engine reported no number of tokens."""
         return bool(self.text) and not self.new_tokens
 
     @property

@@ -81,7 +81,7 @@ class Suite:
 
     @property
     def left_out(self) -> str:
-        """Return a sentence about the skipped rows, or "" if there are none."""
+        """A sentence about the skipped rows, or "" if there are none."""
         if not self.unfit:
             return ""
         reasons = Counter(self.unfit.values()).most_common()

@@ -18,7 +18,7 @@ from collab.runs.layout import MODEL_CONFIG
 from collab.trust.from_hub import REPOSITORY_NAME
 
 
-def check_name(name: str, revision: str | None = None) -> None:
+def check_name(name: str, revision: str | None) -> None:
     """Check a model name without downloading anything.
 
     Raises:

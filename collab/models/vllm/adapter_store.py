@@ -74,7 +74,7 @@ class AdapterStore:
     Without a `parent` they are kept in memory if the system allows it.
     """
 
-    def __init__(self, parent: Path | None = None) -> None:
+    def __init__(self, parent: Path | None) -> None:
         self._token = secrets.token_hex(3)
         default = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else Path(gettempdir())
         self._parent = parent or default
