@@ -41,11 +41,12 @@ class KVCache:
         self._mask: Tensor | None = None  # [rows, time], None where there is no padding
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Read left-padded prompts. `ids` and `mask`, 0 for padding, are [rows, time].
+        """Read left-padded prompts, or what follows the tokens read before: `ids`, [rows, time].
 
-        Return the logits of each row's last token: [rows, vocabulary].
+        `mask` is 0 for padding: [rows, time], with the tokens read before. Return the logits of
+        each row's last token: [rows, vocabulary].
         """
-        positions = (mask.cumsum(dim=-1) - 1).clamp(min=0)
+        positions = (mask.cumsum(dim=-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         self._mask = None if bool(mask.all()) else mask
         self._next_positions = positions[:, -1:] + 1
         return self._forward(ids, positions)
@@ -67,9 +68,12 @@ class KVCache:
         keep = torch.tensor(rows, device=self._next_positions.device)
         self._select_cached(rows, keep)
         self._next_positions = self._next_positions[keep]
-        self._adapters = [self._adapters[row] for row in rows]
         if self._mask is not None:
             self._mask = self._mask[keep]
+        self._select_adapters(rows)
+
+    def _select_adapters(self, rows: Sequence[int]) -> None:
+        self._adapters = [self._adapters[row] for row in rows]
         if self.row_adapters:
             self.row_adapters.select(rows)
 

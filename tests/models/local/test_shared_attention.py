@@ -27,6 +27,7 @@ def logits_of(module: Any, kind: type[KVCache]) -> list[Tensor]:
     ids = torch.randint(3, 50, (PROMPTS, 9), generator=chance)
     mask = torch.ones_like(ids)
     mask[0, :4] = mask[2, :1] = 0
+    ids[2, 1:8] = ids[1, :7]  # they begin alike
     prefixes = kind(module, [NO_ADAPTER] * PROMPTS)
     found = []
     with prefixes.row_adapters.apply(module) if prefixes.row_adapters else nullcontext():

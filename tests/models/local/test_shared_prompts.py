@@ -64,3 +64,31 @@ def test_distinct_prompts_share_nothing(
     assert tokens == len(set(prompts)) * len(LONG)
     alone = [asyncio.run(tiny_engine.generate([request]))[0] for request in requests]
     assert [a.token_ids for a in together] == [a.token_ids for a in alone]
+
+
+@pytest.mark.parametrize("with_adapters", [False, True])
+def test_common_beginnings_are_read_once(
+    tiny_engine: TransformersEngine, adapters: dict[str, Path], with_adapters: bool
+) -> None:
+    """In a sequential team, a second agent's prompts differ only in the first one's answer."""
+    one, other = tuple(range(5, 25)), tuple(range(25, 35))
+    prompts = [(*one, 3), (*one, 4, 5), (*one, 4, 6, 7), (*other, 3), (*other, 4)]
+    named: list[str | None] = [str(adapters["aux"]) if with_adapters else None]
+    requests = requests_of(prompts, named)
+    tokens, together = prompt_tokens_read(tiny_engine, requests)
+    assert tokens == 2 * len(one) + 5 * 3
+    for request, action in zip(requests, together, strict=True):
+        (alone,) = asyncio.run(tiny_engine.generate([request]))
+        assert action.token_ids == alone.token_ids
+        assert action.logprobs == pytest.approx(alone.logprobs, abs=1e-4)
+
+
+def test_adapters_share_no_beginning(
+    tiny_engine: TransformersEngine, adapters: dict[str, Path]
+) -> None:
+    prompts = [(*range(5, 15), token) for token in (3, 4)]
+    requests = requests_of(prompts, [str(adapters["aux"]), str(adapters["main"])])
+    tokens, together = prompt_tokens_read(tiny_engine, requests)
+    assert tokens == 2 * 11
+    alone = [asyncio.run(tiny_engine.generate([request]))[0] for request in requests]
+    assert [a.token_ids for a in together] == [a.token_ids for a in alone]

@@ -120,13 +120,14 @@ def _probe(
     *,
     replace_inputs: Callable[[Tensor], Tensor] = lambda states: states,
 ) -> list[LayerStates]:
-    """Run three rows of two prompts, with their own tokens. `replace_inputs` maps the input of each
-    layer."""
+    """Run three rows of two prompts that begin alike, with their own tokens. `replace_inputs` maps
+    the input of each layer."""
     vocabulary = base.config.get_text_config().vocab_size
-    ids = torch.tensor([[7, 5, 3], [2, 4, 6]], device=base.device) % vocabulary
+    ids = torch.tensor([[0, 7, 5, 3, 2], [7, 5, 3, 4, 6]], device=base.device) % vocabulary
+    mask = torch.tensor([[0, 1, 1, 1, 1], [1, 1, 1, 1, 1]], device=base.device)
     cache = kind(base, [NO_ADAPTER, NO_ADAPTER])
     with without_adapters(base):
-        cache.read(ids, torch.tensor([[0, 1, 1], [1, 1, 1]], device=base.device))
+        cache.read(ids, mask)
         cache.select([1, 0, 1])
         with layer_states(base, replace_inputs) as passes:
             for tokens in ([1, 2, 3], [4, 5, 6]):

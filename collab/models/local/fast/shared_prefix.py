@@ -14,6 +14,7 @@ from transformers import AttentionInterface
 from transformers.cache_utils import DynamicLayer
 
 from collab.models.local.batching import SPARE_TOKENS
+from collab.models.local.fast.beginnings import find_beginnings
 from collab.models.local.kv_cache import KVCache
 
 ATTENTION_NAME = "collab_shared"
@@ -162,6 +163,8 @@ class SharedPrefixCache(KVCache):
     _layout: Layout
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
+        if ids.device.type == "cpu":  # on a GPU, it was not measured
+            ids, mask = self._read_beginnings(ids, mask)
         logits = super().read(ids, mask)
         layers = self._cache.layers
         self._layout = Layout(mask)
@@ -169,6 +172,19 @@ class SharedPrefixCache(KVCache):
             layers[number] = self._layer(layer.keys, layer.values)
         self._mask = None
         return logits
+
+    def _read_beginnings(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Read once what several prompts begin with. Return what is left to read, [prompts, time],
+        and the mask of all tokens of the prompts.
+        """
+        parts = find_beginnings(ids, mask, self._adapters)
+        if parts is None:
+            return ids, mask
+        self._select_adapters(parts.first)
+        super().read(parts.ids, parts.mask)
+        self._cache.reorder_cache(torch.tensor(parts.groups))
+        self._select_adapters(parts.groups)
+        return parts.rest, torch.cat([parts.mask[parts.groups], parts.rest_mask], dim=1)
 
     def _layer(self, keys: Tensor, values: Tensor) -> SharedLayer:
         """Return a layer that starts from the prompts' `keys` and `values`."""
