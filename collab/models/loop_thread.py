@@ -6,8 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from inspect import CORO_CREATED, getcoroutinestate
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from collab.errors import ModelUnavailable
 from collab.threads import wait_for_job
@@ -117,11 +116,7 @@ async def _cancel_others(cleanup: Callable[[], Awaitable[None]]) -> None:
     in anyio, would never await it, which is a warning.
     """
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    works = {task: cast(Coroutine[Any, Any, Any], task.get_coro()) for task in tasks}
-    new = {task for task, work in works.items() if getcoroutinestate(work) == CORO_CREATED}
-    for batch in (tasks - new, new):
-        for task in batch:
-            task.cancel()
-        await asyncio.sleep(0)  # the new tasks start
+    for task in tasks:
+        task.get_loop().call_soon(task.cancel)  # the first step of a new task comes before
     await asyncio.gather(*tasks, return_exceptions=True)
     await cleanup()
