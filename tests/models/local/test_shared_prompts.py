@@ -72,11 +72,11 @@ def test_common_beginnings_are_read_once(
 ) -> None:
     """In a sequential team, a second agent's prompts differ only in the first one's answer."""
     one, other = tuple(range(5, 25)), tuple(range(25, 35))
-    prompts = [(*one, 3), (*one, 4, 5), (*one, 4, 6, 7), (*other, 3), (*other, 4)]
+    prompts = [(*one, 3), (*one, 4, 5), (*one, 4, 6, 7), (*other, 3), (*other, 4), (*one[:3], 30)]
     named: list[str | None] = [str(adapters["aux"]) if with_adapters else None]
     requests = requests_of(prompts, named)
     tokens, together = prompt_tokens_read(tiny_engine, requests)
-    assert tokens == 2 * len(one) + 5 * 3
+    assert tokens == 3 * len(one) + 6 * 3
     for request, action in zip(requests, together, strict=True):
         (alone,) = asyncio.run(tiny_engine.generate([request]))
         assert action.token_ids == alone.token_ids

@@ -32,7 +32,7 @@ class Beginnings(NamedTuple):
 def find_beginnings(ids: Tensor, mask: Tensor, adapters: Sequence[str]) -> Beginnings | None:
     """Return the prompts in two parts, or None if reading beginnings once would save little.
 
-    Neighbors under one adapter are grouped if they share at least half of their tokens. `ids` and
+    Neighbors under one adapter are grouped if they share at least half of the longer one. `ids` and
     `mask`, 0 for padding, are [prompts, time].
     """
     prompts = [row[kept] for row, kept in zip(ids, mask.bool(), strict=True)]
@@ -54,7 +54,7 @@ def _group(prompts: Sequence[Tensor], adapters: Sequence[str]) -> tuple[list[int
         common = 0
         if index and adapters[index] == adapters[index - 1]:
             common = min(lengths[-1], _common_length(prompts[index - 1], prompt))
-        if 2 * common >= len(prompt):
+        if 2 * common >= max(len(prompt), len(prompts[index - 1])):
             lengths[-1] = min(common, len(prompt) - 1)
         else:
             lengths.append(len(prompt) - 1)
