@@ -75,7 +75,9 @@ def test_only_episodes_with_an_outcome_keep_their_numbers(collab: Collab, run: P
     [word] = {episode.outcome for episode in read_episodes(run)} - {"failed"}
     rest = collab("show", str(run), "--outcome", word, "--json").events
     assert [event["id"] for event in rest] == [e.id for e in read_episodes(run) if e.id != name]
-    assert collab("show", str(run), "words/0", "--outcome", "failed", "--json").events == []
+    none = collab("show", str(run), "words/0", "--outcome", "failed", "--json")
+    assert none.events == []
+    assert none.err == "note: no episode here has the outcome 'failed'\n"
     assert "'not solved'" in collab("show", str(run), "--outcome", "lost").err
 
 

@@ -145,7 +145,9 @@ def _show_run(
     chosen: Sequence[Episode]
     chosen = record.episodes if episode is None else _find_episodes(record.episodes, episode)
     numbers = {each.id: number for number, each in enumerate(record.episodes)}
-    chosen = [each for each in chosen if outcome in (None, each.outcome)]
+    if outcome is not None:
+        chosen = [each for each in chosen if each.outcome == outcome]
+        print_remarks([f"no episode here has the outcome '{outcome}'"] * (not chosen), "note")
     chosen = _keep_agent(_keep_turn(chosen, turn), agent)
     if json:
         for item in chosen:
