@@ -143,8 +143,8 @@ def _check_printed(value: Any) -> Any:
 
 
 _TEXT_FILTERS = (
-    "string", "upper", "lower", "title", "capitalize", "trim", "replace", "escape", "format",
-    "urlencode",
+    "string", "upper", "lower", "title", "capitalize", "trim", "replace", "escape", "e",
+    "forceescape", "format", "urlencode",
 )  # fmt: skip
 
 

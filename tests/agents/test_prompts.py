@@ -29,6 +29,7 @@ def test_a_null_field_is_not_printed() -> None:
         "task.prompt | string",
         "task.prompt | replace('N', 'M')",
         "task.prompt | urlencode",
+        "task.prompt | e",
         "'%s, %s' | format(task.hint, task.prompt)",
         "'Q: %s' % task.prompt",
         "'%s, %s' % (task.hint, task.prompt)",
