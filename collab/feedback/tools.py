@@ -103,7 +103,7 @@ class BatchRunner:
 
         Raises:
             FeedbackError: the machine fails, e.g. a disk is full, or the tool also fails on an
-                empty program. At its time limit, it has not checked any program before.
+                empty program. If it has checked another program before, its time limit is no error.
         """
         answer: asyncio.Future[list[Finding]] = asyncio.get_running_loop().create_future()
         self._waiting.append((program, answer))
@@ -141,10 +141,8 @@ class BatchRunner:
             except Exception as error:
                 if len(programs) == 1:
                     failure = convert_error(error, FeedbackError, f"{self.tool.name} failed")
-                    works = programs != [""] and not isinstance(error, OSError)
-                    if works and isinstance(error.__cause__, TimeoutError):  # no second wait
-                        works = self._has_worked
-                    elif works:
+                    works = self._has_worked and isinstance(error.__cause__, TimeoutError)
+                    if not works and programs != [""] and not isinstance(error, OSError):
                         works = await self._check_each([""]) == [[]]
                     return [[_unchecked(self.tool.name, failure)] if works else failure]
         return [(await self._check_each([program]))[0] for program in programs]

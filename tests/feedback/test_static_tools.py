@@ -153,16 +153,33 @@ def test_all_authors_read_that_a_program_breaks_the_tool(outcome_of: OutcomeOf) 
     }
 
 
-HANGS = 'test "$(cat "$0")" = "x = 1" && exit 0; echo >> "$CALLS"; exec sleep 30'
+HANGS = """\
+case "$(cat "$0")" in "") exit $STATUS ;; "x = 1") exit 0 ;; esac
+echo >> "$CALLS"; exec sleep 30
+"""
 
 
-def test_a_tool_that_hangs_is_killed_and_not_tried_again(
+def hanging_runner(calls: Path, monkeypatch: pytest.MonkeyPatch, status: int) -> BatchRunner:
+    """A tool that hangs on most programs, and ends with `status` on an empty one."""
+    monkeypatch.setattr("collab.feedback.tools.TOOL_SECONDS", 0.5)
+    command = HANGS.replace("$CALLS", str(calls)).replace("$STATUS", str(status))
+    return BatchRunner(Analyzer("ruff", ("sh", "-c", command)))
+
+
+def test_a_program_on_which_the_tool_hangs_gets_a_remark(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Whether the program or the tool is at fault shows in earlier programs."""
-    monkeypatch.setattr("collab.feedback.tools.TOOL_SECONDS", 0.5)
-    command = HANGS.replace("$CALLS", str(calls := tmp_path / "calls"))
-    runner = BatchRunner(Analyzer("ruff", ("sh", "-c", command)))
+    runner = hanging_runner(calls := tmp_path / "calls", monkeypatch, 0)
+    for _ in range(2):
+        [finding] = asyncio.run(runner.check("x = 2"))
+        assert finding.message == "program: ruff took longer than 0.5 s"
+    assert len(calls.read_text().splitlines()) == 2
+
+
+def test_a_tool_that_has_worked_is_not_checked_again_after_it_hangs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    runner = hanging_runner(tmp_path / "calls", monkeypatch, 2)
 
     async def go() -> list[Finding]:
         with pytest.raises(FeedbackError, match=r"took longer than 0\.5 s"):
@@ -172,7 +189,6 @@ def test_a_tool_that_hangs_is_killed_and_not_tried_again(
 
     [finding] = asyncio.run(go())
     assert finding.message == "program: ruff took longer than 0.5 s"
-    assert len(calls.read_text().splitlines()) == 2
 
 
 GREEDY = """\
