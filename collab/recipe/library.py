@@ -50,7 +50,7 @@ def roots(project: Path | None = None) -> list[Path]:
 
 
 def project_of(file: Path) -> Path:
-    """Return the folder of a recipe file, or the one above the folders of `FOLDERS` it is in."""
+    """Return the first folder above a recipe file that is not a folder for components."""
     folder_names = {part for folder in FOLDERS.values() for part in Path(folder).parts}
     folder = file.resolve().parent
     while folder.name in folder_names and not any(

@@ -105,9 +105,10 @@ class FeedbackStandIn(Source):
 
 
 MAX_PROBLEMS = 64
-"""Maximum number of longest problems to run, and of problems with different fields."""
+"""Maximum number of the longest problems to run, and also of problems with different fields."""
 MAX_TOTAL_TURNS = 6400
-"""Maximum number of turns to run for either. With long episodes, fewer problems are run."""
+"""Maximum number of turns to run for the longest problems, and also for those with different
+fields. With long episodes, fewer problems are run."""
 
 
 @dataclass(frozen=True)

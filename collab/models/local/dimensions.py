@@ -37,8 +37,8 @@ _INTERMEDIATE_KEYS = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_siz
 
 
 def _intermediate_of(config: Any) -> int:
-    """Return the width of the feed-forward layers. Older models do not name it: four times the
-    hidden size."""
+    """Return the width of the feed-forward layers: four times the hidden size if the configuration
+    has no name for it, as in older models."""
     sizes = (getattr(config, key, None) for key in _INTERMEDIATE_KEYS)
     return int(next((size for size in sizes if size), 4 * config.hidden_size))
 

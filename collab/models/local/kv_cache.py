@@ -43,8 +43,8 @@ class KVCache:
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Read left-padded prompts, or what follows the tokens read before: `ids`, [rows, time].
 
-        `mask` is 0 for padding: [rows, time], with the tokens read before. Return the logits of
-        each row's last token: [rows, vocabulary].
+        `mask`, 0 for padding, also covers the tokens read before: [rows, all time]. Return the
+        logits of each row's last token: [rows, vocabulary].
         """
         positions = (mask.cumsum(dim=-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         self._mask = None if bool(mask.all()) else mask

@@ -132,7 +132,7 @@ def test_metrics_count_each_response_once(tiny_words: Path, tmp_path: Path) -> N
 
 
 def test_staleness_counts_each_response_once() -> None:
-    """Two episodes share their first turn, which an older policy sampled than their second."""
+    """Two episodes share their first turn, which an older policy sampled."""
     shared, *later = (turn_of_version(version) for version in (1, 3, 3))
     group = [
         make_episode("t/1", n).model_copy(update={"turns": (shared, later[n])}) for n in (0, 1)
