@@ -21,6 +21,7 @@ CASES = {
     ),
     "long name": (("run", "n" * 300), "n" * 300),
     "long model": ((*RUN[:-1], "n" * 300), "n" * 300),
+    "outcome without a run": (("show", "--outcome", "failed"), "--outcome need a RUN, such as"),
     "long folder": (("show", "n" * 300), "n" * 300),
     "NUL": ((*RUN, "--set", r'agents.a.parser="a\0b.py:f"'), "the character NUL"),
     "bytes": ((*RUN, "--out", "a\udcff"), r"'a\udcff' is not UTF-8 text; use another name"),

@@ -64,6 +64,8 @@ def command(
     from collab.runs.listing import holds_runs
 
     whole = (episode, turn, agent, outcome) == (None, None, None, None)
+    if run is None and not whole:
+        raise RecipeError("--turn, --agent and --outcome need a RUN, such as runs/first")
     if run is None:
         _list_runs([Path(place) for place in DEFAULT_FOLDERS], json=json)
     elif is_evaluation(run) and whole:
