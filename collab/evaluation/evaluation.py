@@ -32,6 +32,7 @@ from collab.evaluation.results import (
     TeamResult,
     TeamStarted,
 )
+from collab.evaluation.seeds import seed_groups
 from collab.evaluation.selection import (
     Selection,
     check_selectable,
@@ -179,6 +180,7 @@ class EvaluationRun:
             differences=tuple(
                 difference(*begun[0], result, values) for result, values in begun[1:]
             ),
+            over_seeds=tuple(seed_groups(teams)),
         )
 
     async def _events_of(

@@ -7,6 +7,7 @@ the values of its parts count.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -125,6 +126,41 @@ class Difference(Record):
     metrics: Estimates
 
 
+class OverSeeds(Record):
+    """A mean over seeds, or over pairs of runs, with its interval."""
+
+    mean: float
+    low: float | None
+    """Lower limit. Both limits are None if all values are equal: the spread is unknown."""
+    high: float | None
+    tasks: int
+    """The number of values."""
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def interval_note(self) -> str:
+        """Note in place of an interval that cannot be computed, otherwise ""."""
+        if self.limits:
+            return ""
+        return f"all {self.tasks} equal" if self.tasks > 1 else "only 1"
+
+
+class SeedGroup(Record):
+    """Teams named `NAME-seed-N`: runs that differ only in the seed."""
+
+    name: str
+    seeds: tuple[int, ...]
+    metrics: dict[str, OverSeeds]
+    """Means of the metrics that every team of the group has."""
+    baseline: str = ""
+    """The first group, or "" for itself and for a group without its seeds."""
+    differences: dict[str, OverSeeds] = {}
+    """Differences to the baseline, paired by seed."""
+
+
 class Results(Record):
     """The numbers of an evaluation. Printing them shows the tables of `collab eval`.
 
@@ -152,6 +188,8 @@ class Results(Record):
     teams: tuple[TeamResult, ...]
     """The teams evaluated so far, in the given order."""
     differences: tuple[Difference, ...]
+    over_seeds: tuple[SeedGroup, ...] = ()
+    """Means of teams that differ only in the seed, by their names."""
 
     def __repr__(self) -> str:
         """Return the tables that `collab eval` prints, and the notes on them."""
@@ -230,7 +268,7 @@ EvaluationEvent = EvaluationStarted | TeamStarted | Event | TeamFinished | Evalu
 
 
 def result_tables(results: Results) -> list[ResultTable]:
-    """Return the table of the teams, and that of the differences if there are any."""
+    """Return the table of the teams, then differences and means over seeds if there are any."""
     teams, status = results.teams, "" if results.status == "done" else f" ({results.status})"
     sizes = f"{counted(len(results.tasks), 'problem')}, {counted(results.samples, 'sample')}"
     models = ", ".join(dict.fromkeys(m for team in teams for m in team.models.values()))
@@ -245,20 +283,38 @@ def result_tables(results: Results) -> list[ResultTable]:
     shown = [name for name in shown if name not in repeated]
     rows = [*metric_rows(shown, [*columns.values()]), *_cost_rows(teams)]
     tables = [ResultTable(title, ["", *columns], rows)]
-    metrics = [difference.metrics for difference in results.differences]
-    changes: list[TableRow] = [
+    changes = [name for name in shown if names.match_pattern(names.VALUE, name) is None]
+    if results.differences:
+        title = f"difference to {results.differences[0].baseline}, on the same problems"
+        by_team = {each.team: each.metrics for each in results.differences}
+        tables.append(_table(title, changes, by_team, change=True))
+    if groups := results.over_seeds:
+        means = _table("means over seeds", shown, {each.name: each.metrics for each in groups})
+        seeds = [", ".join(map(str, each.seeds)) for each in groups]
+        tables.append(replace(means, rows=[_text_row("seeds", seeds), *means.rows]))
+    if paired := {each.name: each.differences for each in groups if each.differences}:
+        title = f"difference to {groups[0].name}, paired by seed"
+        tables.append(_table(title, changes, paired, change=True))
+    return [table for table in tables if table.rows]
+
+
+def _table(
+    title: str,
+    shown: Sequence[str],
+    columns: Mapping[str, Mapping[str, Estimate | OverSeeds]],
+    *,
+    change: bool = False,
+) -> ResultTable:
+    """Return a table with a row for each metric that a column has."""
+    known = [name for name in shown if any(name in metrics for metrics in columns.values())]
+    rows = [
         [
             text_cell(metric_title(name)),
-            *(estimate_cell(name, each.get(name), change=True) for each in metrics),
+            *(estimate_cell(name, each.get(name), change=change) for each in columns.values()),
         ]
-        for name in shown
-        if names.match_pattern(names.VALUE, name) is None and any(name in each for each in metrics)
+        for name in known
     ]
-    if changes:
-        others = [difference.team for difference in results.differences]
-        title = f"difference to {results.differences[0].baseline}, on the same problems"
-        tables.append(ResultTable(title, ["", *others], changes))
-    return tables
+    return ResultTable(title, ["", *columns], rows)
 
 
 def metric_rows(
@@ -320,7 +376,11 @@ def _is_share(name: str) -> bool:
 
 
 def estimate_cell(
-    name: str, value: Estimate | None, largest: float | None = None, *, change: bool = False
+    name: str,
+    value: Estimate | OverSeeds | None,
+    largest: float | None = None,
+    *,
+    change: bool = False,
 ) -> TableCell:
     """Return a mean with its interval in brackets. `largest` is the largest return.
 
@@ -328,8 +388,11 @@ def estimate_cell(
     """
     if value is None:
         return TableCell(NO_VALUE)
-    numbers = (value.mean, value.low, value.high)
-    mean, low, high = (_format_number(name, n, "+" if change else "") for n in numbers)
+    sign = "+" if change else ""
+    mean = _format_number(name, value.mean, sign)
+    if value.limits is None:
+        return TableCell(f"{mean} ({value.interval_note})")
+    low, high = (_format_number(name, limit, sign) for limit in value.limits)
     most = 1.0 if _is_share(name) else largest if name == names.RETURN else None
     cell = TableCell(f"{mean} [{low}, {high}]")
     return with_whisker(cell, value.mean, value.limits, most, change=change)

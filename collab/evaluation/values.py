@@ -17,6 +17,7 @@ from collab.evaluation.intervals import (
     estimate_mean,
 )
 from collab.evaluation.results import Difference, Estimate, Results, Speed, TeamResult
+from collab.evaluation.seeds import SEEDS_CAPTION
 from collab.evaluation.teams import EvaluatedTeam
 from collab.recipe.reward import RewardSpec
 from collab.records import Episode, Score
@@ -244,6 +245,7 @@ def explain_results(results: Results) -> str:
     return (
         f"{BRACKETS_CAPTION}; new tokens per episode{costs}; speed with {concurrency}"
         f" episodes at the same time{f'; {PAIRED_CAPTION}' if results.differences else ''}"
+        f"{f'; means over seeds have {SEEDS_CAPTION}' if results.over_seeds else ''}"
     )
 
 

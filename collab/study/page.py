@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from collab.evaluation.intervals import INTERVALS_CAPTION
+from collab.evaluation.results import OverSeeds
+from collab.evaluation.seeds import SEEDS_CAPTION
 from collab.evaluation.table import (
     CellForm,
     ResultTable,
@@ -21,11 +22,10 @@ from collab.report.runs import read_runs
 from collab.runs.atomic import write_atomically
 from collab.runs.layout import REPORT
 from collab.stats import mean
-from collab.study.results import OverSeeds, StudyResults, TrainerDifference, TrainerResult
+from collab.study.results import StudyResults, TrainerDifference, TrainerResult
 from collab.wording import counted
 
 SECTION = "Study"
-SEEDS_CAPTION = INTERVALS_CAPTION.replace("problems", "seeds").replace("problem", "seed")
 
 
 def write_page(results: StudyResults, folder: Path) -> Path | None:
@@ -109,7 +109,7 @@ def _series(trainer: TrainerResult, results: StudyResults, color: int) -> Iterat
         if (cell.task, cell.trainer) == where and not cell.gap:
             x, y = [float(p.tokens) for p in cell.points], [p.value for p in cell.points]
             yield Series(trainer.trainer, trainer.trainer, color, x, y, style="thin")
-    bands = [point.interval or (point.mean, point.mean) for point in trainer.curve]
+    bands = [point.limits or (point.mean, point.mean) for point in trainer.curve]
     yield Series(
         label=trainer.trainer,
         short=trainer.trainer,
@@ -147,5 +147,5 @@ def _difference_row(change: TrainerDifference, several: bool) -> list[TableCell]
 def _estimate_cell(
     value: OverSeeds, form: CellForm = "points", *, change: bool = False
 ) -> TableCell:
-    cell = mean_cell(value.mean, value.interval, form, change=change)
-    return cell if value.interval else replace(cell, interval=value.interval_note)
+    cell = mean_cell(value.mean, value.limits, form, change=change)
+    return cell if value.limits else replace(cell, interval=value.interval_note)

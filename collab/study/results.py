@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from math import isclose
 from typing import Literal
 
 import numpy as np
 
-from collab.evaluation.intervals import estimate_change, estimate_mean
-from collab.evaluation.results import Estimate
+from collab.evaluation.results import OverSeeds
+from collab.evaluation.seeds import change_over_seeds, mean_over_seeds
 from collab.naming import FolderName
 from collab.records import Record
 from collab.stats import mean
@@ -18,26 +17,6 @@ from collab.study.spec import StudyMeasure
 
 CellStatus = Literal["waiting", "interrupted", "failed", "done"]
 StudyStatus = Literal["running", "done", "interrupted", "failed"]
-
-
-class OverSeeds(Record):
-    """A mean over seeds, or over pairs of runs, with its interval."""
-
-    mean: float
-    low: float | None
-    """Lower limit. Both limits are None if all values are equal: the spread is unknown."""
-    high: float | None
-    tasks: int
-    """The number of values."""
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        return None if self.low is None or self.high is None else (self.low, self.high)
-
-    @property
-    def interval_note(self) -> str:
-        """Note in place of an interval that cannot be computed, otherwise ""."""
-        return f"all {self.tasks} equal" if self.tasks > 1 else "only 1"
 
 
 class Point(Record):
@@ -156,9 +135,6 @@ StudyEvent = StudyStarted | CellStarted | CellFinished | StudyResults
 DoneCells = Mapping[tuple[str, str, int], CellResult]
 """Finished cells, by suite, trainer and seed."""
 
-_ROUNDING_TOLERANCE = 1e-9
-"""Largest difference that counts as rounding, after averaging and subtracting equal values."""
-
 
 def trainer_results(cells: Sequence[CellResult], marks: Sequence[int]) -> list[TrainerResult]:
     """Return a result for each trainer and suite with a finished cell."""
@@ -235,12 +211,12 @@ def _trainer_result(
         trainer=cells[0].trainer,
         seeds=tuple(cell.seed for cell in cells),
         curve=tuple(
-            _mean_value([value_at(c.points, mark) for c in cells], largest) for mark in marks
+            mean_over_seeds([value_at(c.points, mark) for c in cells], largest) for mark in marks
         ),
-        on_the_way=_mean_value([mean_over_budget(c.points, marks[-1]) for c in cells], largest),
+        on_the_way=mean_over_seeds([mean_over_budget(c.points, marks[-1]) for c in cells], largest),
         level=level,
         tokens_to_level=tuple(reached),
-        tokens=_mean_value(known, marks[-1]) if len(known) == len(cells) else None,
+        tokens=mean_over_seeds(known, marks[-1]) if len(known) == len(cells) else None,
         maximum=largest,
     )
 
@@ -266,8 +242,8 @@ def _trainer_difference(
         trainer=trainer,
         baseline=base,
         pairs=len(pairs),
-        end=_mean_change([v / s for v, s in zip(ends, scales, strict=True)], span),
-        on_the_way=_mean_change([v / s for v, s in zip(ways, scales, strict=True)], span),
+        end=change_over_seeds([v / s for v, s in zip(ends, scales, strict=True)], span),
+        on_the_way=change_over_seeds([v / s for v, s in zip(ways, scales, strict=True)], span),
     )
 
 
@@ -275,18 +251,3 @@ def _maximum(cells: Sequence[CellResult]) -> float:
     """Return the largest possible return, or the largest one seen if that is unknown."""
     known = [cell.maximum for cell in cells if cell.maximum]
     return max(known or [abs(p.value) for c in cells for p in c.points]) or 1.0
-
-
-def _mean_value(values: Sequence[float], largest: float) -> OverSeeds:
-    return _over_seeds(values, estimate_mean(values, largest))
-
-
-def _mean_change(values: Sequence[float], span: float) -> OverSeeds:
-    return _over_seeds(values, estimate_change(values, span))
-
-
-def _over_seeds(values: Sequence[float], estimate: Estimate) -> OverSeeds:
-    """Return a mean over seeds. The interval of equal values would only show the bounds."""
-    equal = all(isclose(value, values[0], abs_tol=_ROUNDING_TOLERANCE) for value in values)
-    unknown = {"low": None, "high": None} if equal else {}
-    return OverSeeds(**{**estimate.model_dump(), **unknown})

@@ -41,6 +41,23 @@ def test_teams_are_shown_side_by_side_with_intervals(collab: Collab) -> None:
     assert "record: out" in result.out
 
 
+def test_eval_shows_means_over_seeds(collab: Collab, project: Path) -> None:
+    for seed in (0, 1):
+        for name in ("pair", "shouting"):
+            text = (project / "agents" / f"{name}.yaml").read_text()
+            (project / "agents" / f"{name}-seed-{seed}.yaml").write_text(text)
+    names = [f"{name}-seed-{seed}" for name in ("pair", "shouting") for seed in (0, 1)]
+    result = collab("eval", *names, "--model", "echo", "--task", "words/0-3", "--out", "out")
+    assert result.status == 0, result.err
+    _, _, means = result.out.partition("means over seeds")
+    lines = [line.split() for line in means.splitlines()]
+    assert lines[1:3] == [["pair", "shouting"], ["seeds", "0,", "1", "0,", "1"]]
+    assert "1.00 (all 2 equal)" in means
+    assert "difference to pair, paired by seed" in means
+    assert "-0.50 (all 2 equal)" in means
+    assert "means over seeds have 95 % t intervals over seeds" in means
+
+
 def test_a_dry_run_plans_every_team_and_plays_none(collab: Collab) -> None:
     arguments = (*ECHO, "--task", "words/0-3", "--samples", "2", "--dry-run")
     limit = ("--set", "sampling.max_new_tokens=10")
@@ -136,6 +153,7 @@ def test_the_schema_of_the_results_is_stable(collab: Collab) -> None:
     assert list(results) == [
         "evaluation", "status", "suite", "tasks", "samples", "k", "seed", "levels", "best_levels",
         "confidence", "notes", "command", "versions", "teams", "differences",
+        "over_seeds",
     ]  # fmt: skip
     team = results["teams"][0]
     assert list(team) == [

@@ -89,9 +89,9 @@ def test_differences_are_paired_by_task_and_seed() -> None:
     assert (found.trainer, found.baseline, found.pairs) == ("b", "a", 6)
     assert found.end.mean == pytest.approx(1.0)
     a, b = trainer_results(cells, MARKS)
-    assert b.curve[-1].interval, "the six results differ"
-    assert b.curve[-1].interval[0] < a.curve[-1].mean, "the unpaired intervals overlap"
-    assert found.end.interval is None, "all paired differences are equal"
+    assert b.curve[-1].limits, "the six results differ"
+    assert b.curve[-1].limits[0] < a.curve[-1].mean, "the unpaired intervals overlap"
+    assert found.end.limits is None, "all paired differences are equal"
 
 
 def test_a_cell_without_its_pair_is_left_out() -> None:
@@ -113,8 +113,8 @@ def test_several_tasks_are_combined_as_shares_of_the_maximum() -> None:
     assert (of_s.end.mean, of_t.end.mean) == (1.0, 3.0)
     assert (over_all.task, over_all.pairs) == (None, 2)
     assert over_all.end.mean == pytest.approx(0.2)
-    assert over_all.end.interval
-    low, high = over_all.end.interval
+    assert over_all.end.limits
+    low, high = over_all.end.limits
     assert low < 0.2 < high
 
 
@@ -131,4 +131,4 @@ def test_constant_differences_have_no_interval(seeds: int, note: str, gain: floa
         assert (change.low, change.high, change.tasks) == (None, None, seeds)
         assert change.interval_note == note
     before = trainer_results(cells, MARKS)[0].curve[0]
-    assert (before.mean, before.interval) == (0.3, None)
+    assert (before.mean, before.limits) == (0.3, None)

@@ -80,7 +80,8 @@ def command(
     """Compare teams on the same tasks, with intervals.
 
     To evaluate a trained team, pass its run's folder. Each team is compared
-    with the first one, paired by problem. Speed is measured with the recipe's
+    with the first one, paired by problem. Teams named NAME-seed-N are also
+    averaged over seeds, and compared by seed. Speed is measured with the recipe's
     concurrency. To measure the latency of a single user, add --set
     concurrency=1 and use a new --out.
 
