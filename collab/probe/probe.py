@@ -339,7 +339,7 @@ def _task_advice(probe: TeamProbe) -> Iterator[str]:
             f"{probe.failed} of {counted(probe.episodes, 'episode')} failed, and training skips"
             f" failed episodes; first failure: {probe.failure}"
         )
-    best = probe.best
+    best = None if probe.solved and probe.solved.mean else probe.best  # `best` is of the first turn
     if best and (solved := best.solved_combined or best.solved) and solved.mean == 0:
         what = f"{best.samples} samples"
         if best.solved_combined and best.combinations:

@@ -262,3 +262,9 @@ def test_healthy_team_gets_no_warning() -> None:
 )  # fmt: skip
 def test_each_sentence_has_its_threshold(changed: dict[str, Any], message: str) -> None:
     assert message in "\n".join(give_advice(healthy(**changed)))
+
+
+def test_tasks_that_only_a_later_turn_solves_are_not_called_too_hard() -> None:
+    first_turn = Best(samples=4, combinations=None, reward=share(0), solved=share(0))
+    solved_later = healthy(best=first_turn, turns=2, solved=share(1))
+    assert "solves none of" not in "\n".join(give_advice(solved_later))
