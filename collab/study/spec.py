@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import Field, PrivateAttr, field_validator
 
 from collab.errors import RecipeError
@@ -30,8 +30,6 @@ RESERVED_SETTINGS = (
 )
 """Settings that the study sets itself, to make the budgets equal."""
 MAX_SEEDS = 1_000
-_CONTROL_CHARACTERS = re.compile("[\x7f-\x9f\u2028\u2029\ufffe\uffff]")
-"""Characters that JSON may hold as they are, and YAML may not, or takes for a line end."""
 
 StudyMeasure = Literal["return", "solved"]
 """Measure by which cells are compared: the mean return of held-out episodes, or the share solved,
@@ -281,6 +279,6 @@ def marks_of(spec: StudySpec) -> list[int]:
 
 
 def _yaml_text(value: Any) -> str:
-    """Return JSON that is also YAML: without pairs of surrogates and raw control characters."""
-    text = json.dumps(value, ensure_ascii=False)
-    return _CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    """Return a value as YAML, in ASCII: YAML reads numbers of JSON, such as `1e-08`, as strings."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**9, sort_keys=False)
+    return text.removesuffix("...\n").strip()

@@ -12,6 +12,7 @@ import pytest
 from support.studies import STUDY, collab, results, train_here
 
 from collab.errors import RecipeError, RecordError
+from collab.recipe.documents import parse_yaml
 from collab.runs.atomic import Lock
 from collab.study import study as room
 from collab.study.spec import StudySpec, cells_of, load_study
@@ -235,8 +236,16 @@ def test_settings_may_hold_any_character() -> None:
     settings = {"agents.a.role": "Say 😀.", "agents.b.role": "\x7f\x85\ufffe"}
     spec = StudySpec(recipe="pocket", trainers=["magrpo"], tokens=9, settings=settings)
     [cell, *_] = cells_of(spec)
-    assert 'agents.a.role="Say 😀."' in cell.settings
-    assert r'agents.b.role="\u007f\u0085\ufffe"' in cell.settings
+    assert r'agents.a.role="Say \U0001F600."' in cell.settings
+    assert r'agents.b.role="\x7F\N\uFFFE"' in cell.settings
+
+
+def test_settings_keep_the_types_of_their_values() -> None:
+    values = [1e-8, 1e20, "1e-8", 3, "3", True, None, [], {"z": [1e-8], "a": "no"}, "\n ", "..."]
+    settings = {f"task.{number}": value for number, value in enumerate(values)}
+    spec = StudySpec(recipe="pocket", trainers=["magrpo"], tokens=9, settings=settings)
+    texts = dict(setting.split("=", 1) for setting in cells_of(spec)[0].settings)
+    assert str([parse_yaml(texts[key], key) for key in settings]) == str(values)
 
 
 @pytest.mark.parametrize("file", ["own/mine.yaml", "own/mine.yml"])
