@@ -139,7 +139,8 @@ def split_keywords(
             more = ", ".join(repr(name) for name in sorted({*keywords} - known - top_keys - {key}))
             remedy = f"(also unknown: {more})" if more else ""
             raise UnknownName("setting", key, known | top_keys, remedy=remedy)
-        text = yaml.safe_dump(converter.convert(value, key), default_flow_style=True, width=10**9)
+        data = converter.convert(value, key)
+        text = yaml.safe_dump(data, default_flow_style=True, width=10**9, sort_keys=False)
         settings.append(f"{paths[0]}={text}")
     return {key: value for key, value in keywords.items() if key in top_keys}, settings
 

@@ -325,3 +325,8 @@ def test_a_key_of_several_sections_needs_its_section() -> None:
         collab.Team({"a": Agent()}, seconds=60)
     _, settings = split_keywords({"tokens": 60}, SECTIONS, top_keys=set(), preferred="trainer")
     assert [*map(str.split, settings)] == [["trainer.tokens=60", "..."]]
+
+
+def test_agents_passed_as_a_keyword_keep_their_order() -> None:
+    agents = {name: Agent(prompt="{{ task.prompt }}") for name in ("writer", "editor")}
+    assert [*load_recipe("coding", agents=agents).team.agents] == [*agents]
