@@ -349,7 +349,7 @@ def identity_of(recipe: Recipe, rows: Iterable[Any]) -> str:
     for part, keys in _KEYS_WITHOUT_EFFECT.items():
         for key in keys:
             (settings[part] if part else settings).pop(key, None)
-    data = [version(), digest_files(settings), list(rows)]
+    data = [version(), [*recipe.team.agents], digest_files(settings), list(rows)]
     return _digest(json.dumps(data, sort_keys=True, default=str).encode())
 
 

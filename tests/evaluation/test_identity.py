@@ -60,6 +60,12 @@ def test_identity_depends_on_the_rows() -> None:
     assert identity_of(make(), ROWS) != identity_of(make(), [*ROWS, {"text": "c"}])
 
 
+def test_identity_depends_on_the_order_in_which_agents_act() -> None:
+    orders = ({"a": AGENT, "b": AGENT}, {"b": AGENT, "a": AGENT})
+    first, other = (identity_of(make(team={"agents": agents}), ROWS) for agents in orders)
+    assert first != other
+
+
 def test_identity_depends_on_file_contents_not_paths(tmp_path: Path) -> None:
     def with_adapter(place: str, weights: bytes) -> str:
         folder = tmp_path / place
