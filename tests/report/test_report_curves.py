@@ -155,3 +155,10 @@ def test_recipe_with_a_long_difference_is_labeled_by_its_folder(tmp_path: Path) 
         tmp_path / "long", {"aux: {parser": f"aux: {{role: {'be ' * 20}, parser"}
     )
     assert labels_of(make_training(tmp_path / "a"), long_recipe) == ["a", "long"]
+
+
+def test_runs_whose_agents_act_in_another_order_are_not_seeds_of_one_recipe(tmp_path: Path) -> None:
+    agents = "aux: {parser: python}, main: {parser: python}"
+    swapped = "main: {parser: python}, aux: {parser: python}"
+    runs = [make_training(tmp_path / "run"), make_changed(tmp_path / "swapped", {agents: swapped})]
+    assert labels_of(*runs) == ["agents aux, main", "agents main, aux"]
