@@ -22,13 +22,15 @@ from collab.recipe.load import validate
 from collab.tasks import split_address
 from collab.trust import Consent, Question, approve, join_questions, remember
 
-RESERVED_SETTINGS = (
-    "trainer.tokens",
-    "trainer.steps",
-    "trainer.epochs",
-    "trainer.evaluation.every_tokens",
-)
-"""Settings that the study sets itself, to make the budgets equal."""
+RESERVED_SETTINGS = {
+    "seed": "seeds",
+    "trainer": "trainers, or single keys such as trainer.group_size,",
+    "trainer.tokens": "tokens",
+    "trainer.steps": "tokens",
+    "trainer.epochs": "tokens",
+    "trainer.evaluation.every_tokens": "evaluations",
+}
+"""Settings that would replace a cell's seed, trainer or budget, and what to set instead."""
 MAX_SEEDS = 1_000
 
 StudyMeasure = Literal["return", "solved"]
@@ -105,12 +107,9 @@ class StudySpec(Spec):
             if again:
                 yield f"{what}: {again[0]} occurs twice; give each one once"
         for settings in (self.settings, *(entry.settings for entry in self.trainers)):
-            for key in RESERVED_SETTINGS:
+            for key, other in RESERVED_SETTINGS.items():
                 if key in settings:
-                    yield (
-                        f"settings: {key} belongs to the study itself; set tokens and evaluations"
-                        " instead"
-                    )
+                    yield f"settings: {key} belongs to the study itself; set {other} instead"
 
 
 def read_study(path: Path) -> StudySpec:

@@ -146,7 +146,12 @@ def test_custom_algorithm_takes_one_line_in_a_study(project: Path) -> None:
         (("evaluations: 2", "evaluatons: 2"), "did you mean 'evaluations'?"),
         (
             ("  trainer.group_size: 4", "  trainer.steps: 4"),
-            "trainer.steps belongs to the study itself",
+            "trainer.steps belongs to the study itself; set tokens instead",
+        ),
+        (("  trainer.group_size: 4", "  seed: 4"), "seed belongs to the study itself; set seeds"),
+        (
+            ("  trainer.group_size: 4", "  trainer: {group_size: 4}"),
+            "trainer belongs to the study itself; set trainers, or single keys such as",
         ),
         (("[magrpo,", "[magrop,"), "did you mean 'magrpo'?"),
         (('"8-9"', '"0-1"'), "both trained on and held out"),
