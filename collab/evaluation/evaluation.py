@@ -6,7 +6,6 @@ and loaded before the first episode, so the time for loading counts for no team.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from itertools import chain
@@ -48,7 +47,7 @@ from collab.recipe.differences import changes_since
 from collab.records import Episode
 from collab.rewards.declared import best_levels
 from collab.runs import metric_names as names
-from collab.runs.about import new_run_id, now, read_about
+from collab.runs.about import command_line, new_run_id, now, read_about
 from collab.runs.layout import EPISODES, EVAL, RECIPE, RUN
 from collab.runtime import Session
 from collab.runtime.episode import Start
@@ -175,7 +174,7 @@ class EvaluationRun:
             best_levels=best_levels(first.suite.reward),
             confidence=CONFIDENCE,
             notes=tuple(self._notes(teams)),
-            command=tuple(sys.argv),
+            command=tuple(command_line()),
             teams=tuple(teams),
             differences=tuple(
                 difference(*begun[0], result, values) for result, values in begun[1:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -254,6 +255,11 @@ def mark_interrupted(folder: Path) -> None:
         is_here = process is None or process == this_process() or _has_process_ended(process)
         if about.get("status") == RUNNING and is_here:
             write_about(folder, {**about, "status": "interrupted"})
+
+
+def command_line() -> list[str]:
+    """Return the command line of this process, with bytes that are not UTF-8 escaped."""
+    return [word.encode(errors="backslashreplace").decode() for word in sys.argv]
 
 
 def now() -> str:

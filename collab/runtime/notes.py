@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from collab.recipe.hosted import HostedSpec
 from collab.recipe.model import local_weights
 from collab.recipe.names import functions_passed_in_python
 from collab.records import Problem
-from collab.runs.about import new_run_id, now
+from collab.runs.about import command_line, new_run_id, now
 from collab.runtime.events import RunStarted
 
 
@@ -102,7 +101,7 @@ def start_entries(recipe: Recipe) -> dict[str, Any]:
     """Return the start's entries of `run.json`: time, command, functions passed from Python."""
     functions = functions_passed_in_python(recipe)
     entry = {"given_in_python": [*functions]} if functions else {}
-    return {"started": now(), "command": sys.argv[:], **entry}
+    return {"started": now(), "command": command_line(), **entry}
 
 
 def tool_forms(recipe: Recipe) -> dict[str, str]:

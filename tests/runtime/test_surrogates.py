@@ -8,6 +8,7 @@ import pytest
 import collab
 from collab.errors import CollabError
 from collab.rewards import Part
+from collab.runs.about import read_about
 
 HALF = "\ud800"
 
@@ -33,6 +34,17 @@ def test_half_of_a_surrogate_pair_fails_only_its_episode(tmp_path: Path, door: s
     run = team.run([{"prompt": "a"}, {"prompt": "b"}], out=tmp_path / "run")
     assert [bool(episode.failure) for episode in run.episodes] == [True, True]
     assert len(list(collab.read_episodes(tmp_path / "run"))) == 2
+
+
+def test_command_line_that_is_not_utf_8_is_recorded_escaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["program.py", "\udcff.txt"])
+    team = collab.Team(name="solo", agents={"a": collab.Agent()}, model="echo")
+    team.run([{"prompt": "a"}], out=tmp_path / "run")
+    assert read_about(tmp_path / "run")["command"] == ["program.py", "\\udcff.txt"]
+    scored = collab.load(team, task=[{"prompt": "a"}], rewards=[lambda _: 1.0])
+    assert collab.evaluate(scored, out=tmp_path / "eval").command[1] == "\\udcff.txt"
 
 
 def test_long_reason_is_cut() -> None:
