@@ -366,14 +366,14 @@ def _digest_if_file(text: str) -> str:
     if "\n" in text or len(text) > 1024 or not {".", "/"} & {*text}:  # a prompt, or a plain name
         return text
     file, _, function = text.partition(".py:")
-    path = Path(f"{file}.py" if function else text).expanduser()
     try:
+        path = Path(f"{file}.py" if function else text).expanduser()
         if path.is_file():
             return f"{digest_of(sources_of(path)) if function else _file_digest(path)} {function}"
         if any((path / name).is_file() for name in REFERENCED_FILES):
             inside = sorted(item for item in path.iterdir() if item.is_file())
             return _digest(" ".join(f"{f.name} {_file_digest(f)}" for f in inside).encode())
-    except (OSError, ValueError):  # not a path
+    except (OSError, ValueError, RuntimeError):  # not a path, or of an unknown user
         return text
     return text
 

@@ -66,6 +66,12 @@ def test_identity_depends_on_the_order_in_which_agents_act() -> None:
     assert first != other
 
 
+def test_prompt_that_begins_with_a_tilde_is_no_path() -> None:
+    prompts = ("~{{ task.text }}. Say it.", "~{{ task.text }}. Shout it.")
+    first, other = (make(team={"agents": {"a": {"prompt": prompt}}}) for prompt in prompts)
+    assert identity_of(first, ROWS) != identity_of(other, ROWS)
+
+
 def test_identity_depends_on_file_contents_not_paths(tmp_path: Path) -> None:
     def with_adapter(place: str, weights: bytes) -> str:
         folder = tmp_path / place
