@@ -21,6 +21,10 @@ CASES = {
     ),
     "long name": (("run", "n" * 300), "n" * 300),
     "long model": ((*RUN[:-1], "n" * 300), "n" * 300),
+    "model of an unknown user": (
+        (*RUN[:-1], "~nobody-here/m"),
+        "model folder ~nobody-here/m does not exist; check the path",
+    ),
     "outcome without a run": (("show", "--outcome", "failed"), "--outcome need a RUN, such as"),
     "long folder": (("show", "n" * 300), "n" * 300),
     "NUL": ((*RUN, "--set", r'agents.a.parser="a\0b.py:f"'), "the character NUL"),

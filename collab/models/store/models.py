@@ -8,6 +8,7 @@ moved there in one step.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from collab.errors import ModelUnavailable, RecipeError, UnknownName
@@ -78,7 +79,7 @@ def local_folder(name: str, revision: str | None = None) -> Path | None:
 
 def _is_local(name: str) -> bool:
     """Return True for a folder with a model, and raise ModelUnavailable for another path."""
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))  # noqa: PTH111  pathlib raises for an unknown user
     if (path / MODEL_CONFIG).is_file():
         return True
     if path.is_dir() and not REPOSITORY_NAME.fullmatch(name):
