@@ -40,8 +40,8 @@ def changes_since(before: Path, now: Recipe) -> Iterator[str]:
     with TemporaryDirectory() as name:
         fresh = Path(name)
         old, new = (
-            _flatten_recipe(RecipePacker(run).pack(was)),
-            _flatten_recipe(RecipePacker(fresh, as_read=False).pack(now)),
+            flatten_recipe(RecipePacker(run).pack(was)),
+            flatten_recipe(RecipePacker(fresh, as_read=False).pack(now)),
         )
         for key, (earlier, later) in find_differences(old, new):
             yield f"{key} was {earlier!r:.80} and is {later!r:.80} now"
@@ -70,11 +70,11 @@ def outcome_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
         for section, spec in SECTIONS.items()
         for former, now in spec.renamed.items()
     }
-    settings = {names.get(key, key): value for key, value in _flatten_recipe(recipe).items()}
+    settings = {names.get(key, key): value for key, value in flatten_recipe(recipe).items()}
     return {key: settings[key] for key in settings if key.rpartition(".")[2] != "description"}
 
 
-def _flatten_recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
+def flatten_recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings in a recipe's data, flat, with the order in which its agents act."""
     team = recipe.get("team")
     agents = team.get("agents") if isinstance(team, Mapping) else None

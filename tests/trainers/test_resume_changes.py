@@ -142,6 +142,17 @@ def test_change_of_a_killed_run_is_listed_once(
     assert [(change["before"], change["after"]) for change in back] == [(1, 3), (3, 1), (1, 3)]
 
 
+def test_another_order_of_agents_is_a_change(
+    short_run: tuple[Recipe, Path], tmp_path: Path
+) -> None:
+    recipe, run = short_run[0], shutil.copytree(short_run[1], tmp_path / "run")
+    swapped = dict(reversed(recipe.team.agents.items()))
+    team = recipe.team.model_copy(update={"agents": swapped})
+    change = {"step": 1, "key": "team.agents", "before": "a, b", "after": "b, a"}
+    assert reopen(run, recipe.model_copy(update={"team": team})) == [change]
+    assert [*load_recipe(str(run / TRAINING)).team.agents] == ["b", "a"]
+
+
 def dry(folder: Path, *arguments: str) -> Any:
     with contextlib.chdir(folder):
         return CliRunner().invoke(app, ["train", "--dry-run", *arguments])

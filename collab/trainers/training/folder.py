@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from collab.errors import RecipeError, RecordError
 from collab.recipe import Recipe, read_recipe
-from collab.recipe.differences import find_differences
+from collab.recipe.differences import find_differences, flatten_recipe
 from collab.recipe.model import TransformersSpec
-from collab.recipe.overrides import flatten
 from collab.recipe.packing import RecipePacker
 from collab.recipe.task import SourceSpec
 from collab.recipe.writing import write_recipe
@@ -62,7 +61,7 @@ def check_same_run(before: Recipe, now: Recipe, run: Path) -> None:
 
 def recipe_changes(before: Recipe, now: Recipe, packing: RecipePacker, step: int) -> list[Change]:
     """Return the changed settings, each with its path, earlier and new value, and the step."""
-    values = (flatten(packing.pack(recipe)) for recipe in (before, now))
+    values = (flatten_recipe(packing.pack(recipe)) for recipe in (before, now))
     return [
         {"step": step, "key": key, "before": was, "after": is_now}
         for key, (was, is_now) in find_differences(*values)
@@ -146,7 +145,7 @@ class TrainingFolder:
         with explain_disk_errors(path), ExitStack() as opened:
             folder = opened.enter_context(closing(cls(path)))
             new = recipe_changes(before, recipe, folder.packing, step)
-            values, listed = flatten(folder.packing.pack(before)), about.pop("changes", [])
+            values, listed = flatten_recipe(folder.packing.pack(before)), about.pop("changes", [])
             # A run that was killed here before has listed changes that it did not apply.
             while listed and (last := listed[-1])["step"] == step:
                 if last["before"] != values.get(last["key"]):
