@@ -147,7 +147,7 @@ def _kind(folder: Path) -> RunKind:
 
 def _start_time(folder: Path, about: Mapping[str, Any]) -> datetime:
     """Return the start time of the run, or for older records the time from its name or its file."""
-    with suppress(ValueError):
+    with suppress(ValueError, OverflowError):
         return datetime.fromisoformat(str(about.get("started"))).astimezone()
     with suppress(ValueError):
         return datetime.strptime(folder.name[:15], "%Y%m%d-%H%M%S").astimezone()

@@ -80,6 +80,12 @@ def test_malformed_numbers_cause_no_crash(collab: Collab, odd: Any) -> None:
     assert collab("show").status == 0
 
 
+def test_start_before_the_first_year_causes_no_crash(collab: Collab) -> None:
+    folder = played(collab, "runs/a")
+    write_about(folder, {**read_about(folder), "started": "0001-01-01T00:00:00+14:00"})
+    assert "runs/a" in collab("show").out
+
+
 def test_training_run_is_listed_with_its_last_evaluation(collab: Collab) -> None:
     folder = played(collab, "runs/a")
     (folder / "training.yaml").write_text("")
