@@ -106,6 +106,8 @@ class StudySpec(Spec):
             again = sorted({name for name in names if names.count(name) > 1})
             if again:
                 yield f"{what}: {again[0]} occurs twice; give each one once"
+        if self.tasks and "task" in self.settings:
+            yield "settings: task would replace every suite in tasks; leave out one of the two"
         for settings in (self.settings, *(entry.settings for entry in self.trainers)):
             for key, other in RESERVED_SETTINGS.items():
                 if key in settings:

@@ -153,6 +153,10 @@ def test_custom_algorithm_takes_one_line_in_a_study(project: Path) -> None:
             ("  trainer.group_size: 4", "  trainer: {group_size: 4}"),
             "trainer belongs to the study itself; set trainers, or single keys such as",
         ),
+        (
+            ("settings:\n", "tasks: [words, game]\nsettings:\n  task: words\n"),
+            "settings: task would replace every suite in tasks; leave out one of the two",
+        ),
         (("[magrpo,", "[magrop,"), "did you mean 'magrpo'?"),
         (('"8-9"', '"0-1"'), "both trained on and held out"),
         (("tokens: 100", "tasks: [game/3]\ntokens: 100"), "trainer.tasks: '3'}`"),
