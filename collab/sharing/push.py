@@ -52,7 +52,7 @@ def model_card(run: Path, *, repository: str, license: str | None) -> str:
         f" ({_function_name(recipe.team.protocol, run)}, {counted(recipe.team.turns, 'turn')}),"
         " made with collab.",
         recipe.team.description,
-        _table(("agent", "model", "adapter", "role"), _agent_rows(recipe)),
+        _table(("agent", "model", "adapter", "role"), _agent_rows(recipe, run)),
         *_task(recipe, run),
         *_training(run),
         *_results(run),
@@ -80,10 +80,10 @@ def _front_matter(recipe: Recipe, license: str | None) -> str:
     return yaml.safe_dump(about, sort_keys=True)
 
 
-def _agent_rows(recipe: Recipe) -> Iterator[tuple[str, ...]]:
+def _agent_rows(recipe: Recipe, run: Path) -> Iterator[tuple[str, ...]]:
     for name, agent in recipe.team.agents.items():
-        spec = local_weights(recipe.model_of(name))
-        model = public_name(spec.name) if spec else str(recipe.model_of(name).name)
+        spec, used = local_weights(recipe.model_of(name)), recipe.model_of(name)
+        model = public_name(spec.name) if spec else used.name or _function_name(used.engine, run)
         adapter = Path(agent.adapter) if agent.adapter else None
         place = f"{adapter.parent.name}/{adapter.name}" if adapter else "-"
         yield name, Path(model).name if model.startswith("/") else model, place, agent.role or "-"

@@ -250,14 +250,17 @@ def test_model_card_describes_the_team_and_its_results(run: Path) -> None:
 def test_model_card_names_functions_by_their_place_in_the_folder(run: Path) -> None:
     text = (run / "recipe.yaml").read_text().replace("use: contains", "use: functions/r.py:paid")
     text = text.replace("protocol: parallel", "protocol: functions/p.py:turns")
+    text = text.replace("\n    b:\n", "\n    b:\n      model: {engine: functions/m.py:made}\n")
     (run / "recipe.yaml").write_text(text)
     (run / "functions").mkdir()
     (run / "functions" / "r.py").write_text("def paid(context, **_): return 1.0\n")
     (run / "functions" / "p.py").write_text("async def turns(turn): ...\n")
+    (run / "functions" / "m.py").write_text("def made(spec): ...\n")
     for folder in (Path("run"), run):
         card = model_card(folder, repository="me/pair", license=None)
         assert "| `functions/r.py:paid` |" in card
         assert "(functions/p.py:turns, 1 turn)" in card
+        assert "| b | functions/m.py:made |" in card
 
 
 def test_model_card_shows_no_results_from_before_the_end_of_training(run: Path) -> None:
