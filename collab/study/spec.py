@@ -32,6 +32,7 @@ RESERVED_SETTINGS = {
 }
 """Settings that would replace a cell's seed, trainer or budget, and what to set instead."""
 MAX_SEEDS = 1_000
+_ALGORITHM = "trainer.algorithm"
 
 StudyMeasure = Literal["return", "solved"]
 """Measure by which cells are compared: the mean return of held-out episodes, or the share solved,
@@ -108,6 +109,8 @@ class StudySpec(Spec):
                 yield f"{what}: {again[0]} occurs twice; give each one once"
         if self.tasks and "task" in self.settings:
             yield "settings: task would replace every suite in tasks; leave out one of the two"
+        if len({entry.trainer for entry in self.trainers}) > 1 and _ALGORITHM in self.settings:
+            yield f"settings: {_ALGORITHM} would replace that of every trainer; set it in one"
         for settings in (self.settings, *(entry.settings for entry in self.trainers)):
             for key, other in RESERVED_SETTINGS.items():
                 if key in settings:
@@ -162,7 +165,7 @@ def _trainer_entry(name: str) -> dict[str, Any]:
     """Return a trainer by its name. `file.py:NAME` is MAGRPO's settings with that algorithm."""
     if ".py:" in name:
         function = re.sub(r"\W", "-", name.rpartition(":")[2])
-        return {"name": function, "trainer": "magrpo", "settings": {"trainer.algorithm": name}}
+        return {"name": function, "trainer": "magrpo", "settings": {_ALGORITHM: name}}
     return {"name": Path(name).stem if library.is_yaml(name) else name, "trainer": name}
 
 

@@ -157,6 +157,10 @@ def test_custom_algorithm_takes_one_line_in_a_study(project: Path) -> None:
             ("settings:\n", "tasks: [words, game]\nsettings:\n  task: words\n"),
             "settings: task would replace every suite in tasks; leave out one of the two",
         ),
+        (
+            ("  trainer.group_size: 4", "  trainer.algorithm: cross"),
+            "settings: trainer.algorithm would replace that of every trainer; set it in one",
+        ),
         (("[magrpo,", "[magrop,"), "did you mean 'magrpo'?"),
         (('"8-9"', '"0-1"'), "both trained on and held out"),
         (("tokens: 100", "tasks: [game/3]\ntokens: 100"), "trainer.tasks: '3'}`"),
