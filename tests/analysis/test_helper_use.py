@@ -42,6 +42,8 @@ IGNORED = {
     "nested": "def main(x):\n def inner():\n  return aux(x)\n inner()\n return x",
     "lambda": "def main(x):\n f = lambda: aux(x)\n return x",
     "bare name in a test": "def main(x):\n aux(x)\n if aux:\n  return x",
+    "first of a pair": "def main(x):\n a, b = x, aux(x)\n return a",
+    "key of what is dropped": "def main(x):\n d = {}\n d[aux(x)] = x\n return x",
 }
 USED = {
     "guard": "def main(x):\n if not x:\n  return 0\n return aux(x)",
@@ -69,6 +71,14 @@ USED = {
     "default argument": "def main(xs, f=aux):\n return [f(x) for x in xs]",
     "table": "TABLE = {'k': aux}\ndef main(x):\n return TABLE['k'](x)",
     "lambda": "def main(x):\n f = lambda y: aux(y)\n return f(x)",
+    "key of an item": "def main(ws):\n d = {}\n for w in ws:\n  d[aux(w)] = w\n return d",
+    "key of a count": "def main(ws):\n d = {}\n for w in ws:\n  d[aux(w)] += 1\n return d",
+    "key of a list": "def main(ws, d):\n for w in ws:\n  k = aux(w)\n  d[k].append(w)\n return d",
+    "its method": "def main(x):\n y = aux(x)\n y.reverse()\n return y",
+    "its item": "def main(x):\n y = aux(x)\n y[0] = 1\n return y",
+    "its item deleted": "def main(x):\n y = aux(x)\n del y[0]\n return y",
+    "its attribute": "def main(x):\n y = aux(x)\n y.name = x\n return y",
+    "second of a pair": "def main(x):\n a, b = x, aux(x)\n return b",
 }
 WRAPPER = {
     "plain": "def main(x):\n return aux(x)",
