@@ -85,6 +85,14 @@ def collab() -> Collab:
 
 
 @pytest.fixture
+def run(collab: Collab, project: Path) -> Path:
+    """A run of three problems with two samples each."""
+    line = ("run", "pair", "-t", "words/0-2", "-n", "2", "-m", "echo", "--out", "out")
+    assert collab(*line).status == 0
+    return Path("out")
+
+
+@pytest.fixture
 def shouting(project: Path) -> None:
     """A team in which one agent is always wrong."""
     agents = 'agents:\n  a: {prompt: "SAY {{ task.word }}."}\n'

@@ -11,14 +11,6 @@ from support.report_runs import data_of
 pytestmark = pytest.mark.usefixtures("project")
 
 
-@pytest.fixture
-def run(collab: Collab) -> Path:
-    folder = Path("out")
-    arguments = ("run", "pair", "-t", "words/0-2", "-n", "2", "-m", "echo", "--out", str(folder))
-    assert collab(*arguments).status == 0
-    return folder
-
-
 def test_report_of_one_run_is_written_to_its_folder(collab: Collab, run: Path) -> None:
     result = collab("report", str(run))
     assert (result.status, result.err) == (0, "")

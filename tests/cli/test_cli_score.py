@@ -1,4 +1,4 @@
-"""`collab score`, with the real sandbox."""
+"""`collab score`, with the real sandbox, of programs and of texts."""
 
 import json
 from pathlib import Path
@@ -183,3 +183,22 @@ def test_score_with_a_team_equals_that_of_its_run(team: str, collab: Collab, pro
     assert scored["solved"]
     (project / "whole.py").write_text(whole)
     assert collab("score", address, "whole.py", "--team", team, *words).events[0]["solved"]
+
+
+SHORT = "My neighbour parks his van across my drive and I want it to stop without a quarrel."
+LONG = (
+    "A new family next door has two cars and a van, which blocks the drive on many evenings."
+    " However, the father moves it whenever he is asked, so the writer would like a way between"
+    " putting up with it and calling the police."
+)
+
+
+def test_texts_are_scored(collab: Collab, project: Path) -> None:
+    (project / "short.txt").write_text(SHORT)
+    (project / "long.txt").write_text(LONG)
+    (project / "both.txt").write_text(f"{SHORT}\n\n{LONG}\n")
+    agents = ("--agent", "concise=short.txt", "--agent", "detailed=long.txt")
+    (two,) = collab("score", "tldr/0", *agents, "--json").events
+    (one,) = collab("score", "tldr/0", "both.txt", "--json").events
+    assert two["solved"] is one["solved"] is None
+    assert two["reward"] == one["reward"] > 2.0
