@@ -1,9 +1,16 @@
-"""Records, recipes and functions of older versions still work."""
+"""Records, recipes, functions and runs of older versions still work."""
 
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from collab.cli.app import app
 from collab.evaluation.results import Difference
 from collab.feedback.plain import Outcome
 from collab.recipe import TrainerSpec
-from collab.records import Decision, Score, Turn
+from collab.records import Decision, Score, Turn, read_episodes
 from collab.rewards import RewardContext
 from collab.runs.metrics import parse_row
 from collab.runtime.turn import Turn as PlayedTurn
@@ -54,3 +61,21 @@ def test_evaluations_are_read_under_former_names() -> None:
     assert [*Difference.model_validate(data).metrics] == [
         "value/a", "level/a", "solved/turn_2", "tokens/of_5 tokens", "last_reward/share", "coop@2",
     ]  # fmt: skip
+
+
+RECORDED = Path(__file__).parents[1] / "recorded"
+
+
+def test_recorded_run_is_read() -> None:
+    [episode] = read_episodes(RECORDED / "run")
+    assert episode.solved
+    rewards = [turn.score.reward for turn in episode.turns if turn.score]
+    assert rewards == pytest.approx([11 / 6, 4.0])
+
+
+@pytest.mark.parametrize("command", ["show", "replay", "report"])
+def test_recorded_run_is_shown_and_replayed(tmp_path: Path, command: str) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(RECORDED / "run", folder)
+    result = CliRunner().invoke(app, [command, str(folder)])
+    assert result.exit_code == 0, result.output

@@ -1,4 +1,4 @@
-"""Agents that call tools until they answer."""
+"""Agents that call tools until they answer; a run states how they get their tools."""
 
 import asyncio
 import io
@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.tiny_words import CHAT, TOOL_CHAT, save_tiny
 
 import collab
+from collab.cli.plan import plan_of
 from collab.cli.screen.episode import show_episode
 from collab.cli.screen.page import PlainPage
 from collab.errors import RecipeError
@@ -16,6 +18,7 @@ from collab.models import Call, Request
 from collab.models.tool_text import UnreadableCall, plain_messages, read_calls
 from collab.recipe.names import map_names
 from collab.records import Episode, Message, ToolCall, ToolSpec
+from collab.runtime.notes import tool_forms
 from collab.runtime.problems import find_problems
 from collab.runtime.prompt_check import check_prompts
 from collab.sandbox import Sandbox
@@ -317,3 +320,42 @@ def test_calls_are_read(text: str, names: list[str]) -> None:
 def test_invalid_call_is_unreadable(data: str) -> None:
     with pytest.raises(UnreadableCall):
         read_calls(f"<tool_call>{data}</tool_call>")
+
+
+WORDS = ["w3", "Say", "double"]
+DOUBLE = "def double(n: int) -> int:\n    return 2 * n\n"
+SETTINGS = ['agents.a.tools=["tools.py:double"]', "sampling.max_new_tokens=3"]
+
+
+def load_pair(project: Path, model: str) -> collab.Team:
+    (project / "tools.py").write_text(DOUBLE)
+    return collab.load("pair", task="words", model=model, settings=SETTINGS)
+
+
+@pytest.mark.parametrize(("chat", "form"), [(CHAT, "text"), (TOOL_CHAT, "template")])
+def test_record_states_how_tools_are_presented(project: Path, chat: str, form: str) -> None:
+    team = load_pair(project, str(save_tiny(project / "model", WORDS, chat=chat)))
+    episode = team.run("words/0", out="run").episode
+    assert episode.failure is None
+    assert json.loads(Path("run/run.json").read_text())["tools"] == {"a": form}
+
+
+@pytest.mark.parametrize(
+    ("model", "forms"),
+    [
+        ("anthropic:claude-sonnet-4-6", {"a": "service"}),
+        ("openai:http://localhost:1/v1#m", {"a": "service"}),
+        ("echo", {"a": "text"}),
+    ],
+)
+def test_hosted_and_prepared_models_have_a_fixed_tool_format(
+    project: Path, model: str, forms: dict[str, str]
+) -> None:
+    assert tool_forms(load_pair(project, model).recipe) == forms
+
+
+def test_plan_states_how_tools_are_presented(project: Path) -> None:
+    recipe = load_pair(project, "echo").recipe
+    plan = asyncio.run(plan_of(*find_problems(recipe, ["words/0"])))
+    line = "tools: a calls them as text, because its model's chat template has no tools"
+    assert line in plan.outlook
