@@ -1,15 +1,23 @@
-"""The documentation as a whole: pages, links, names, and the files for contributors."""
+"""The documentation as a whole: pages, links, names, commands, and the files for contributors."""
 
 import re
+import shlex
 import subprocess
+import sys
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import pytest
 import yaml
 from structure.test_layering import LAYERS
 from support.blocks import DOCS, blocks
+from typer import Context
+from typer.main import get_command
+
+from collab.cli.app import COMMANDS, app
 
 ROOT = DOCS.parent
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -85,3 +93,59 @@ def test_workflows_and_hooks_are_yaml() -> None:
             assert all({"uses", "run"} & set(step) for step in job["steps"]), path.name
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     assert [repo["repo"] for repo in hooks] == ["local"], "nothing is downloaded"
+
+
+COMMAND_PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.parent.glob("*.md"))]
+
+
+def commands_of(page: Path) -> list[str]:
+    """The commands of a page, from its code blocks and from inline code."""
+    text = page.read_text().replace("\\\n", " ")
+    lines = re.findall(
+        r"^(collab .+)$", "\n".join(re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)), re.M
+    )
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    return lines + [" ".join(code.split()) for code in re.findall(r"`(collab [^`]+)`", prose)]
+
+
+def test_commands_and_options_exist() -> None:
+    group: Any = get_command(app)
+    context = Context(group)
+    for command in [command for page in COMMAND_PAGES for command in commands_of(page)]:
+        _, name, *words = shlex.split(command, comments=True)
+        if name.startswith("-"):
+            continue
+        assert name in COMMANDS, command
+        _, found_command, _ = group.resolve_command(context, [name])
+        known_options = {option for parameter in found_command.params for option in parameter.opts}
+        used_options = {word for word in words if word.startswith("-")}
+        assert used_options <= known_options | {"--help"}, command
+
+
+def test_there_are_commands_to_check() -> None:
+    assert sum(len(commands_of(page)) for page in COMMAND_PAGES) > 30
+
+
+HOOK = Path(__file__).parents[2] / ".ci/subject.py"
+
+
+@pytest.mark.parametrize(
+    ("subject", "complaint"),
+    [
+        ("serving: stream single-agent teams that have a prefix", ""),
+        ("Merge branch 'main'", ""),
+        ("serving: " + "x" * 60, "subject has 69 characters, limit 60"),
+        ("stream single-agent teams", "is not of the form 'area: imperative'"),
+        ("serving: stream teams.", "is not of the form"),
+        ("plan: count logits; ranks: sync once", "one commit per change"),
+    ],
+)
+def test_a_subject_is_accepted_or_the_rule_is_named(
+    tmp_path: Path, subject: str, complaint: str
+) -> None:
+    message = tmp_path / "message"
+    message.write_text(f"{subject}\n\nThe body may be as long as it needs to be; it says why.\n")
+    command = [sys.executable, str(HOOK), str(message)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode != 0) == bool(complaint)
+    assert complaint in done.stderr
