@@ -1,4 +1,4 @@
-"""Every game passes the conformance suite, and no constant text earns a reward."""
+"""Every game passes the conformance suite, no constant text earns a reward; the rules of nim."""
 
 import re
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from support.games import MATCH
 from collab.environments import BUILT_IN, Environment, Step, environment_for
 from collab.environments.base import fault_of, rewards_by_seat
 from collab.environments.conformance import CHECKS, conform
+from collab.environments.nim import Nim
 from collab.errors import RecipeError
 from collab.recipe.base import Component
 
@@ -183,3 +184,37 @@ def test_progress_is_rewarded_only_once() -> None:
             assert return_of_constant_text("mini-sudoku", "filler", text, number) < 0.5
         for text in ("fill red 1 1 5 5\nclear 1 1 5 5", "fill red 1 1 5 5\nfill yellow 1 1 5 5"):
             assert return_of_constant_text("blocks2d", "warm", text, number) < 1.0
+
+
+def play(*moves: str, heaps: tuple[int, ...] = (2, 1)) -> tuple[Nim, dict[str, float]]:
+    game = Nim(heaps)
+    step = game.reset(Random(0))
+    for move in moves:
+        (seat,) = step.observations
+        step = game.step({seat: move})
+    assert step.ended
+    assert isinstance(step.rewards, dict)
+    return game, step.rewards
+
+
+def test_the_last_stick_wins() -> None:
+    assert play("take 2 from 1", " Take 1 from 2. ")[1] == {"first": -1.0, "second": 1.0}
+    game, earned = play("take 1 from 1", "take 1 from 1", "take 1 from 2")
+    assert earned == {"first": 1.0, "second": -1.0}
+    assert game.render() == "heap 1: -\nheap 2: -\nwon by first"
+    assert game.moves() == {}
+
+
+@pytest.mark.parametrize(
+    "move", ["", "take 3 from 1", "take 1 from 3", "take 0 from 1", "take -1 from 1", "take 1", "١"]
+)
+def test_an_illegal_move_forfeits(move: str) -> None:
+    assert play(move)[1] == {"first": -1.0, "second": 1.0}
+    assert play("take 1 from 1", move)[1] == {"first": 1.0, "second": -1.0}
+
+
+def test_invalid_heaps_are_refused() -> None:
+    with pytest.raises(RecipeError, match="at most 9, with 1 to 30 sticks"):
+        Nim((31,))
+    with pytest.raises(RecipeError, match="with 1 to 30 sticks"):
+        Nim((0, 0))

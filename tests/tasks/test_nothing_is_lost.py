@@ -1,7 +1,10 @@
-"""Data files are read without silent losses: invalid rows are errors with their line."""
+"""Data files are read without silent losses; invalid and malicious ones are refused."""
 
+import gzip
 import json
 import re
+import tracemalloc
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,8 @@ import collab
 from collab.errors import TaskError
 from collab.recipe.load import validate
 from collab.recipe.task import TaskSpec
-from collab.tasks import Suite, open_suite
+from collab.tasks import Suite, open_suite, origins
+from collab.tasks.origins import read_file
 
 CODE = {"prompt": "def f(): ...", "entry_point": "f", "test": "t", "canonical_solution": "s"}
 REWARD = {"parts": {"length": {"use": "length"}}}
@@ -214,3 +218,53 @@ def test_a_file_must_be_utf_8(tmp_path: Path) -> None:
 def test_split_must_name_existing_rows(tmp_path: Path, rows: str) -> None:
     with pytest.raises(TaskError, match=r"the split 'test': .* set task\.splits\.test"):
         read(tmp_path, [TEXT, TEXT], splits={"train": "0", "test": rows})
+
+
+def test_decompression_bomb_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.jsonl.gz"
+    path.write_bytes(300 * gzip.compress(b" " * 1_000_000 + b"\n"))
+    assert path.stat().st_size < 1_000_000
+    tracemalloc.start()
+    with pytest.raises(TaskError, match=r"its 0\.3 MB unpack to more than 67 MB"):
+        read_file(path)
+    assert tracemalloc.get_traced_memory()[1] < 250_000_000
+    tracemalloc.stop()
+
+
+def test_file_of_too_many_problems_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(origins, "MAX_ROWS", 3)
+    path = tmp_path / "many.jsonl"
+    path.write_text("{}\n" * 3)
+    assert len(read_file(path)) == 3
+    path.write_text("{}\n" * 4)
+    with pytest.raises(TaskError, match="more than 3 problems"):
+        read_file(path)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.json", "x.jsonl.gz", "x.json.gz"])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a": ' * 100_000, "9" * 5000, '[{"prompt": "\\ud800"}]', "\x00"]
+)
+def test_invalid_json_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    with pytest.raises(TaskError, match="not JSON"):
+        read_file(path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"", b"\x1f\x8b", b"no gzip"),
+        *(gzip.compress(b"{}\n", mtime=0)[:-6], zlib.compress(b"{}")),
+        b"\x1f\x8b\x08\x00" + b"\x00" * 6 + b"\xff" * 20,
+    ],
+)
+def test_invalid_gzip_file_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.jsonl.gz"
+    path.write_bytes(data)
+    if data:
+        with pytest.raises(TaskError, match="cannot be read"):
+            read_file(path)
+    else:
+        assert read_file(path) == []
