@@ -32,6 +32,7 @@ def test_scores_are_read_under_former_names() -> None:
         {"reward": 1.0, "maximum": 1.0, "passed": True, "told": "won", "schemes": []}
     )
     assert (score.solved, score.summary) == (True, "won")
+    assert '"solved":true' in score.model_dump_json()
 
 
 def test_functions_may_use_the_former_name() -> None:

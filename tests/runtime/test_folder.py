@@ -54,14 +54,6 @@ def test_a_broken_line_in_the_middle_is_named(project: Path) -> None:
         list(read_episodes(path))
 
 
-def test_second_run_does_not_overwrite_the_first(project: Path) -> None:
-    folder = RunFolder.create(project / "run", load_recipe("pair"), {})
-    folder.append(episode(0))
-    folder.close()
-    with pytest.raises(RecordError, match="already contains a run"):
-        RunFolder.create(project / "run", load_recipe("pair"), {})
-
-
 def test_a_folder_with_other_files_is_refused(project: Path) -> None:
     (project / "mine").mkdir()
     (project / "mine" / "note.txt").touch()
