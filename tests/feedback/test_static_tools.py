@@ -6,7 +6,6 @@ import sys
 import time
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.static_findings import AUX, MAIN, OutcomeOf, codes, give_feedback
@@ -16,6 +15,16 @@ from collab.feedback.static import Static
 from collab.feedback.tools import MAX_BATCH, OUTPUT_BYTES, Analyzer, BatchRunner, find_tool
 from collab.recipe.feedback import StaticFeedbackSpec
 from collab.records import Finding, Problem
+
+
+def check(runner: BatchRunner, *programs: str) -> list[list[Finding]]:
+    async def go() -> list[list[Finding]]:
+        try:
+            return await asyncio.gather(*map(runner.check, programs))
+        finally:
+            await runner.aclose()
+
+    return asyncio.run(go())
 
 
 def test_style_findings_are_omitted(outcome_of: OutcomeOf) -> None:
@@ -55,24 +64,17 @@ def test_any_team_and_any_function_are_analyzed(outcome_of: OutcomeOf) -> None:
 
 @pytest.mark.slow
 def test_program_that_stops_mypy_does_not_affect_the_others() -> None:
-    async def go() -> list[list[Finding]]:
-        batcher = BatchRunner(find_tool("mypy"))
-        programs = ["x: int = ''", "break", "y: str = 1"]
-        return await asyncio.gather(*map(batcher.check, programs))
-
-    first, second, third = asyncio.run(go())
+    programs = ["x: int = ''", "break", "y: str = 1"]
+    first, second, third = check(BatchRunner(find_tool("mypy")), *programs)
     assert [finding.code for finding in first + third] == ["assignment", "assignment"]
     assert "outside loop" in second[0].message
 
 
 def test_tools_see_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-1")
-
-    async def go() -> None:
-        await BatchRunner(Analyzer("ruff", ("sh", "-c", "env >&2; exit 2"))).check("x = 1")
-
+    runner = BatchRunner(Analyzer("ruff", ("sh", "-c", "env >&2; exit 2")))
     with pytest.raises(FeedbackError, match="status 2") as caught:
-        asyncio.run(go())
+        check(runner, "x = 1")
     assert "sk-secret-1" not in str(caught.value)
 
 
@@ -92,14 +94,8 @@ def test_closing_kills_running_tools() -> None:
 def test_many_programs_share_few_processes(tmp_path: Path) -> None:
     ruff, calls = find_tool("ruff"), tmp_path / "calls"
     counted = ("sh", "-c", f'echo >> "{calls}"; exec "$0" "$@"', *ruff.command)
-
-    async def go() -> list[Any]:
-        batcher = BatchRunner(Analyzer("ruff", counted))
-        found = await asyncio.gather(*(batcher.check(f"x = undefined_{n}\n") for n in range(200)))
-        await batcher.aclose()
-        return found
-
-    found = asyncio.run(go())
+    programs = [f"x = undefined_{n}\n" for n in range(200)]
+    found = check(BatchRunner(Analyzer("ruff", counted)), *programs)
     assert [f[0].message for f in found] == [f"Undefined name `undefined_{n}`" for n in range(200)]
     assert len(calls.read_text().splitlines()) == ceil(200 / MAX_BATCH)
 
@@ -120,11 +116,8 @@ def test_one_source_serves_several_event_loops(outcome_of: OutcomeOf) -> None:
     ],
 )
 def test_a_tool_that_fails_is_a_typed_failure(command: tuple[str, ...], message: str) -> None:
-    async def go() -> None:
-        await BatchRunner(Analyzer("ruff", command)).check("x = 1")
-
     with pytest.raises(FeedbackError, match=message):
-        asyncio.run(go())
+        check(BatchRunner(Analyzer("ruff", command)), "x = 1")
 
 
 def test_a_full_disk_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,12 +130,8 @@ def test_a_full_disk_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch)
         return 0
 
     monkeypatch.setattr(Path, "write_bytes", write)
-
-    async def go() -> None:
-        await BatchRunner(find_tool("ruff")).check("x = 1")
-
     with pytest.raises(FeedbackError, match="No space left on device"):
-        asyncio.run(go())
+        check(BatchRunner(find_tool("ruff")), "x = 1")
 
 
 def test_all_authors_read_that_a_program_breaks_the_tool(outcome_of: OutcomeOf) -> None:
@@ -206,21 +195,13 @@ except MemoryError:
 
 def test_tool_has_a_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collab.feedback.tools.TOOL_BYTES", 50_000_000)
-
-    async def check() -> None:
-        await BatchRunner(Analyzer("ruff", (sys.executable, "-c", GREEDY))).check("x = 1")
-
     with pytest.raises(FeedbackError, match="MemoryError"):
-        asyncio.run(check())
+        check(BatchRunner(Analyzer("ruff", (sys.executable, "-c", GREEDY))), "x = 1")
 
 
 def test_flood_of_remarks_is_cut_and_spares_other_programs() -> None:
-    async def check() -> tuple[list[Finding], list[Finding]]:
-        batcher = BatchRunner(find_tool("ruff"))
-        flood = "x = " * 150 + "1\n"  # 5 MB of remarks
-        return await asyncio.gather(batcher.check(flood), batcher.check("y = undefined\n"))
-
-    flooded, other = asyncio.run(check())
+    flood = "x = " * 150 + "1\n"  # 5 MB of remarks
+    flooded, other = check(BatchRunner(find_tool("ruff")), flood, "y = undefined\n")
     assert {finding.code for finding in flooded} == {"PLW0127", "PLW0128"}
     assert 1000 < len(flooded) < OUTPUT_BYTES / 200
     assert [finding.code for finding in other] == ["F821"]
@@ -228,37 +209,21 @@ def test_flood_of_remarks_is_cut_and_spares_other_programs() -> None:
 
 def test_cut_output_of_a_batch_is_no_result() -> None:
     flood = Analyzer("ruff", ("sh", "-c", f"head -c {OUTPUT_BYTES} /dev/zero; exit 1"))
-
-    async def check() -> None:
-        await BatchRunner(flood)._run(["x = 1", "y = 2"])
-
     with pytest.raises(FeedbackError, match="ruff ended with status"):
-        asyncio.run(check())
+        asyncio.run(BatchRunner(flood)._run(["x = 1", "y = 2"]))
 
 
 def test_mypy_reads_no_installed_package() -> None:
-    async def check() -> list[Finding]:
-        return await BatchRunner(find_tool("mypy")).check(
-            "from pydantic import BaseModel\nx: int = BaseModel()\n"
-        )
-
-    assert asyncio.run(check()) == []
+    program = "from pydantic import BaseModel\nx: int = BaseModel()\n"
+    assert check(BatchRunner(find_tool("mypy")), program) == [[]]
 
 
 def test_programs_checked_in_one_batch_are_isolated() -> None:
     """No program can refer to another or learn its own module name."""
     spies = [f"from program_{n} import Secret\nx: int = Secret()\n" for n in ("0", "1", "")]
     shadowing = "class int:\n    pass\n\n\ndef f(x: int) -> None: ...\n\n\nf(3)\n"
-
-    async def check() -> list[list[Finding]]:
-        batcher = BatchRunner(find_tool("mypy"))
-        programs = ["class Secret:\n    pass\n", *spies, shadowing]
-        try:
-            return await asyncio.gather(*map(batcher.check, programs))
-        finally:
-            await batcher.aclose()
-
-    hidden, *of_spies, clash = asyncio.run(check())
+    programs = ["class Secret:\n    pass\n", *spies, shadowing]
+    hidden, *of_spies, clash = check(BatchRunner(find_tool("mypy")), *programs)
     assert hidden == []
     assert of_spies == [[], [], []]
     assert [finding.message for finding in clash] == [
