@@ -1,8 +1,12 @@
-"""Every refusal states its real cause."""
+"""Every refusal states its real cause, and requests that are too long or slow are limited."""
 
 import gzip
 import json
 import logging
+import socket
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +15,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.served import DUO, SOLO, Server, error, recipe
+from support.served import CHAT, DUO, SOLO, Server, error, recipe
 
 import collab
 import collab.serving
@@ -277,3 +281,66 @@ def test_no_json_brings_the_server_down(http: httpx.Client, path: str, body: Any
     assert 400 <= answer.status_code < 500, answer.text
     assert "Traceback" not in answer.text
     assert str(Path(collab.__file__).parent) not in answer.json()["error"]["message"]
+
+
+@pytest.fixture(scope="module")
+def open_server() -> Iterator[Server]:
+    with Server(recipe(DUO), max_body=5000) as running:
+        yield running
+
+
+@pytest.fixture
+def open_http(open_server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=open_server.url) as client:
+        yield client
+
+
+def test_body_size_is_limited_with_or_without_content_length(open_http: httpx.Client) -> None:
+    long = {"role": "user", "content": "x" * 6000}
+    text = open_http.post(CHAT, json={"model": "duo", "messages": [long]})
+    assert (text.status_code, text.json()["error"]["code"]) == (413, "request_too_large")
+
+    def pieces() -> Iterator[bytes]:
+        yield from [b" " * 1000] * 8
+
+    kind = {"content-type": "application/json"}
+    answer = open_http.post(CHAT, content=pieces(), headers=kind)
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("size", [6_000, 1_500_000, 8_000_000])
+def test_every_client_receives_the_too_large_response(open_server: Server, size: int) -> None:
+    """The first client keeps its connection and reads early answers; the second does neither."""
+    url, body, kind = f"{open_server.url}{CHAT}", b" " * size, {"content-type": "application/json"}
+    with httpx.Client() as client:
+        with_keep_alive = [
+            client.post(url, content=body, headers=kind).status_code for _ in range(33)
+        ]
+    without_keep_alive = []
+    for _ in range(34):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(urllib.request.Request(url, body, kind))
+        without_keep_alive.append(caught.value.code)
+        caught.value.close()
+    assert {*with_keep_alive, *without_keep_alive} == {413}
+
+
+def test_headers_are_bounded(open_server: Server) -> None:
+    with socket.create_connection(("127.0.0.1", int(open_server.url.rpartition(":")[2]))) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * 70_000)
+        client.settimeout(10)
+        assert b" 400 " in client.recv(100)
+
+
+def test_slow_request_body_times_out() -> None:
+    with Server(recipe(SOLO), client_seconds=0.3) as server:
+        place = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        with socket.create_connection(place) as client:
+            client.sendall(
+                b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 90\r\n"
+                b"content-type: application/json\r\n\r\n{"
+            )
+            client.settimeout(10)
+            began = time.monotonic()
+            assert b" 408 " in client.recv(100)
+            assert time.monotonic() - began < 8
