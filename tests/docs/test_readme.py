@@ -1,12 +1,11 @@
 """Every command and example of the README runs."""
 
 import json
-import re
 import subprocess
 from pathlib import Path
 
 import pytest
-from support.blocks import run_here
+from support.blocks import blocks, run_here
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text()
@@ -19,12 +18,8 @@ FEWER = {
 }
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
-
-
 def commands() -> list[str]:
-    return [line for block in blocks("sh") for line in block.splitlines()]
+    return [line for block in blocks("../README.md", "sh") for line in block.splitlines()]
 
 
 def test_make_targets_of_the_readme_exist() -> None:
@@ -49,7 +44,7 @@ def test_every_command_runs(tmp_path: Path) -> None:
 def test_rows_and_a_function_train_a_team(
     here: Path, tiny_words: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    [code] = blocks("python")
+    [code] = blocks("../README.md", "python")
     small = f"model={{'name': {str(tiny_words)!r}, 'device': 'cpu'}}, max_new_tokens=2"
     exec(code.replace("max_new_tokens=8", small), {})
     assert capsys.readouterr().out.strip()

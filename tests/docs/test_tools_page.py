@@ -4,10 +4,11 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+from support.blocks import DOCS, blocks
+
 import collab
 
-ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "docs" / "tools.md").read_text()
 TASK = """\
 description: Words to find a rhyme for.
 kind: text
@@ -17,38 +18,37 @@ reward: {parts: {rhymes: {use: contains, options: {phrases: [light]}}}}
 SOLUTION = "def strlen(string: str) -> int:\n    return len(string)"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
-
-
-def test_the_tool_of_the_page_is_called(here: Path) -> None:
+@pytest.fixture
+def project(here: Path) -> Path:
+    """A suite of one word, and an empty folder for agents."""
     (here / "agents").mkdir()
-    team, _, harness = blocks("yaml")
-    (here / "agents" / "rhymes.yaml").write_text(team + "    " + harness)
-    (here / "lookup.py").write_text(blocks("python")[0])
-    [call] = re.findall(r"^    ```tool\n.*?^    ```", TEXT, re.MULTILINE | re.DOTALL)
     (here / "tasks").mkdir()
     (here / "tasks" / "words.yaml").write_text(TASK)
     (here / "words.jsonl").write_text('{"task_id": "0", "word": "night"}\n')
-    (here / "script.yaml").write_text(json.dumps([call.replace("    ", ""), "light"]))
+    return here
+
+
+def test_the_tool_of_the_page_is_called(project: Path) -> None:
+    team, _, harness = blocks("tools.md", "yaml")
+    (project / "agents" / "rhymes.yaml").write_text(team + "    " + harness)
+    (project / "lookup.py").write_text(blocks("tools.md", "python")[0])
+    text = (DOCS / "tools.md").read_text()
+    [call] = re.findall(r"^    ```tool\n.*?^    ```", text, re.MULTILINE | re.DOTALL)
+    (project / "script.yaml").write_text(json.dumps([call.replace("    ", ""), "light"]))
     episode = collab.load("rhymes", model="scripted:script.yaml").run("words/0").episode
     assert episode.failure is None
     assert [m.content for m in episode.decisions("writer")[1].observation] == ['["light"]']
     assert episode.turns[0].joint.strip() == "light"
 
 
-def test_the_server_of_the_page_is_called(here: Path) -> None:
-    (here / "agents").mkdir()
-    team, tool, _ = blocks("yaml")
+def test_the_server_of_the_page_is_called(project: Path) -> None:
+    team, tool, _ = blocks("tools.md", "yaml")
     named = team.replace('["lookup.py:look_up", python]', f"[{tool.removeprefix('- ').strip()}]")
     assert "server.py" in named
-    (here / "agents" / "rhymes.yaml").write_text(named)
-    (here / "agents" / "server.py").write_text(blocks("python")[1])
-    (here / "tasks").mkdir()
-    (here / "tasks" / "words.yaml").write_text(TASK)
-    (here / "words.jsonl").write_text('{"task_id": "0", "word": "night"}\n')
+    (project / "agents" / "rhymes.yaml").write_text(named)
+    (project / "agents" / "server.py").write_text(blocks("tools.md", "python")[1])
     call = '```tool\n{"name": "rhymes", "arguments": {"word": "night"}}\n```'
-    (here / "script.yaml").write_text(json.dumps([call, "light"]))
+    (project / "script.yaml").write_text(json.dumps([call, "light"]))
     episode = collab.load("rhymes", model="scripted:script.yaml").run("words/0").episode
     assert [m.content for m in episode.decisions("writer")[1].observation] == ["light"]
 
