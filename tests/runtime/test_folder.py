@@ -1,4 +1,4 @@
-"""A run folder is readable at every moment."""
+"""A run folder is readable at every moment; its files are replaced as a whole."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from collab.errors import RecordError
 from collab.recipe import load_recipe
 from collab.records import Action, Decision, Episode, Turn, read_episodes
 from collab.runs.about import read_about
-from collab.runs.atomic import write_atomically
+from collab.runs.atomic import replacing_files, write_atomically
 from collab.runtime.folder import RunFolder
 
 
@@ -110,3 +110,16 @@ def test_write_atomically_leaves_the_old_text_when_it_fails(project: Path) -> No
         write_atomically(path, "\ud800")
     assert path.read_text() == '{"a": 1}'
     assert list(project.glob(".about*")) == []
+
+
+def test_files_in_subfolders_are_replaced_too(tmp_path: Path) -> None:
+    """A tokenizer with several chat templates writes them into a subfolder."""
+    folder = tmp_path / "model"
+    for text in ("old", "new"):
+        with replacing_files(folder) as partial:
+            (partial / "templates").mkdir()
+            for name in ("config.json", "templates/tool_use.jinja"):
+                (partial / name).write_text(text)
+    files = {path.name: path.read_text() for path in folder.rglob("*") if path.is_file()}
+    assert files == {"config.json": "new", "tool_use.jinja": "new"}
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
