@@ -1,18 +1,25 @@
-"""Only approved code runs, whatever files are next to it or added later."""
+"""Only approved code runs, whatever files are next to it or in the current folder."""
 
+import asyncio
 import os
 import py_compile
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.trust import Attacker, own_server, recipe_with
 
 import collab
 from collab import plugins
+from collab.distribution import python_command
 from collab.errors import RecipeError, Untrusted
 from collab.recipe import load_recipe
+from collab.study.study import train
+from collab.trainers.ranks.launching import torchrun_arguments
 from collab.trust.sources import SourceFile, digest_of
 
 RULES = "def right(context):\n    return 1.0\n"
@@ -236,3 +243,47 @@ def test_file_name_cannot_pass_as_content() -> None:
     other = [SourceFile(Path(), Path("__init__.py"), b""), SourceFile(Path(), Path("a.py"), code)]
     other.append(SourceFile(Path(), Path("b.py"), b""))
     assert digest_of(one) != digest_of(other)
+
+
+MARKS = "open('ran', 'w').close()\n"
+
+
+@pytest.fixture
+def evil_folder(here: Path) -> Path:
+    """A received folder in which the user starts the command `collab`."""
+    (here / "collab").mkdir()
+    for name in ("json.py", "collab/__init__.py", "collab/__main__.py"):
+        (here / name).write_text(MARKS)
+    return here
+
+
+def test_study_run_runs_nothing_from_the_current_folder(evil_folder: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    status, error = asyncio.run(train(["nothing.yaml"], log, threads=1))
+    assert (status, "nothing.yaml" in error) == (2, True), error
+    assert not Path("ran").exists()
+
+
+def test_rank_executes_nothing_from_the_current_folder(evil_folder: Path) -> None:
+    from torch.distributed.run import config_from_args, parse_args
+
+    ranks: Any = parse_args(torchrun_arguments(2, ["--help"]))
+    _, command, arguments = config_from_args(ranks)
+    assert isinstance(command, str), "torchrun gets a program, not a function"
+    done = subprocess.run([command, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, "collab" in done.stdout) == (0, True), done.stderr
+    assert not Path("ran").exists()
+
+
+def test_children_of_python_m_collab_may_import_the_current_folder(
+    monkeypatch: pytest.MonkeyPatch, here: Path
+) -> None:
+    assert python_command() == [sys.executable, "-P"]
+    monkeypatch.setattr(sys, "path", [str(here), *sys.path])
+    assert python_command() == [sys.executable]
+
+
+def test_package_starts_python_only_in_safe_path_mode() -> None:
+    started = re.compile(r'sys\.executable, (?!"-P"|\*_ALONE)')
+    sources = sorted(Path(collab.__file__).parent.rglob("*.py"))
+    assert [str(path) for path in sources if started.search(path.read_text())] == []
