@@ -1,9 +1,9 @@
 """Outcomes of a coding team."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.static_findings import OutcomeOf
 
 from collab.agents import join_for
 from collab.feedback import Outcome
@@ -31,7 +31,6 @@ PROBLEM = Problem(
         "canonical_solution": f"    {SECRET} = sum(x * x for x in xs)\n    return {SECRET}\n",
     },
 )
-OutcomeOf = Callable[..., Outcome]
 
 
 @pytest.fixture

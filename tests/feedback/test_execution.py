@@ -4,11 +4,11 @@ import asyncio
 import gzip
 import json
 import time
-from collections.abc import Callable
 from importlib.metadata import files
 from typing import Any
 
 import pytest
+from support.static_findings import OutcomeOf
 
 from collab.agents import join_for
 from collab.agents.examples import Example, asserted_examples, examples_of
@@ -22,8 +22,6 @@ from collab.recipe.feedback import (
 )
 from collab.records import Feedback, Problem
 from collab.sandbox import Sandbox
-
-OutcomeOf = Callable[..., Outcome]
 
 GOOD = "def sum_of_squares(xs):\n    return sum(x * x for x in xs)"
 WRONG = "def sum_of_squares(xs):\n    return 5"

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from support.claude_server import (
     status,
     stream_error,
 )
+from support.static_findings import OutcomeOf
 
 from collab.errors import (
     CollabError,
@@ -34,8 +34,6 @@ from collab.recipe.feedback import ExpertFeedbackSpec
 from collab.recipe.hosted import AnthropicSpec
 from collab.records import Failure, Feedback, Problem
 from collab.sandbox import Sandbox
-
-OutcomeOf = Callable[..., Outcome]
 
 KEY = "sk-secret-9876543210"
 ADVICE = json.dumps({"aux": ["square x"], "main": ["sum, do not multiply", "drop the print"]})

@@ -2,12 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 from pydantic import TypeAdapter
+from support.static_findings import OutcomeOf
 
 from collab.errors import FeedbackError, FeedbackUnavailable, RecipeError
 from collab.feedback import Outcome, gather, open_sources
@@ -17,7 +17,6 @@ from collab.recipe.load import validate
 from collab.records import Failure, Feedback, Problem
 from collab.sandbox import Sandbox
 
-OutcomeOf = Callable[..., Outcome]
 Told = tuple[dict[str, tuple[Feedback, ...]], tuple[Failure, ...]]
 
 FUNCTIONS = """\

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.programs.reward_parts import PARTS
-from support.scoring import joined_score
+from support.scoring import Calls, Score_, Values, joined_score
 from support.writing import problem_for, shipped_reward
 
 from collab.recipe import RewardSpec
@@ -15,10 +15,6 @@ from collab.recipe.team import Roles
 from collab.records import Problem, Score
 from collab.rewards import Scorer
 from collab.sandbox import Sandbox
-
-Score_ = Callable[..., Score]
-Values = Callable[..., dict[str, float]]
-Calls = Callable[..., tuple[float, str]]
 
 PROBLEM = Problem(
     address="demo/0",

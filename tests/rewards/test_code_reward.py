@@ -1,19 +1,17 @@
 """The shipped rewards for programs, with the real sandbox."""
 
 import itertools
-from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import pytest
+from support.scoring import Score_
 from support.shares import one_row_in
 from support.writing import shipped_reward
 
 from collab.recipe import RewardSpec
 from collab.recipe.team import Roles
 from collab.records import Score
-
-Score_ = Callable[..., Score]
 
 AUX = "def aux(x):\n    return x * x"
 MAIN = "def sum_of_squares(xs):\n    return sum(aux(x) for x in xs)"

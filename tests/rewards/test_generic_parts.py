@@ -1,14 +1,12 @@
 """Reward parts for any team: lengths, phrases, names, sentences, games, and agreement."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.scoring import Score_
 
 from collab.errors import RewardError
-from collab.records import Problem, Score
-
-Score_ = Callable[..., Score]
+from collab.records import Problem
 
 PROBLEM = Problem(address="demo/0", public={"question": "?"}, hidden={"answer": "Forty  Two"})
 

@@ -1,18 +1,16 @@
 """A row can name the helper's function, for rewards, feedback and the join."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.scoring import Score_
 from support.writing import shipped_reward
 
 import collab
 from collab.errors import TaskError
 from collab.recipe.team import Roles
-from collab.records import Episode, Problem, Score
-
-Score_ = Callable[..., Score]
+from collab.records import Episode, Problem
 
 SQUARE = "def square(x):\n    return x * x"
 MAIN = "def sum_of_squares(xs):\n    return sum(square(x) for x in xs)"

@@ -1,6 +1,6 @@
 """Programs that fake cooperation to earn its reward."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import cycle
 
 import pytest
@@ -16,14 +16,12 @@ from support.programs.hostile_mains import (
     WRONG,
     looking,
 )
+from support.scoring import Calls, Score_
 from support.shares import one_in, one_row_in
 
 from collab.recipe import RewardSpec, SandboxSpec
 from collab.records import Problem, Score
 from collab.sandbox import Sandbox
-
-Score_ = Callable[..., Score]
-Calls = Callable[..., tuple[float, str]]
 
 ALONE = 2.5
 """Points of a right program that defines its helper but does not use it."""

@@ -1,15 +1,13 @@
 """The address or identity of an object is no evidence of cooperation."""
 
 import enum
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.scoring import Calls
 from support.shares import one_in
 
 from collab.sandbox.jail.values import copy_value
-
-Calls = Callable[..., tuple[float, str]]
 
 AUX = "def aux(x):\n    return x * x"
 HEAD = "def sum_of_squares(xs):\n"

@@ -4,12 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.scoring import Score_, Values
 
-from collab.records import Problem, Score
+from collab.records import Problem
 from collab.rewards.writing.visible import tokens, visible_text, words
-
-Score_ = Callable[..., Score]
-Values = Callable[..., dict[str, float]]
 
 CONCISE = "The old keeper painted his bridge and moved every lamp."
 STORY = Problem(address="duet/0", public={"story": "fox, beach, bell"})

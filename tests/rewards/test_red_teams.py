@@ -1,15 +1,12 @@
 """An outside red team's right programs with useless helpers earn no cooperation."""
 
-from collections.abc import Callable
-
 import pytest
 from support.programs.red_team_truths import TRUTHS
 from support.programs.red_teams import TEAMS
+from support.scoring import Calls
 from support.shares import one_in
 
 from collab.records import Problem
-
-Calls = Callable[..., tuple[float, str]]
 
 SAME = Problem(
     address="demo/2",

@@ -5,8 +5,8 @@ import time
 from typing import Any
 
 import pytest
-from support.programs.reward_parts import GOOD, Score_, Use
-from support.scoring import joined_score
+from support.programs.reward_parts import GOOD, Use
+from support.scoring import Score_, joined_score
 
 from collab import Agent
 from collab.errors import RecipeError, RewardError, SandboxError, UnknownName

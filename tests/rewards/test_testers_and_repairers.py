@@ -4,11 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.scoring import Score_
 
 from collab.recipe.team import roles_of
-from collab.records import PartScore, Problem, Score
-
-Score_ = Callable[..., Score]
+from collab.records import PartScore, Problem
 
 RIGHT = "def sum_of_squares(xs):\n    return sum(x * x for x in xs)"
 WRONG = "def sum_of_squares(xs):\n    return sum(xs)"

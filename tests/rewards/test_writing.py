@@ -1,22 +1,18 @@
 """The writing rewards: every knee of every ramp, totals, teams, and arbitrary text."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.scoring import Score_, Values, joined_score
 from support.writing import ONE_OF_EACH, SOURCE, problem_for, shipped_reward, text
 
 from collab.errors import RewardError
 from collab.recipe.team import Roles
-from collab.records import Problem, Score
+from collab.records import Problem
 from collab.rewards.writing.pairs import categories
 from collab.rewards.writing.sentences import clipped_precision, content_words, jaccard
-
-Score_ = Callable[..., Score]
-Values = Callable[..., dict[str, float]]
-
 
 # Length: both texts are within the bounds, inclusive.
 
@@ -299,8 +295,6 @@ TEXTS = st.one_of(
 @given(first=TEXTS, second=TEXTS, name=st.sampled_from(["tldr", "arxiv"]))
 def test_any_text_gets_a_value_from_0_to_1(first: str, second: str, name: str) -> None:
     import asyncio
-
-    from support.scoring import joined_score
 
     from collab.rewards import Scorer
 

@@ -1,11 +1,16 @@
 """Joins and scores answers, like an episode."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from collab.agents import join_for
 from collab.recipe import RewardSpec, TaskSpec
 from collab.records import Problem, Score
 from collab.rewards import Scorer
+
+# The fixtures of tests/rewards that score a joint answer.
+Score_ = Callable[..., Score]
+Values = Callable[..., dict[str, float]]
+Calls = Callable[..., tuple[float, str]]
 
 
 def reward_of(task: TaskSpec | None) -> RewardSpec:

@@ -3,10 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from collab.records import Score
-
-Score_ = Callable[..., Score]
-
 PARTS = """\
 import asyncio, math, time
 from collab.rewards import Part
