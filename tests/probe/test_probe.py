@@ -176,6 +176,13 @@ def test_settings_without_effect_are_noted(project: Path) -> None:
     assert "note: the model echo is not used for a" in result.stderr
 
 
+@pytest.mark.usefixtures("project")
+def test_samples_in_a_setting_are_refused() -> None:
+    result = CliRunner().invoke(app, ["probe", "pair", "-t", "words", "--set", "samples=3"])
+    message = "a probe takes its samples from --samples; leave out --set samples=3\n"
+    assert (result.exit_code, message in result.stderr) == (2, True)
+
+
 def test_problems_without_a_reward_are_refused_before_any_episode(project: Path) -> None:
     text = TASK.partition("reward:")[0]
     (project / "tasks" / "words.yaml").write_text(text)

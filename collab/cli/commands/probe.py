@@ -10,6 +10,7 @@ import typer
 
 from collab.cli import options
 from collab.cli.options import option
+from collab.errors import RecipeError
 
 _DEFAULT_SAMPLES = 8
 
@@ -64,6 +65,9 @@ def command(
     from collab.runs.layout import PROBE
     from collab.runtime.notes import warn_unused_settings
 
+    for text in settings or ():
+        if text.partition("=")[0].strip() == "samples":
+            raise RecipeError(f"a probe takes its samples from --samples; leave out --set {text}")
     recipe = load_recipe(
         team,
         task=options.suite_of(task),
