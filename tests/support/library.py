@@ -2,7 +2,7 @@
 
 from collab.recipe.library import components
 
-OF_ONE_SUITE = ("classeval", "pro", "pro-parallel", "pro-qwen", "pro-single")
+OF_ONE_SUITE = ("classeval", "pro", "pro-main-first", "pro-parallel", "pro-qwen", "pro-single")
 TEAMS = [n for n, _ in components("team") if n not in OF_ONE_SUITE]
 """Teams that need no fields of a particular suite; tests/tasks covers the others."""
 

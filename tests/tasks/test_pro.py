@@ -112,7 +112,9 @@ def test_a_part_without_tests_does_not_apply(tmp_path: Path) -> None:
     assert problem.hidden["helper_test"] == ""
 
 
-@pytest.mark.parametrize("name", ["pro", "pro-parallel", "pro-qwen", "pro-single"])
+@pytest.mark.parametrize(
+    "name", ["pro", "pro-main-first", "pro-parallel", "pro-qwen", "pro-single"]
+)
 def test_shipped_teams_can_be_planned_on_their_suite(tmp_path: Path, name: str) -> None:
     found = suite(tmp_path, [ROW])
     recipe = load_recipe(name, task="mbpp-pro").model_copy(update={"task": found.spec})
